@@ -26,15 +26,15 @@ from benchmarks.machine import Bystanders, describe
 from benchmarks.results import new, save
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, ListOperation, PartitionState, TopicPartition
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.executor_ports import Record
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.informer import key_of

@@ -41,7 +41,7 @@ from benchmarks import results
 from benchmarks.machine import Bystanders, Conditions, describe
 from rackspan.core.reassignment import PartitionState, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 ZONES = ("/a", "/b", "/c")
 BROKERS, DRAINED = 6, 5

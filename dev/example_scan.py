@@ -101,7 +101,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
         finished_at=_stamp(FINISHED),
         levels=list(LEVELS),
         summary=summary,
-        changes=d.Changes(
+        changes=d.ScanChanges(
             since=_stamp(FINISHED - timedelta(minutes=30)),
             new=9,
             cleared=4,
@@ -127,7 +127,7 @@ def failed() -> d.ScanDocument:
         cluster="kafka/main",
         started_at=_stamp(FINISHED),
         finished_at=_stamp(FINISHED + timedelta(seconds=30)),
-        state=d.State.FAILED,
+        state=d.ScanOutcome.FAILED,
         reason="KafkaUnreachable",
         message="None of kafka-0:9092, kafka-1:9092 answered within 30 s: connection refused.",
     )

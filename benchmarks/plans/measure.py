@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from benchmarks.plans.speed import DRAINED, LEVELS, Measured, Took
 from rackspan.core.compliance import judge
-from rackspan.core.planning import Request, plan
+from rackspan.core.planning import PlanRequest, plan
 from rackspan.core.snapshot import tree_of
 from rackspan.snapshots import read_snapshot
 
@@ -24,7 +24,7 @@ def main(file: str) -> None:
     found = verdict.non_compliant
     del verdict
     drained = tree_of(read.brokers, LEVELS, drained={DRAINED})
-    made, planning = timed(lambda: plan(Request(drained, read.partitions)))
+    made, planning = timed(lambda: plan(PlanRequest(drained, read.partitions)))
     if not made.feasible or made.moves != made.lower_bound or made.after.non_compliant:
         sys.exit(f"the plan does not keep its promise: {made.moves} moves, bound {made.lower_bound}, {made.problems}")
     measured = Measured(

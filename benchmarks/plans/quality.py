@@ -7,10 +7,10 @@ import numpy as np
 
 from benchmarks.plans.clusters import Site, of, placed_by_multilevel, round_robin, uneven
 from benchmarks.plans.kafka_tool import KafkaTool, ToolRefusedError
-from rackspan.core.compliance import Reason, judge
+from rackspan.core.compliance import ViolationReason, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
-from rackspan.core.planning import Plan, Request, plan, rebalance
+from rackspan.core.planning import Plan, PlanRequest, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import BrokerIds, Partitions, tree_of
 from rackspan.core.topology import BrokerLocation, IntArray, RackTree
@@ -131,7 +131,7 @@ def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list
     before, tree = start.replicas, case.tree
     bound = least_moves(tree, before, case.wanted)
     wishes = {} if case.size == case.wanted else {name: TopicRequirements(case.wanted) for name in start.names}
-    request = Request(tree, start, requirements=wishes)
+    request = PlanRequest(tree, start, requirements=wishes)
     found = [by_kafka(tool, case, start, bound, repeat)]
     for name, planner in ((PLAN, plan), (REBALANCE, rebalance)):
         made = planner(request)
@@ -186,7 +186,9 @@ def applied(made: Plan, start: Partitions, wanted: int) -> BrokerIds:
 def measured(case: Case, by: str, bound: int, before: BrokerIds, after: BrokerIds) -> Result:
     tree = case.tree
     verdict = judge(tree, after)
-    left = {finding.partition for finding in verdict.findings if finding.reason is not Reason.TOO_MANY_REPLICAS}
+    left = {
+        finding.partition for finding in verdict.findings if finding.reason is not ViolationReason.TOO_MANY_REPLICAS
+    }
     return Result(
         case,
         by,

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.plans.clusters import of, round_robin, uneven, worn
 from rackspan.core.placement import ClusterView, PlacementSpec, Spread
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import Request
+from rackspan.core.planning import PlanRequest
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import tree_of
 from rackspan.core.topology import BrokerLocation, IntArray
@@ -45,159 +45,159 @@ def some_of(count: int, many: int) -> frozenset[int]:
     return frozenset(random.Random(1).sample(range(count), many))
 
 
-def some_drained(count: int) -> Request:
+def some_drained(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
-    return Request(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
 
 
-def domains_drained(count: int) -> Request:
+def domains_drained(count: int) -> PlanRequest:
     """One domain of each level, none inside another."""
     known = brokers(1000, *WIDTHS)
     gone = ("/d0/", "/d1/z1/", "/d2/z2/r2/")
     drained = frozenset(broker.id for broker in known if f"{broker.reported_rack}/".startswith(gone))
-    return Request(tree_of(known, drained=drained), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=drained), of(placed(known, count)))
 
 
-def zone_drained(count: int) -> Request:
+def zone_drained(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
     gone = frozenset(broker.id for broker in known if broker.reported_rack and broker.reported_rack.startswith("/d0/"))
-    return Request(tree_of(known, drained=gone), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=gone), of(placed(known, count)))
 
 
-def scattered(count: int) -> Request:
-    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count)))
+def scattered(count: int) -> PlanRequest:
+    return PlanRequest(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count)))
 
 
-def scattered_with_sizes(count: int) -> Request:
+def scattered_with_sizes(count: int) -> PlanRequest:
     sizes = np.random.default_rng(2).integers(0, 1 << 34, count)
-    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count), sizes))
+    return PlanRequest(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count), sizes))
 
 
-def crowded(count: int) -> Request:
+def crowded(count: int) -> PlanRequest:
     """Half of the replicas lie on an eighth of the brokers."""
-    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, power=3)))
+    return PlanRequest(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, power=3)))
 
 
-def scattered_widely(count: int) -> Request:
-    return Request(tree_of(brokers(5000, *WIDTHS)), of(at_random(5000, count)))
+def scattered_widely(count: int) -> PlanRequest:
+    return PlanRequest(tree_of(brokers(5000, *WIDTHS)), of(at_random(5000, count)))
 
 
-def relabelled(count: int) -> Request:
+def relabelled(count: int) -> PlanRequest:
     """All brokers are in other racks than when the partitions were placed."""
     known = brokers(1000, *WIDTHS)
     racks = [broker.reported_rack for broker in known]
     random.Random(1).shuffle(racks)
     now = tuple(BrokerLocation(number, rack) for number, rack in enumerate(racks))
-    return Request(tree_of(now), of(placed(known, count)))
+    return PlanRequest(tree_of(now), of(placed(known, count)))
 
 
-def more_replicas(count: int) -> Request:
+def more_replicas(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
     topics = of(placed(known, count))
-    return Request(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(5)))
+    return PlanRequest(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(5)))
 
 
-def some_new(count: int) -> Request:
+def some_new(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
-    return Request(tree_of(known), of(placed(known[:900], count)))
+    return PlanRequest(tree_of(known), of(placed(known[:900], count)))
 
 
-def half_new(count: int) -> Request:
+def half_new(count: int) -> PlanRequest:
     known = brokers(5000, 2, 5, 3)
-    return Request(tree_of(known), of(placed(known[:2500], count)))
+    return PlanRequest(tree_of(known), of(placed(known[:2500], count)))
 
 
-def worn_and_drained(count: int) -> Request:
+def worn_and_drained(count: int) -> PlanRequest:
     snapshot = worn(1000, count, 0.01)
-    return Request(tree_of(snapshot.brokers, drained={3}), snapshot.partitions)
+    return PlanRequest(tree_of(snapshot.brokers, drained={3}), snapshot.partitions)
 
 
-def some_wrong(count: int) -> Request:
+def some_wrong(count: int) -> PlanRequest:
     snapshot = worn(5000, count, 0.01)
-    return Request(tree_of(snapshot.brokers), snapshot.partitions)
+    return PlanRequest(tree_of(snapshot.brokers), snapshot.partitions)
 
 
-def some_wrong_deep(count: int) -> Request:
+def some_wrong_deep(count: int) -> PlanRequest:
     known = brokers(5000, 2, 3, 4, 5, 6)
     rows = placed(known, count).copy()
     wrong = count // 100
     rows[:wrong] = at_random(5000, wrong)
-    return Request(tree_of(known), of(rows))
+    return PlanRequest(tree_of(known), of(rows))
 
 
-def racks_of_one(known: int) -> Callable[[int], Request]:
-    def request(count: int) -> Request:
+def racks_of_one(known: int) -> Callable[[int], PlanRequest]:
+    def request(count: int) -> PlanRequest:
         there = brokers(known, known)
-        return Request(tree_of(there, drained=some_of(known, known * 3 // 10)), of(placed(there, count)))
+        return PlanRequest(tree_of(there, drained=some_of(known, known * 3 // 10)), of(placed(there, count)))
 
     return request
 
 
-def many_domains(count: int) -> Request:
+def many_domains(count: int) -> PlanRequest:
     known = brokers(6000, 3000)
-    return Request(tree_of(known, drained=some_of(6000, 1800)), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=some_of(6000, 1800)), of(placed(known, count)))
 
 
-def many_replicas(count: int) -> Request:
+def many_replicas(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
-    return Request(tree_of(known, drained=some_of(1000, 100)), of(placed(known, count, 50)))
+    return PlanRequest(tree_of(known, drained=some_of(1000, 100)), of(placed(known, count, 50)))
 
 
-def scattered_replicas(count: int) -> Request:
-    return Request(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, 50)))
+def scattered_replicas(count: int) -> PlanRequest:
+    return PlanRequest(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, 50)))
 
 
-def fewer_replicas(count: int) -> Request:
+def fewer_replicas(count: int) -> PlanRequest:
     known = brokers(1000, *WIDTHS)
     topics = of(placed(known, count, 5))
-    return Request(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(3)))
+    return PlanRequest(tree_of(known), topics, requirements=dict.fromkeys(topics.names, TopicRequirements(3)))
 
 
-def one_topic(count: int) -> Request:
+def one_topic(count: int) -> PlanRequest:
     return _in_topics_of(count, some_drained(count))
 
 
-def topics_of_one(count: int) -> Request:
+def topics_of_one(count: int) -> PlanRequest:
     return _in_topics_of(1, some_drained(count))
 
 
-def _in_topics_of(size: int, request: Request) -> Request:
+def _in_topics_of(size: int, request: PlanRequest) -> PlanRequest:
     return replace(request, partitions=of(request.partitions.replicas, per_topic=size))
 
 
-def deep_drained(count: int) -> Request:
+def deep_drained(count: int) -> PlanRequest:
     known = brokers(5000, 2, 3, 4, 5, 6)
-    return Request(tree_of(known, drained=some_of(5000, 1500)), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=some_of(5000, 1500)), of(placed(known, count)))
 
 
-def deep_scattered(count: int) -> Request:
-    return Request(tree_of(brokers(5000, 2, 3, 4, 5, 6)), of(at_random(5000, count)))
+def deep_scattered(count: int) -> PlanRequest:
+    return PlanRequest(tree_of(brokers(5000, 2, 3, 4, 5, 6)), of(at_random(5000, count)))
 
 
-def uneven_drained(count: int) -> Request:
+def uneven_drained(count: int) -> PlanRequest:
     """Racks of unequal depth, 300 brokers drained at random."""
     known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
-    return Request(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
+    return PlanRequest(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
 
 
-def uneven_scattered(count: int) -> Request:
+def uneven_scattered(count: int) -> PlanRequest:
     known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
-    return Request(tree_of(known), of(at_random(1000, count)))
+    return PlanRequest(tree_of(known), of(at_random(1000, count)))
 
 
-def uneven_added(count: int) -> Request:
+def uneven_added(count: int) -> PlanRequest:
     known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
-    return Request(tree_of(known), of(placed(known[:900], count)))
+    return PlanRequest(tree_of(known), of(placed(known[:900], count)))
 
 
-def loosened(count: int) -> Request:
+def loosened(count: int) -> PlanRequest:
     """Topics that allow two more replicas in one zone than in another, 300 brokers drained."""
     request = some_drained(count)
     spread = (Spread("level-2", max_skew=2),)
     return replace(request, requirements=dict.fromkeys(request.partitions.names, TopicRequirements(spread=spread)))
 
 
-def own_brokers(count: int) -> Request:
+def own_brokers(count: int) -> PlanRequest:
     """Topics of 100 kinds, each kind with two racks that it must not use; 300 brokers drained."""
     request = some_drained(count)
     kinds = [

@@ -24,7 +24,7 @@ from benchmarks.results import Cell, Result, new, save
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import Plan, Request, plan, rebalance
+from rackspan.core.planning import Plan, PlanRequest, plan, rebalance
 from rackspan.core.snapshot import tree_of
 
 COLUMNS = (
@@ -73,7 +73,9 @@ class Measured:
     peak: int
 
 
-def planning(request: Callable[[int], Request], make: Callable[[Request], Plan] = plan) -> Callable[[int], Work]:
+def planning(
+    request: Callable[[int], PlanRequest], make: Callable[[PlanRequest], Plan] = plan
+) -> Callable[[int], Work]:
     """Make a plan."""
 
     def ready(count: int) -> Work:
@@ -105,7 +107,7 @@ def placing(known: int, size: int) -> Callable[[int], Work]:
     return ready
 
 
-def judging(request: Callable[[int], Request]) -> Callable[[int], Work]:
+def judging(request: Callable[[int], PlanRequest]) -> Callable[[int], Work]:
     """Judge what lies there."""
 
     def ready(count: int) -> Work:

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from benchmarks.scans import plain_sql
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.rules import Rule
-from rackspan.jobs.batches.judging import Criteria, judge_batches
+from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
 from rackspan.jobs.batches.schemas import FINDING, JUDGED, PARTITIONS, TOPIC
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster

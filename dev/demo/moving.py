@@ -16,7 +16,7 @@ from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
 from dev.traffic import Traffic, TrafficError
 from dev.waiting import eventually
 from rackspan.api.conditions import READY, ConditionStatus, find_condition
-from rackspan.api.reassignment import Reassignment, State
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 
 _RACK, _BROKER, _SPARE = "/us/us-1a/r2", 7, 6
 _CONFIGS = "ConfigCommand"
@@ -123,7 +123,7 @@ class Moving:
     def _moved(self, ended: Reassignment) -> None:
         terminal = self.stage.terminal
         terminal.run(f"kubectl get reassignments {IN_SHOP}")
-        terminal.check(ended.status.state is State.SUCCEEDED, f"carried out: {ended.status.message}")
+        terminal.check(ended.status.state is ReassignmentState.SUCCEEDED, f"carried out: {ended.status.message}")
         self._until(lambda: all(map(self._is_ready, PLACED)), "every topic to be Ready")
         terminal.run(f"kubectl get racktopologies,kafkatopics {IN_SHOP}")
         terminal.check("throttled" not in self._throttles(), "no throttle is left, on no broker")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from rackspan.core.compliance import Finding
+from rackspan.core.compliance import Violation
 from rackspan.core.rack_path import UNNAMED, RackPath, domain_name
 from rackspan.core.topology import Broker, RackTree
 
@@ -84,7 +84,7 @@ def picture(
     tree: RackTree,
     replicas: Sequence[Sequence[int]],
     *,
-    findings: Iterable[Finding] = (),
+    findings: Iterable[Violation] = (),
     width: int = 100,
     glyphs: Glyphs = UNICODE,
 ) -> tuple[Line, ...]:

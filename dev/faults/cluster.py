@@ -14,7 +14,7 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.waiting import eventually
 from rackspan.core.reassignment import PartitionState, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 client: Any = _admin  # its type stubs do not export what its documentation names
 PARTITIONS = 2

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dev.faults.cluster import PARTITIONS, FaultError, client
 from dev.faults.operators import FAST, NAMESPACE, SLOW, TOPIC, Operated
 from dev.stack.nodes import ZONE_LABEL, relabel_node
-from rackspan.api.reassignment import Reassignment, State
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 
 _API_SERVER = "kube-apiserver"
 _AWAY_SECONDS = 60
@@ -90,7 +90,7 @@ def node_is_relabelled(operated: Operated) -> str:
     one = _slow(operated, _SLOWER)
     taker = operated.taker(TOPIC)
     relabel_node(operated.core, f"node-{taker}", {ZONE_LABEL: "elsewhere"})
-    said = operated.ended(one, State.STOPPED)
+    said = operated.ended(one, ReassignmentState.STOPPED)
     relabel_node(operated.core, f"node-{taker}", operated.where[taker].labels)
     _again(operated)
     return f"{said}; labelled back, planned anew, and carried out"
@@ -101,7 +101,7 @@ def topic_is_deleted(operated: Operated) -> str:
     topic, one = _raised(operated, "gone")
     admin = operated.kafka.admin()
     admin.delete_topics([topic])[topic].result(60)
-    said = operated.ended(one, State.FAILED)
+    said = operated.ended(one, ReassignmentState.FAILED)
     operated.delete("KafkaTopic", topic)
     if "Gone" not in said:
         raise FaultError(said)
@@ -116,7 +116,7 @@ def topic_is_made_anew(operated: Operated) -> str:
     operated.until(lambda: topic not in admin.list_topics(timeout=30).topics, f"{topic} to be deleted in Kafka")
     operated.topic(topic, partitions=PARTITIONS + 1)
     operated.throttle(FAST)
-    said = operated.ended(one, State.FAILED, State.STOPPED)
+    said = operated.ended(one, ReassignmentState.FAILED, ReassignmentState.STOPPED)
     replicas = [len(state.replicas) for state in operated.states(topic).values()]
     if replicas != [3] * (PARTITIONS + 1):
         raise FaultError(f"replicas per partition of the new topic: {replicas}")
@@ -149,7 +149,7 @@ def partitions_are_added(operated: Operated) -> str:
     admin = operated.kafka.admin()
     admin.create_partitions([client.NewPartitions(topic, PARTITIONS + 1)])[topic].result(60)
     operated.throttle(FAST)
-    said = operated.ended(one, State.SUCCEEDED)
+    said = operated.ended(one, ReassignmentState.SUCCEEDED)
     sizes = [len(state.replicas) for _, state in sorted(operated.states(topic).items())]
     if sizes[:PARTITIONS] != [4] * PARTITIONS:
         raise FaultError(f"replicas per partition: {sizes}")

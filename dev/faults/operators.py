@@ -23,7 +23,7 @@ from rackspan.api.conditions import READY, ConditionStatus, find_condition
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.racktopology import RackTopology
-from rackspan.api.reassignment import Reassignment, State
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 
 NAMESPACE, TOPOLOGY, TOPIC = "faults", "main", "operated"
 FAST, SLOW = 50_000_000, 150_000
@@ -291,7 +291,7 @@ class Operated(Cluster):
     def carried_out(self, topic: str = TOPIC) -> None:
         """See a plan to its end, and that nothing is left over and its topic is compliant. Raises FaultError."""
         one = self.approved()
-        self.ended(one, State.SUCCEEDED)
+        self.ended(one, ReassignmentState.SUCCEEDED)
         self.moves += self.now(one).status.moves or 0
         self.until(lambda: self.is_ready(topic), f"{topic} to be Ready")
 
@@ -304,7 +304,7 @@ class Operated(Cluster):
         self.throttle(FAST)
         self.settled()
 
-    def ended(self, one: Reassignment, *states: State) -> str:
+    def ended(self, one: Reassignment, *states: ReassignmentState) -> str:
         """The last message of a Reassignment that has ended in one of these states, with nothing left over."""
         self.until(lambda: self.now(one).ended, f"the end of {one.meta.name}")
         now = self.now(one)

@@ -17,12 +17,12 @@ from typing import Any
 from dev.faults.kills import ELECTED
 from rackspan import main as operator
 from rackspan.cli import app
-from rackspan.cli.shared.journal import JournalFile
-from rackspan.kafka.reassignments import KafkaReassignments
-from rackspan.kube.reassignments import KubeReassignments
+from rackspan.cli.shared.journal_file import JournalFile
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.journal import StatusJournal
-from rackspan.reconcile.reassignments.objects import ReassignmentWriter
+from rackspan.reconcile.reassignments.object_journal import StatusJournal
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentWriter
 
 IMPORTED = Executor, operator
 """The commands import them late; here they are before the forks, not in each of them."""

@@ -283,7 +283,7 @@ class KafkaCluster:
         self.wait_until_registered()
 
     def destroy(self) -> None:
-        """Kill every process of the cluster at once; its data may be damaged."""
+        """Kill every process of the cluster at once, as a power failure does; `resume` starts them again."""
         for name in (*map(_broker_name, self.racks), *map(_controller_name, self.controllers)):
             self.processes.kill(self._process(name))
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import kopf
 
-from rackspan.handlers import lifecycle, reassignments, reports, topics, topologies
+from rackspan.handlers import lifecycle, reassignment_handlers, report_handlers, topic_handlers, topology_handlers
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.worker.calls import ClientKind
 from rackspan.kafka.worker.workers import WorkerConnector, Workers
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.broker_pods import KubeBrokerPods
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
+from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.kube.leases import KubeLease
 from rackspan.kube.rack_files import KubeRackFiles
-from rackspan.kube.reassignments import KubeReassignments
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
@@ -32,21 +32,21 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+from rackspan.reconcile.reassignments.log_dir_sizes import LogDirSizes
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.reassignments.sizes import LogDirSizes
-from rackspan.reconcile.release import release
 from rackspan.reconcile.runtime.lease import LeaderElection
 from rackspan.reconcile.runtime.waiting import Liveness, wait_for_any
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
+from rackspan.reconcile.uninstall import release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
 
     from rackspan.settings import Settings
 
-HANDLERS = (lifecycle, reassignments, reports, topics, topologies)
+HANDLERS = (lifecycle, reassignment_handlers, report_handlers, topic_handlers, topology_handlers)
 """Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")

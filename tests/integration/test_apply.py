@@ -20,11 +20,11 @@ from tests.support.waiting import until
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import BrokerDescription
 from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.executor_ports import Record
 
 LEVELS = ("--levels", "region,zone,rack")
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

@@ -27,8 +27,8 @@ from tests.support.topics import Topics
 
 from rackspan.core.rack_file import rack_file
 from rackspan.core.snapshot import tree_of
+from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.consumer_groups import read_consumer_groups
-from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reports.group_rows import group_rows
 
 SITE = SIX_BROKERS[1]

@@ -15,12 +15,12 @@ from tests.support.topics import move
 from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
-from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector
+from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, ReplicaPlaces, Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import consumer_groups as reading
+from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
-from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports.group_rows import group_rows
 
@@ -249,7 +249,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
     assert producer.flush(300) == 0
     consumer = Consumer({**kafka.client_config(), "group.id": name})
     snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
-    replicas = Replicas(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)
+    replicas = ReplicaPlaces(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)
     group = GroupSeen(name, "", (MemberSeen("one", "one", "127.0.0.1", {topic: [0, 1, 2, 3]}),))
 
     def commit(*offsets):

@@ -10,8 +10,8 @@ from dev.paths import REPOSITORY
 from lupa.lua51 import LuaRuntime
 from tests.support.objects import condition
 
-from rackspan.api.reassignment import Reassignment, ReassignmentStatus, State
-from rackspan.reconcile.reassignments.status import in_state
+from rackspan.api.reassignment import Reassignment, ReassignmentState, ReassignmentStatus
+from rackspan.reconcile.reassignments.reassignment_status import in_state
 
 PATCH = REPOSITORY / "examples" / "argocd" / "health.patch"
 KEY = "resource.customizations.health.rackspan.dev_{}"
@@ -95,8 +95,11 @@ def test_every_state_of_a_reassignment_is_understood_by_kstatus_and_argo_cd(heal
         return in_state(Reassignment.from_object(seen), ReassignmentStatus(), state, "why", at).to_dict()
 
     goes_on, failed = ("InProgress", "Progressing"), ("Failed", "Degraded")
-    expected = {state: failed if state.ended else goes_on for state in State}
-    expected |= {State.SUCCEEDED: ("Current", "Healthy"), State.PAUSED: ("InProgress", "Suspended")}
-    told = health(*({**seen, "status": status(state)} for state in State))
-    assert dict(zip(State, told, strict=True)) == expected
+    expected = {state: failed if state.ended else goes_on for state in ReassignmentState}
+    expected |= {
+        ReassignmentState.SUCCEEDED: ("Current", "Healthy"),
+        ReassignmentState.PAUSED: ("InProgress", "Suspended"),
+    }
+    told = health(*({**seen, "status": status(state)} for state in ReassignmentState))
+    assert dict(zip(ReassignmentState, told, strict=True)) == expected
     assert health({**seen, "status": {"observedGeneration": -1}}) == [goes_on]

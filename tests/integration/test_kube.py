@@ -4,8 +4,8 @@ import pytest
 from kubernetes import client
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.paths import REPORTS
 from rackspan.kube.rest import Rest, connect
 from rackspan.reconcile.ports import ObjectRef

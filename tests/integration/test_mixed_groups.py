@@ -13,8 +13,8 @@ from tests.support.topics import move
 
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka.client_assignors import RackAwareRange
+from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.consumer_groups import read_consumer_groups
-from rackspan.kafka.snapshot import take_snapshot
 from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path

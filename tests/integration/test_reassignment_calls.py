@@ -12,7 +12,7 @@ from tests.support.topics import Topics
 from rackspan.core.durability import effective_min_insync
 from rackspan.core.reassignment import ListChange, ListOperation, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 
 

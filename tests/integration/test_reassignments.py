@@ -16,9 +16,9 @@ from rackspan.core.planning import Change
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.reassignment import Setting, SettingKind
 from rackspan.core.reassignment.throttles import RATES
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments.plans import reassignments_of
+from rackspan.reconcile.reassignments.reassignment_plans import reassignments_of
 
 KIND = "Reassignment"
 SIZE = 15_000_000

@@ -9,7 +9,7 @@ from tests.support.reports import document, failed_document, finding
 from rackspan.api.meta import ObjectKey
 from rackspan.kube.rest import NotFoundError
 from rackspan.kube.scan_reports import publish_scan
-from rackspan.reports.document import MAX_FINDINGS, Changes, Summary
+from rackspan.reports.document import MAX_FINDINGS, ScanChanges, Summary
 
 pytestmark = pytest.mark.stack
 
@@ -92,7 +92,7 @@ async def test_a_slow_scan_does_not_overwrite_a_later_one(scanned):
 async def test_the_api_server_takes_the_largest_report(scanned):
     _, publish = scanned
     long = [finding(f"{n:064x}", message="ü" * 3_000, fix="x" * 3_000, topic="t" * 249) for n in range(MAX_FINDINGS)]
-    changes = Changes(new=9, cleared=9, new_findings=long, cleared_findings=long)
+    changes = ScanChanges(new=9, cleared=9, new_findings=long, cleared_findings=long)
     report = await publish(document(findings=long, changes=changes))
     assert report["status"]["findings"]
 

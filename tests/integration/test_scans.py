@@ -9,7 +9,7 @@ from tests.support.reports import failed_document, finding
 from tests.support.scans import IMAGE, SCAN_NOW, UNREACHABLE, publish
 from tests.support.waiting import until
 
-from rackspan.reports.document import Changes, Summary
+from rackspan.reports.document import ScanChanges, Summary
 
 pytestmark = pytest.mark.stack
 
@@ -226,7 +226,9 @@ async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, 
     objects.create_topic("orders", topicName="orders")
     (job,) = scans.until_jobs(1)
     orders = finding("a", topic="orders", partition=0, message="zone /eu/a holds 1 too many")
-    changes = Changes(new=30, cleared=1, new_findings=[orders], cleared_findings=[finding("b", message="it was bad")])
+    changes = ScanChanges(
+        new=30, cleared=1, new_findings=[orders], cleared_findings=[finding("b", message="it was bad")]
+    )
     summary = Summary(
         topics=2, partitions=6, non_compliant=1, findings=30, by_severity={"high": 30}, by_rule={"NotCompliant": 30}
     )

@@ -7,7 +7,7 @@ from dev.waiting import eventually
 from tests.page import probes
 from tests.page.conftest import count_of
 
-from rackspan.reports.document import Changes, FindingRow, ScanDocument, Summary
+from rackspan.reports.document import FindingRow, ScanChanges, ScanDocument, Summary
 from rackspan.reports.page.vocabulary import RULES
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'`&amp; {{7*7}} ☠ \u202e\u2028-->"""
@@ -285,7 +285,7 @@ def test_a_scan_that_found_nothing_is_a_nice_page(show):
 
 def test_an_empty_cluster_has_a_page(show):
     at = "2026-11-20T06:00:00Z"
-    page = show(ScanDocument("empty", "new", at, at, summary=Summary(), changes=Changes()))
+    page = show(ScanDocument("empty", "new", at, at, summary=Summary(), changes=ScanChanges()))
     text = page.locator("main").inner_text()
     assert "0 brokers and no partitions yet" in text
     assert "The scan saw no brokers." in text

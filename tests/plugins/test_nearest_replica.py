@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dev.paths import REPOSITORY
 
-from rackspan.core.consumers.locality import Replicas, nearest
+from rackspan.core.consumers.group_locality import ReplicaPlaces, nearest
 from rackspan.core.snapshot import table
 from rackspan.core.topology import Broker, BrokerLocation, RackTree
 
@@ -66,7 +66,7 @@ def steps_in_common(case):
     ids = {int(broker): rack for broker, rack in case["replicas"].items()}
     tree = RackTree((), tuple(Broker(broker, None) for broker in ids))
     rows = table(["topic"], [(0, 0, list(ids), list(ids), case["leader"], None)])
-    replicas = Replicas(tree, [BrokerLocation(broker, rack) for broker, rack in ids.items()], rows)
+    replicas = ReplicaPlaces(tree, [BrokerLocation(broker, rack) for broker, rack in ids.items()], rows)
     chosen = int(tree.ids[nearest(replicas, np.array([0]), [case["client"]])[0]])
     return replicas.shared_steps(case["client"])[:-1].tolist(), chosen
 

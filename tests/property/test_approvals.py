@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.cases import counted
 
-from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, judge_approval
+from rackspan.core.reassignment import ApprovalHold, Approver, PlanPart, Terms, judge_approval
 
 HASHES = st.sampled_from("abc")
 NAMESPACES = st.sampled_from(["own", "shop", "bank", "mail"])
@@ -69,13 +69,13 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
         assert (
             hold
             is {
-                Hold.PAUSED: Hold.PAUSED if part.paused else None,
-                Hold.BUSY: Hold.BUSY if terms.busy else None,
-                Hold.STALE: Hold.STALE if part.approved and not asked and not part.automatic else None,
-                Hold.APPROVAL: Hold.APPROVAL if not asked and not part.automatic else None,
-                Hold.LIMIT: Hold.LIMIT if not asked and part.namespace in verdict.above else None,
-                Hold.WINDOW: None if terms.open else Hold.WINDOW,
-                Hold.SETTLING: None if terms.steady and (part.settled or asked) else Hold.SETTLING,
+                ApprovalHold.PAUSED: ApprovalHold.PAUSED if part.paused else None,
+                ApprovalHold.BUSY: ApprovalHold.BUSY if terms.busy else None,
+                ApprovalHold.STALE: ApprovalHold.STALE if part.approved and not asked and not part.automatic else None,
+                ApprovalHold.APPROVAL: ApprovalHold.APPROVAL if not asked and not part.automatic else None,
+                ApprovalHold.LIMIT: ApprovalHold.LIMIT if not asked and part.namespace in verdict.above else None,
+                ApprovalHold.WINDOW: None if terms.open else ApprovalHold.WINDOW,
+                ApprovalHold.SETTLING: None if terms.steady and (part.settled or asked) else ApprovalHold.SETTLING,
             }[hold]
         )
     counted()

@@ -20,12 +20,12 @@ from rackspan.api.kafkatopic import (
 from rackspan.api.policies import Approval, DurabilitySpec, TopicReassignmentSpec
 from rackspan.api.references import TopologyRef
 from rackspan.core.snapshot import tree_of
-from rackspan.imports.cluster import cluster_topics
-from rackspan.imports.documents import _PLACEHOLDER, read_documents
+from rackspan.imports.cluster_import import cluster_topics
+from rackspan.imports.imported_topics import Definition, Source
+from rackspan.imports.manifest_documents import _PLACEHOLDER, read_documents
 from rackspan.imports.manifests import manifest, read_topics, yaml_document
 from rackspan.imports.names import is_object_name, named, object_name
-from rackspan.imports.present import Assignment, as_present, plan_of_topics
-from rackspan.imports.topics import Definition, Source
+from rackspan.imports.present import KeptAssignment, as_present, plan_of_topics
 from rackspan.snapshots import parse_snapshot
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
@@ -114,7 +114,7 @@ def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comm
     assert yaml.safe_load(text)["spec"].get("config", {}) == dict(spec.config)
 
 
-@given(st.integers(0, 2**32), st.sampled_from(Assignment), st.booleans())
+@given(st.integers(0, 2**32), st.sampled_from(KeptAssignment), st.booleans())
 def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignment, as_table):
     document = random_cluster(seed, name="prod", levels=random.Random(seed).randint(1, 3))
     snapshot = parse_snapshot(json.dumps(document).encode())
@@ -135,7 +135,7 @@ def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignmen
     made = plan_of_topics(specs, snapshot, tree)
     assert made.feasible
     told = any(remark.kind.value == "WouldChange" for one in definitions for remark in one.remarks)
-    if assignment is Assignment.NEVER:
+    if assignment is KeptAssignment.NEVER:
         assert not imported.skipped
         assert made.empty != told
     else:

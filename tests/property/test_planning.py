@@ -16,7 +16,7 @@ from tests.property.strategies import closed, rows, sites, sized, trees
 from rackspan.core.compliance import judge
 from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
 from rackspan.core.placer import Spread
-from rackspan.core.planning import Elsewhere, Request, fill, fill_topics, lacking, plan, plan_topics, rebalance
+from rackspan.core.planning import Elsewhere, PlanRequest, fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.core.topology import RackTree
@@ -67,7 +67,7 @@ def load(tree, result, pick=lambda row: row):
 @given(clusters())
 def test_moves_equal_the_fewest_over_all_compliant_placements_and_the_bound(case):
     tree, topics = case
-    made = plan(Request(tree, cluster(topics)))
+    made = plan(PlanRequest(tree, cluster(topics)))
     result = after(topics, made)
     fewest = sum(oracle.fewest_moves(sites(tree), row, len(row)) for lists in topics.values() for row in lists)
     assert made.feasible
@@ -89,12 +89,12 @@ def test_topics_that_need_no_change_can_be_left_out_as_load(data):
         for name in topics
         if data.draw(st.booleans())
     }
-    whole = plan_topics(Request(tree, cluster(topics), requirements=wanted))
+    whole = plan_topics(PlanRequest(tree, cluster(topics), requirements=wanted))
     needing = {name: lists for name, lists in topics.items() if not whole[name].empty}
     rest = [row for name, lists in topics.items() if name not in needing for row in lists]
     elsewhere = Elsewhere(Counter(broker for row in rest for broker in row), Counter(row[0] for row in rest))
     wanted = {name: required for name, required in wanted.items() if name in needing}
-    again = plan_topics(Request(tree, cluster(needing), requirements=wanted, elsewhere=elsewhere))
+    again = plan_topics(PlanRequest(tree, cluster(needing), requirements=wanted, elsewhere=elsewhere))
     assert again == {name: whole[name] for name in needing}
     counted()
 
@@ -102,8 +102,8 @@ def test_topics_that_need_no_change_can_be_left_out_as_load(data):
 @given(clusters())
 def test_a_second_plan_is_empty(case):
     tree, topics = case
-    made = plan(Request(tree, cluster(topics)))
-    again = plan(Request(tree, cluster(after(topics, made))))
+    made = plan(PlanRequest(tree, cluster(topics)))
+    again = plan(PlanRequest(tree, cluster(after(topics, made))))
     assert again.empty
     assert (again.moves, again.lower_bound, again.reorders, again.bytes) == (0, 0, 0, 0)
     assert again.before == again.after == made.after
@@ -113,7 +113,7 @@ def test_a_second_plan_is_empty(case):
 @given(clusters())
 def test_a_partition_that_is_as_it_should_be_is_not_touched(case):
     tree, topics = case
-    made = plan(Request(tree, cluster(topics)))
+    made = plan(PlanRequest(tree, cluster(topics)))
     broken = {
         (name, at) for name, lists in topics.items() for at, row in enumerate(lists) if judge(tree, [row]).non_compliant
     }
@@ -124,9 +124,9 @@ def test_a_partition_that_is_as_it_should_be_is_not_touched(case):
 @given(st.data())
 def test_another_replication_factor_keeps_what_stays(data):
     tree, topics = data.draw(clusters(spoiled=False))
-    topics = after(topics, plan(Request(tree, cluster(topics))))
+    topics = after(topics, plan(PlanRequest(tree, cluster(topics))))
     wanted = data.draw(st.integers(1, tree.capacity))
-    made = plan(Request(tree, cluster(topics), requirements={"a": TopicRequirements(replication_factor=wanted)}))
+    made = plan(PlanRequest(tree, cluster(topics), requirements={"a": TopicRequirements(replication_factor=wanted)}))
     result = after(topics, made)
     for old, new in zip(topics["a"], result["a"], strict=True):
         assert len(new) == wanted
@@ -142,7 +142,7 @@ def test_drained_brokers_end_empty(data):
     most = max(len(row) for lists in topics.values() for row in lists)
     drained = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=len(tree) - most))
     left = RackTree(tree.levels, tuple(replace(b, eligible=b.id not in drained) for b in tree.brokers))
-    made = plan(Request(left, cluster(topics)))
+    made = plan(PlanRequest(left, cluster(topics)))
     result = after(topics, made)
     assert not drained.intersection(broker for lists in result.values() for row in lists for broker in row)
     assert made.moves == made.lower_bound
@@ -153,7 +153,7 @@ def test_drained_brokers_end_empty(data):
 def test_brokers_hold_as_equally_many_replicas_as_the_fewest_moves_allow(case):
     tree, topics = case
     here = sites(tree)
-    result = after(topics, plan(Request(tree, cluster(topics))))
+    result = after(topics, plan(PlanRequest(tree, cluster(topics))))
     options = [
         oracle.cheapest(here, row, len(row)) for lists in topics.values() for row in lists if not _fair(here, row)
     ]
@@ -169,7 +169,7 @@ def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
     tree, topics = data.draw(clusters(most=3, spoiled=False))
     wishes = {name: data.draw(exclusions(tree, len(topics[name][0]))) for name in topics}
     allowed = {name: sites(tree.selected((), wish.exclude)) for name, wish in wishes.items()}
-    request = Request(tree, cluster(topics), requirements=wishes)
+    request = PlanRequest(tree, cluster(topics), requirements=wishes)
     lying = Counter(b for name, lists in topics.items() for row in lists if _fair(allowed[name], row) for b in row)
     for make, options, at_rest in (
         (
@@ -199,7 +199,7 @@ def _fair(here, row):
 @given(clusters(most=3))
 def test_leaders_of_what_changes_are_as_even_as_any_choice_makes_them(case):
     tree, topics = case
-    made = plan(Request(tree, cluster(topics)))
+    made = plan(PlanRequest(tree, cluster(topics)))
     changed = {(change.topic, change.partition) for change in made.changes}
     resting = Counter(
         row[0] for name, lists in topics.items() for at, row in enumerate(lists) if (name, at) not in changed
@@ -214,7 +214,7 @@ def test_leaders_of_what_changes_are_as_even_as_any_choice_makes_them(case):
 @given(clusters(), st.integers(0, 2**32))
 def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, seed):
     tree, topics = case
-    made = plan(Request(tree, cluster(topics)))
+    made = plan(PlanRequest(tree, cluster(topics)))
     shuffle = shuffling.Random(seed).shuffle
     brokers, names = list(tree.brokers), list(topics)
     shuffle(brokers)
@@ -227,7 +227,7 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, see
     mixed = table(names, lines)
     order = list(range(len(mixed)))
     shuffle(order)
-    other = plan(Request(RackTree(tree.levels, tuple(brokers)), mixed.rows(order)))
+    other = plan(PlanRequest(RackTree(tree.levels, tuple(brokers)), mixed.rows(order)))
     assert other == made
     counted()
 
@@ -235,7 +235,7 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, see
 @given(clusters())
 def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
     tree, topics = case
-    request = Request(tree, cluster(topics))
+    request = PlanRequest(tree, cluster(topics))
     whole, parts = plan(request), plan_topics(request)
     assert tuple(change for name in sorted(parts) for change in parts[name].changes) == whole.changes
     assert sum(part.lower_bound for part in parts.values()) == whole.lower_bound
@@ -246,7 +246,7 @@ def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
 @given(clusters())
 def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as_many_and_repair_elsewhere(case):
     tree, topics = case
-    request = Request(tree, cluster(topics))
+    request = PlanRequest(tree, cluster(topics))
     made, evened, mended = fill(request), rebalance(request), plan(request)
     held = Counter(broker for lists in topics.values() for row in lists for broker in row)
     counts = np.array([held[broker] for broker in tree.ids.tolist()])
@@ -266,15 +266,15 @@ def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as
 def test_what_lies_elsewhere_counts_as_much_as_what_is_planned_for(data):
     tree, topics = data.draw(clusters(spoiled=False))
     topics["b"] = place(tree, topics["b"])
-    together = plan(Request(tree, cluster(topics)))
-    alone = plan(Request(tree, cluster({"a": topics["a"]}), elsewhere=elsewhere(topics["b"])))
+    together = plan(PlanRequest(tree, cluster(topics)))
+    alone = plan(PlanRequest(tree, cluster({"a": topics["a"]}), elsewhere=elsewhere(topics["b"])))
     assert alone.changes == together.changes
     assert alone.after.levels == together.after.levels
     counted()
 
 
 def place(tree, lists):
-    return after({"b": lists}, plan(Request(tree, cluster({"b": lists}))))["b"]
+    return after({"b": lists}, plan(PlanRequest(tree, cluster({"b": lists}))))["b"]
 
 
 def elsewhere(lists):
@@ -284,7 +284,7 @@ def elsewhere(lists):
 @given(st.data())
 def test_rebalancing_keeps_every_split_fair_and_ends_as_even_as_can_be(data):
     tree, topics = data.draw(clusters(most=3))
-    made = rebalance(Request(tree, cluster(topics)))
+    made = rebalance(PlanRequest(tree, cluster(topics)))
     result = after(topics, made)
     here = sites(tree)
     assert all(_fair(here, row) for lists in result.values() for row in lists)
@@ -294,7 +294,7 @@ def test_rebalancing_keeps_every_split_fair_and_ends_as_even_as_can_be(data):
     assert oracle.evenness(reached[broker] for broker in here) == best
     assert made.moves == copied(topics, result)
     assert made.gap >= 0
-    assert rebalance(Request(tree, cluster(result))).moves == 0
+    assert rebalance(PlanRequest(tree, cluster(result))).moves == 0
     counted()
 
 
@@ -303,12 +303,12 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
     tree = data.draw(trees(most=7))
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
-    made = rebalance(Request(tree, cluster(topics)))
+    made = rebalance(PlanRequest(tree, cluster(topics)))
     usable = [oracle.placements(sites(tree), size)] * len(topics["a"])
     fewest = _fewest_as_even(tree, topics, *usable)
     assert made.moves == made.lower_bound == fewest
     with patch("rackspan.core.placement.engine.balance.rebalance.MOST_BROKERS", 0):
-        rough = rebalance(Request(tree, cluster(topics)))
+        rough = rebalance(PlanRequest(tree, cluster(topics)))
     assert rough.lower_bound <= fewest <= rough.moves
     counted()
 
@@ -319,7 +319,7 @@ def test_rebalancing_is_as_good_while_brokers_are_offline_or_cordoned_that_get_n
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     tree, offline = data.draw(closed(tree, most=3))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
-    made = rebalance(Request(tree, cluster(topics)))
+    made = rebalance(PlanRequest(tree, cluster(topics)))
     if made.problems:
         return
     result = after(topics, made)
@@ -353,7 +353,7 @@ def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_o
         return found
 
     with patch.object(Exchanges, "_counted", compare):
-        made = rebalance(Request(tree, cluster(topics), requirements=wishes))
+        made = rebalance(PlanRequest(tree, cluster(topics), requirements=wishes))
     assert all(compared)
     counted(bool(compared) and not made.problems)
 
@@ -391,7 +391,7 @@ def test_with_a_loosened_spread_no_way_to_be_as_even_takes_fewer_moves_than_the_
     skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 3))))}
     wish = TopicRequirements(spread=tuple(Spread(level, skew) for level, skew in skews.items()))
-    made = rebalance(Request(tree, cluster(topics), requirements={"a": wish}))
+    made = rebalance(PlanRequest(tree, cluster(topics), requirements={"a": wish}))
     allowed = {tree.levels.index(level): skew for level, skew in skews.items()}
     every = map(frozenset, combinations(sorted(sites(tree)), size))
     usable = [[chosen for chosen in every if oracle.within(sites(tree), chosen, allowed)]] * len(topics["a"])
@@ -404,7 +404,7 @@ def test_with_a_loosened_spread_no_way_to_be_as_even_takes_fewer_moves_than_the_
 def test_sizes_change_neither_moves_nor_evenness_and_the_fullest_broker_is_no_fuller(data):
     tree, topics = data.draw(clusters())
     sizes = {(name, at): data.draw(st.integers(0, 9)) for name, lists in topics.items() for at in range(len(lists))}
-    blind, seeing = plan(Request(tree, cluster(topics))), plan(Request(tree, cluster(topics, sizes)))
+    blind, seeing = plan(PlanRequest(tree, cluster(topics))), plan(PlanRequest(tree, cluster(topics, sizes)))
     assert seeing.moves == blind.moves == seeing.lower_bound
     for pick in (lambda row: row, lambda row: row[:1]):
         loads = [load(tree, after(topics, made), pick) for made in (seeing, blind)]
@@ -429,7 +429,7 @@ def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its
     skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 6))))}
     wish = TopicRequirements(spread=tuple(Spread(level, skew) for level, skew in skews.items()))
-    result = after(topics, plan(Request(tree, cluster(topics), requirements={"a": wish})))
+    result = after(topics, plan(PlanRequest(tree, cluster(topics), requirements={"a": wish})))
     lies = dict(zip((broker.id for broker in tree.brokers), load(tree, result), strict=True))
     for old, new in zip(topics["a"], result["a"], strict=True):
         for broker in set(new) - set(old):
@@ -453,7 +453,7 @@ def anything(draw):
         if draw(st.booleans()):
             wanted[name] = draw(requirements(tree, topics[name], ids))
     chosen = frozenset(draw(st.sets(st.sampled_from(list(topics))))) if draw(st.booleans()) else None
-    return topics, Request(tree, cluster(topics), chosen, wanted)
+    return topics, PlanRequest(tree, cluster(topics), chosen, wanted)
 
 
 @st.composite
@@ -561,7 +561,7 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_lists_in_requir
     growth = {"replication_factor": data.draw(st.integers(1, 3)), "partitions": len(topics["a"]) + 2}
     made = [
         rebalance(
-            Request(
+            PlanRequest(
                 tree,
                 cluster(topics),
                 requirements={
@@ -594,7 +594,7 @@ def test_no_plan_gives_a_cordoned_broker_a_replica_and_none_moves_only_because_o
         count = len(topics["a"]) + data.draw(st.integers(0, 1))
         assignment = data.draw(st.lists(lists.map(tuple), min_size=count, max_size=count).map(tuple))
         wanted["a"] = TopicRequirements(assignment=assignment)
-    request = Request(tree, cluster(topics), requirements=wanted)
+    request = PlanRequest(tree, cluster(topics), requirements=wanted)
     for make in (plan, rebalance, fill):
         made = make(request)
         assert made.lower_bound <= made.moves
@@ -605,5 +605,5 @@ def test_no_plan_gives_a_cordoned_broker_a_replica_and_none_moves_only_because_o
     fair = {name: [row for row in lists if judge(tree, [row]).compliant] for name, lists in topics.items()}
     fair = {name: lists for name, lists in fair.items() if lists}
     if fair:
-        assert plan(Request(tree, cluster(fair))).empty, "a cordon is no drain"
+        assert plan(PlanRequest(tree, cluster(fair))).empty, "a cordon is no drain"
     counted()

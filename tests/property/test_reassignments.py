@@ -14,7 +14,7 @@ from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, T
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.executor_ports import Record
 
 _PASSES = 300
 

@@ -11,7 +11,7 @@ from tests.support.topics import create
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live
-from rackspan.reports.document import State
+from rackspan.reports.document import ScanOutcome
 
 SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")
 
@@ -77,7 +77,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
             cluster = live("prod", kafka.bootstrap(), {}, 3, ("region", "zone", "rack"))
             document = scan_cluster(engine, cluster, ScanRun(f"scan-{scans}", NOON, history), lambda _: None)
             scans += 1
-            assert document.state is State.COMPLETED
+            assert document.state is ScanOutcome.COMPLETED
             assert "scan-stays" in {row.name for row in document.topics}
             assert not {row.rule for row in document.findings if row.topic == "scan-stays"} - {"NotCompliant"}
             assert churning.is_alive()

@@ -27,7 +27,7 @@ from rackspan.core.snapshot import NONE, table
 from rackspan.jobs import scan_job
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import partition_batches
-from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from rackspan.reports.document import FindingRow, ScanDocument, State
+from rackspan.reports.document import FindingRow, ScanDocument, ScanOutcome
 
 NOW = datetime(2026, 1, 31, 3, 2, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ def failed_document(scan_id, reason, message):
         scan_id,
         started_at="2026-01-31T04:00:00Z",
         finished_at="2026-01-31T04:00:10Z",
-        state=State.FAILED,
+        state=ScanOutcome.FAILED,
         reason=reason,
         message=message,
     )

@@ -19,7 +19,7 @@ from dev.waiting import eventually
 from tests.support.waiting import until
 
 from rackspan.core.reassignment import TopicPartition
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 
 @dataclass(frozen=True, slots=True)

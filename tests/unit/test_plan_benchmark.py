@@ -9,7 +9,7 @@ from benchmarks.plans import clusters, quality, speed
 from benchmarks.plans.kafka_tool import ToolRefusedError, proposal, reassignment
 
 from rackspan.core.compliance import judge
-from rackspan.core.planning import Request, plan, rebalance
+from rackspan.core.planning import PlanRequest, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import tree_of
 from rackspan.snapshots import parse_snapshot, snapshot_lines
@@ -51,7 +51,7 @@ def test_the_bound_is_found_without_a_plan_and_every_plan_keeps_to_it(case):
     start = start_of(case)
     bound = quality.least_moves(case.tree, start.replicas, case.wanted)
     wishes = {name: TopicRequirements(case.wanted) for name in start.names}
-    made = plan(Request(case.tree, start, requirements=wishes))
+    made = plan(PlanRequest(case.tree, start, requirements=wishes))
     after = quality.applied(made, start, case.wanted)
     result = quality.measured(case, quality.PLAN, bound, start.replicas, after)
     quality.certify(made, result)
@@ -64,7 +64,7 @@ def test_the_bound_is_found_without_a_plan_and_every_plan_keeps_to_it(case):
 def test_a_plan_that_claims_what_is_not_so_is_found_out():
     case = next(iter(quality.cases(quality.FLAT)))
     start = start_of(case)
-    made = plan(Request(case.tree, start))
+    made = plan(PlanRequest(case.tree, start))
     bound = quality.least_moves(case.tree, start.replicas, 3)
     honest = quality.measured(case, quality.PLAN, bound, start.replicas, quality.applied(made, start, 3))
     quality.certify(made, honest)
@@ -89,7 +89,7 @@ def test_replicas_left_on_drained_brokers_are_counted():
 def test_what_kafka_does_better_is_named():
     case = next(case for case in CASES if case.added)
     start = start_of(case)
-    request = Request(case.tree, start)
+    request = PlanRequest(case.tree, start)
     kept, evened = (quality.applied(made, start, 3) for made in (plan(request), rebalance(request)))
     even, uneven = (
         quality.measured(case, by, 0, start.replicas, after)

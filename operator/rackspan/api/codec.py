@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from rackspan.api.decode_errors import decode_or_explain, fields_of
-from rackspan.api.errors import SpecError
+from rackspan.api.spec_errors import SpecError
 from rackspan.api.times import timestamp
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo
 
-from rackspan.api.errors import SpecError
+from rackspan.api.spec_errors import SpecError
 from rackspan.api.times import Time
 
 _SCALARS = {

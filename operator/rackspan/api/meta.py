@@ -7,8 +7,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from rackspan.api.codec import ApiStruct, decode
-from rackspan.api.errors import SpecError
 from rackspan.api.labels import PAUSED, READ_ANNOTATIONS
+from rackspan.api.spec_errors import SpecError
 from rackspan.api.times import Time
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})

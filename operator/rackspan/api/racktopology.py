@@ -211,7 +211,7 @@ class KafkaSpec(ApiStruct, frozen=True):
         return frozenset(names)
 
 
-class Level(ApiStruct, frozen=True):
+class LevelSpec(ApiStruct, frozen=True):
     """One level of the rack tree, and the node label that it is read from."""
 
     name: str
@@ -348,7 +348,7 @@ class RackTopologySpec(ApiStruct, frozen=True):
     """
 
     kafka: KafkaSpec
-    levels: tuple[Level, ...]
+    levels: tuple[LevelSpec, ...]
     rack_source: RackSource = RackSource.NODES
     brokers: BrokerPodsSpec | None = None
     missing_rack_policy: MissingRackPolicy = MissingRackPolicy.FAIL

@@ -22,7 +22,7 @@ MAX_SAMPLE: Final = 512
 MAX_FAILURE: Final = 1024
 
 
-class State(StrEnum):
+class ReassignmentState(StrEnum):
     """What is done about a Reassignment, or how it ended."""
 
     QUEUED = "Queued"
@@ -37,7 +37,12 @@ class State(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether it never goes on."""
-        return self in (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.STOPPED)
+        return self in (
+            ReassignmentState.SUCCEEDED,
+            ReassignmentState.FAILED,
+            ReassignmentState.CANCELLED,
+            ReassignmentState.STOPPED,
+        )
 
 
 class OwnTopologyRef(ApiStruct, frozen=True):
@@ -101,7 +106,7 @@ class ReassignmentStatus(StatusStruct, frozen=True):
     """How far it is, and in `record` what Kafka cannot say."""
 
     observed_generation: int | None = None
-    state: State | None = None
+    state: ReassignmentState | None = None
     message: str | None = None
     partitions: int | None = None
     moves: int | None = None

@@ -8,7 +8,7 @@ from rackspan.core.partitions import InSync
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class IsrShortfall:
     """A partition that has too few in-sync replicas without a broker; `needed` is None where that is not known.
 
     It is `lasting` where all of its replicas are in sync: there is no spare one, and no waiting brings it.
@@ -23,7 +23,7 @@ class Shortfall:
 
 def shortfalls_without(
     broker: int, partitions: Iterable[InSync], min_insync: Mapping[str, int]
-) -> tuple[Shortfall, ...]:
+) -> tuple[IsrShortfall, ...]:
     """
     Name the partitions on `broker` that would be below min.insync.replicas, or below one replica, without it.
 
@@ -38,7 +38,7 @@ def shortfalls_without(
         needed = None if given is None else int(effective_min_insync(given, len(one.replicas)))
         if needed is None or left < needed:
             lasting = one.in_sync >= set(one.replicas) and (needed is not None or not left)
-            found.append(Shortfall(one.topic, one.partition, left, needed, lasting))
+            found.append(IsrShortfall(one.topic, one.partition, left, needed, lasting))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import kopf
 
 from rackspan.api.labels import GROUP
-from rackspan.handlers.connection import connect
+from rackspan.handlers.api_session import connect
 from rackspan.handlers.memo import Memo
 from rackspan.handlers.stateless import NoDiffBase
 
@@ -24,7 +24,7 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = NoDiffBase()
-    settings.posting.enabled = False  # rackspan.kube.events posts Events, on changes of conditions only
+    settings.posting.enabled = False  # rackspan.kube.event_queue posts Events, on changes of conditions only
     settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
     settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which holds the object
     # Short, so that watches are back within seconds after an outage; after the last one kopf starts over.

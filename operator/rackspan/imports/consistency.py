@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rackspan.core.text import shown
-from rackspan.imports.topics import Definition, Imported, Refused, Skipped
+from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rackspan.imports.topics import SourceCluster
+    from rackspan.imports.imported_topics import SourceCluster
 
 
 def told_apart(imported: Imported) -> Imported:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from rackspan.api.codec import encode
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KIND, KafkaTopic, KafkaTopicSpec
 from rackspan.api.labels import API_VERSION
+from rackspan.api.spec_errors import SpecError
 from rackspan.core.text import shown
-from rackspan.imports.documents import FieldError
+from rackspan.imports.imported_topics import Refused, Skipped, Source
+from rackspan.imports.manifest_documents import ManifestFieldError
 from rackspan.imports.shared_fields import holds_topics, other_kind
 from rackspan.imports.topic_rules import broken_rules
-from rackspan.imports.topics import Refused, Skipped, Source
 from rackspan.imports.yaml_nodes import Fields, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rackspan.imports.documents import Documents, Part
-    from rackspan.imports.topics import Definition
+    from rackspan.imports.imported_topics import Definition
+    from rackspan.imports.manifest_documents import Documents, Part
 
 _WIDTH = 160
 _LONGEST_COMMENT = 300
@@ -197,7 +197,7 @@ def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
             document = _plain(part.fields)
             metadata = {"namespace": namespace, **(document.get("metadata") or {})}
             topic = KafkaTopic.from_object({**document, "metadata": metadata})
-        except FieldError as error:
+        except ManifestFieldError as error:
             refused.append(Refused(Source(source.name, error.line), str(error)))
         except SpecError as error:
             refused.append(Refused(Source(source.name, _line(part.fields, str(error))), str(error)))

@@ -2,7 +2,7 @@
 Definitions as Kafka has their topics now, so that applying them changes nothing.
 
 What a definition and Kafka disagree about is taken from Kafka, and said. Replicas that are not spread fairly are kept
-by an explicit assignment, or left to the plan: that is the `Assignment`.
+by an explicit assignment, or left to the plan: that is the `KeptAssignment`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from msgspec import structs
 
 from rackspan.api.kafkatopic import TopicPlacement
 from rackspan.api.policies import DurabilitySpec
-from rackspan.api.requirements import requirements_of
+from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.compliance import judge
-from rackspan.core.planning import Request, plan
+from rackspan.core.planning import PlanRequest, plan
 from rackspan.core.text import plural, shown
-from rackspan.imports.cluster import most_common
-from rackspan.imports.configs import accepted_configs
-from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
-from rackspan.imports.topics import (
+from rackspan.imports.cluster_import import most_common
+from rackspan.imports.imported_configs import accepted_configs
+from rackspan.imports.imported_topics import (
     STRATEGY,
     Definition,
     Imported,
@@ -33,7 +32,8 @@ from rackspan.imports.topics import (
     kept_otherwise,
     would_change,
 )
-from rackspan.reconcile.topics.configs import same_value
+from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
+from rackspan.reconcile.topics.topic_configs import same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from rackspan.core.planning import Plan
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
-    from rackspan.imports.topics import Remark
+    from rackspan.imports.imported_topics import Remark
 
 Rows = tuple[tuple[int, ...], ...]
 _MAX_SHOWN = 100
 
 
-class Assignment(StrEnum):
+class KeptAssignment(StrEnum):
     """Which topics get their present replicas as an explicit assignment."""
 
     UNFAIR = "unfair"
@@ -66,7 +66,7 @@ class _Topic:
     moves: int
 
 
-def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignment: Assignment) -> Imported:
+def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignment: KeptAssignment) -> Imported:
     """
     Give the definitions as the topics are in the snapshot; those whose replicas cannot be kept are skipped.
 
@@ -90,7 +90,7 @@ def plan_of_topics(specs: Mapping[str, KafkaTopicSpec], snapshot: Snapshot, tree
     """
     names = frozenset(specs).intersection(snapshot.partitions.names)
     required = {name: requirements_of(specs[name], DurabilitySpec()) for name in sorted(names)}
-    return plan(Request(tree, snapshot.partitions, names, required))
+    return plan(PlanRequest(tree, snapshot.partitions, names, required))
 
 
 def _topics(snapshot: Snapshot, tree: RackTree, wanted: set[str]) -> dict[str, _Topic]:
@@ -115,10 +115,10 @@ def _topics(snapshot: Snapshot, tree: RackTree, wanted: set[str]) -> dict[str, _
     }
 
 
-def _as_present(one: Definition, seen: _Topic, assignment: Assignment) -> Definition | Skipped:
+def _as_present(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Definition | Skipped:
     sizes = [len(row) for row in seen.rows]
     least, most = min(sizes), max(sizes)
-    if least < most and assignment is not Assignment.NEVER:
+    if least < most and assignment is not KeptAssignment.NEVER:
         return _skipped(
             one, f"its partitions have {least} to {most} replicas, and a KafkaTopic has one replicationFactor"
         )
@@ -132,17 +132,17 @@ def _as_present(one: Definition, seen: _Topic, assignment: Assignment) -> Defini
     return _placed(kept, seen, assignment)
 
 
-def _placed(one: Definition, seen: _Topic, assignment: Assignment) -> Definition | Skipped:
+def _placed(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Definition | Skipped:
     wanted = one.spec.placement.assignment
     unfair = (
         f"{seen.unfair} of {plural(len(seen.rows), 'partition')} {'is' if seen.unfair == 1 else 'are'} not spread "
         f"fairly, and to mend {'it' if seen.unfair == 1 else 'them'} would copy {plural(seen.moves, 'replica')}"
     )
-    if assignment is Assignment.NEVER:
+    if assignment is KeptAssignment.NEVER:
         if wanted and wanted != seen.rows:
             return one.with_remarks(would_change("placement", "its assignment is not where the replicas are in Kafka"))
         return one.with_remarks(would_change("placement", unfair)) if seen.unfair and not wanted else one
-    if not (wanted or assignment is Assignment.ALWAYS or seen.unfair):
+    if not (wanted or assignment is KeptAssignment.ALWAYS or seen.unfair):
         return one
     if len(seen.rows) > MOST_ROWS or max(map(len, seen.rows)) > WIDEST_ROW:
         return _skipped(

@@ -6,16 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rackspan.core.text import plural, shown
-from rackspan.imports.documents import FieldError, Part, described
+from rackspan.imports.imported_references import is_topic_name
+from rackspan.imports.imported_topics import Skipped, not_kept
+from rackspan.imports.manifest_documents import ManifestFieldError, Part, described
 from rackspan.imports.names import is_object_name
-from rackspan.imports.references import is_topic_name
-from rackspan.imports.topics import Skipped, not_kept
 from rackspan.imports.yaml_nodes import Fields, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rackspan.imports.topics import Remark, Source
+    from rackspan.imports.imported_topics import Remark, Source
 
 FloatText: TypeAlias = "Callable[[float], str]"
 MOST_PARTITIONS: Final = 100_000
@@ -68,7 +68,7 @@ def required_text(part: Part, key: str) -> str:
     """A text that has to be there. Raises FieldError."""
     text = part.text(key)
     if not text:
-        raise FieldError(part.line, part.at(key), "is missing")
+        raise ManifestFieldError(part.line, part.at(key), "is missing")
     return text
 
 
@@ -98,7 +98,7 @@ def _config_text(part: Part, key: str, node: Node, of_float: FloatText) -> str |
     texts = []
     for item in node.items:
         if not isinstance(item, Scalar):
-            raise FieldError(item.line, part.at(key), f"must be a list of values, not of {described(item)}")
+            raise ManifestFieldError(item.line, part.at(key), f"must be a list of values, not of {described(item)}")
         texts.append(_scalar_text(item, of_float) or "")
     return ",".join(texts)
 

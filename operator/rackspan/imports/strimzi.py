@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.kafkatopic import KafkaTopicSpec
 from rackspan.api.labels import PAUSED
 from rackspan.core.text import shown
-from rackspan.imports.cluster import INTERNAL
-from rackspan.imports.configs import accepted_configs
-from rackspan.imports.documents import FieldError
+from rackspan.imports.cluster_import import INTERNAL
+from rackspan.imports.imported_configs import accepted_configs
+from rackspan.imports.imported_references import is_internal
+from rackspan.imports.imported_topics import Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
+from rackspan.imports.manifest_documents import ManifestFieldError
 from rackspan.imports.names import is_namespace, is_object_name
-from rackspan.imports.references import is_internal
 from rackspan.imports.shared_fields import (
     MOST_PARTITIONS,
     MOST_REPLICAS,
@@ -26,14 +27,13 @@ from rackspan.imports.shared_fields import (
     required_text,
     topic_name,
 )
-from rackspan.imports.topics import Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rackspan.imports.documents import Part
-    from rackspan.imports.references import Topologies
-    from rackspan.imports.topics import Remark, Source
+    from rackspan.imports.imported_references import Topologies
+    from rackspan.imports.imported_topics import Remark, Source
+    from rackspan.imports.manifest_documents import Part
 
 WORD: Final = "KafkaTopic"
 """What the text of a KafkaTopic holds, its kind."""
@@ -56,7 +56,7 @@ def strimzi_topic(source: Source, part: Part, topologies: Topologies) -> Definit
     """Define the topic of one object."""
     try:
         return _topic(source, part, topologies)
-    except FieldError as error:
+    except ManifestFieldError as error:
         return Refused(type(source)(source.name, error.line), str(error))
 
 

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from rackspan.api.kafkatopic import KafkaTopicSpec, TopicPlacement
 from rackspan.core.text import plural, shown
-from rackspan.imports.cluster import INTERNAL
-from rackspan.imports.configs import accepted_configs
-from rackspan.imports.documents import FieldError, Part, described, whole
-from rackspan.imports.references import is_internal
+from rackspan.imports.cluster_import import INTERNAL
+from rackspan.imports.imported_configs import accepted_configs
+from rackspan.imports.imported_references import is_internal
+from rackspan.imports.imported_topics import (
+    STRATEGY,
+    Definition,
+    Refused,
+    Skipped,
+    SourceCluster,
+    kept_otherwise,
+    not_kept,
+)
+from rackspan.imports.manifest_documents import ManifestFieldError, Part, described, whole
 from rackspan.imports.shared_fields import (
     MOST_PARTITIONS,
     MOST_REPLICAS,
@@ -26,14 +35,13 @@ from rackspan.imports.shared_fields import (
     required_text,
     topic_name,
 )
-from rackspan.imports.topics import STRATEGY, Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
 from rackspan.imports.yaml_nodes import Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rackspan.imports.references import Topologies
-    from rackspan.imports.topics import Remark, Source
+    from rackspan.imports.imported_references import Topologies
+    from rackspan.imports.imported_topics import Remark, Source
 
 DESCRIPTION: Final = "kubernetes.io/description"
 _RETENTION: Final = "retention.ms"
@@ -67,7 +75,7 @@ def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Defini
     """Define the topic of one document."""
     try:
         return _topic(source, part, topologies)
-    except FieldError as error:
+    except ManifestFieldError as error:
         return Refused(type(source)(source.name, error.line), str(error))
 
 
@@ -98,7 +106,7 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     moves = list(_migration(spec.part("migration")))
     topology = topologies.of(cluster)
     if topology is None:
-        raise FieldError(meta.line, "meta.cluster", "is missing")
+        raise ManifestFieldError(meta.line, "meta.cluster", "is missing")
     return Definition(
         source,
         topic,
@@ -130,7 +138,7 @@ def setting_text(number: float) -> str:
 def _needed(part: Part, key: str, most: int) -> int:
     value = part.number(key, 1, most)
     if value is None:
-        raise FieldError(part.line, part.at(key), "is missing")
+        raise ManifestFieldError(part.line, part.at(key), "is missing")
     return value
 
 
@@ -146,7 +154,7 @@ def _meta_remarks(meta: Part) -> Iterator[Remark]:
     consumers = []
     for one in meta.items("consumers"):
         if not isinstance(one, Scalar):
-            raise FieldError(one.line, "meta.consumers", f"must be texts, not {described(one)}")
+            raise ManifestFieldError(one.line, "meta.consumers", f"must be texts, not {described(one)}")
         consumers.append(one.text)
     if consumers:
         yield not_kept("meta.consumers", shown(", ".join(consumers), _MAX_SHOWN))
@@ -180,18 +188,20 @@ def _assignment(part: Part, partitions: int, factor: int) -> tuple[tuple[int, ..
     assignment = []
     for number, row in enumerate(rows):
         if not isinstance(row, Sequence):
-            raise FieldError(row.line, part.at(key), f"row {number}: must be a list, not {described(row)}")
+            raise ManifestFieldError(row.line, part.at(key), f"row {number}: must be a list, not {described(row)}")
         brokers = []
         for node in row.items:
             broker = whole(node)
             if broker is None or not 0 <= broker <= _MOST:
-                raise FieldError(node.line, part.at(key), f"row {number}: must be broker ids, not {described(node)}")
+                raise ManifestFieldError(
+                    node.line, part.at(key), f"row {number}: must be broker ids, not {described(node)}"
+                )
             brokers.append(broker)
         if len(brokers) != factor:
             named = f"names {plural(len(brokers), 'broker')}, for a replicationFactor of {factor}"
-            raise FieldError(row.line, part.at(key), f"row {number} {named}")
+            raise ManifestFieldError(row.line, part.at(key), f"row {number} {named}")
         if len(set(brokers)) < factor:
-            raise FieldError(row.line, part.at(key), f"row {number} names a broker twice")
+            raise ManifestFieldError(row.line, part.at(key), f"row {number} names a broker twice")
         assignment.append(tuple(brokers))
     return tuple(assignment)
 

@@ -20,7 +20,7 @@ from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import InSync
-from rackspan.kafka.errors import (
+from rackspan.kafka.kafka_errors import (
     connection_failure,
     failure_of,
     is_client_error,

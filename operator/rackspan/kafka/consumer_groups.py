@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
+from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.errors import failure_of
+from rackspan.kafka.kafka_errors import failure_of
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials

@@ -18,13 +18,13 @@ from rackspan.core.consumers.rates import bytes_per_offset, rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
 from rackspan.kafka.admin import client
-from rackspan.kafka.errors import failure_of
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka.kafka_errors import failure_of
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from rackspan.core.consumers.locality import FloatArray, GroupSeen, Replicas
+    from rackspan.core.consumers.group_locality import FloatArray, GroupSeen, ReplicaPlaces
     from rackspan.core.consumers.rates import Offsets
     from rackspan.core.topology import IntArray
 
@@ -54,7 +54,7 @@ class _Look:
 def sample_rates(
     properties: Mapping[str, str | int | bool],
     groups: Sequence[GroupSeen],
-    replicas: Replicas,
+    replicas: ReplicaPlaces,
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
     """
@@ -109,7 +109,7 @@ class _OffsetsAdmin(KafkaReassignments):
 async def _sampled(
     properties: Mapping[str, str | int | bool],
     groups: Sequence[GroupSeen],
-    replicas: Replicas,
+    replicas: ReplicaPlaces,
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
     admin = _OffsetsAdmin(properties)
@@ -128,7 +128,7 @@ async def _sampled(
     return SampledRates(found, tuple(_warnings({**unread, **failed})))
 
 
-async def _bytes_per_offset(admin: _OffsetsAdmin, groups: Sequence[GroupSeen], replicas: Replicas) -> FloatArray:
+async def _bytes_per_offset(admin: _OffsetsAdmin, groups: Sequence[GroupSeen], replicas: ReplicaPlaces) -> FloatArray:
     """Of each partition that some group reads, shape (n,), NaN elsewhere."""
     table = replicas.partitions
     claims = [

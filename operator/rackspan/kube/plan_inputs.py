@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.objects import HOST_PAGE, METADATA_LIST, POD_PAGE
+from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, POD_PAGE
 from rackspan.kube.paths import NODES, PODS
 from rackspan.kube.rest import NotFoundError, connected
 from rackspan.kube.scan_inputs import ScanInputs, read_scan_inputs_with

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.labels import RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.objects import METADATA_LIST, RACK_FILE_PAGE
+from rackspan.kube.kube_objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rackspan.api.reasons import Reason
-from rackspan.kube.objects import EVENT, POD, POD_PAGE, WHOLE
+from rackspan.kube.kube_objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
 from rackspan.kube.rest import ExpiredError, NotFoundError
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
-    from rackspan.kube.objects import Event
+    from rackspan.kube.kube_objects import Event
     from rackspan.kube.paths import ApiPath
     from rackspan.kube.rest import Rest
     from rackspan.reconcile.ports import Listener
@@ -49,7 +49,7 @@ class _Status(msgspec.Struct):
 _status = msgspec.json.Decoder(_Status)
 
 
-class Reflector:
+class KubeReflector:
     """Tells a listener of all objects of one collection; implements `reconcile.ports.Reflector`.
 
     `namespace` is that of the collection, empty for one over all namespaces. `accept` are the forms in which a list and

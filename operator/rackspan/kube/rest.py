@@ -18,7 +18,7 @@ from kubernetes.aio import client
 
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import Authentication, config
-from rackspan.kube.objects import WHOLE
+from rackspan.kube.kube_objects import WHOLE
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from msgspec.json import Decoder
 
-    from rackspan.kube.objects import Page
+    from rackspan.kube.kube_objects import Page
 
 T = TypeVar("T")
 

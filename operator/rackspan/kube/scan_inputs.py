@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
-from rackspan.kube.objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
+from rackspan.api.spec_errors import SpecError
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
+from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.cluster.credentials import read_credentials

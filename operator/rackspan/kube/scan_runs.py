@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.objects import ANY_PAGE
+from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
-from rackspan.reconcile.scans.job_status import Run, RunKind, read_run, why_unstarted
+from rackspan.reconcile.scans.job_status import JobRun, RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.scan_manifests import SELECTOR
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class KubeScanRuns:
         self._rest = rest
         self._namespace = namespace
 
-    async def runs(self, kind: RunKind) -> Sequence[Run]:
+    async def runs(self, kind: RunKind) -> Sequence[JobRun]:
         """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
         try:
             path = _RESOURCES[kind].in_namespace(self._namespace)
@@ -40,7 +40,7 @@ class KubeScanRuns:
             return []
         return [run for item in items if (run := read_run(kind, item)) is not None]
 
-    async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
+    async def unstarted(self, runs: Sequence[JobRun]) -> Mapping[str, str]:
         """Why the pods of these have not started, by the uid of what runs them; others are left out."""
         pods = await self._rest.list_all(
             "list_scan_pods", PODS.in_namespace(self._namespace), ANY_PAGE, query={"labelSelector": SELECTOR}
@@ -66,7 +66,7 @@ class KubeScanRuns:
             raise FailureError(Failure(Reason.SCAN_NOT_STARTED, what, Remedy.ACCESS)) from error
         return True
 
-    async def delete(self, run: Run) -> None:
+    async def delete(self, run: JobRun) -> None:
         """Delete this very object, and its pods after it."""
         self._permit.check()
         options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api import kafkatopic, racktopology, reassignment
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import RACK
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
+from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.runtime.informer import ObjectVersions, key_of
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 

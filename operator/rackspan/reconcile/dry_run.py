@@ -18,23 +18,23 @@ from rackspan.api.conditions import READY, find_condition
 from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import unmanaged_key
-from rackspan.api.racktopology import Adoption, KafkaSpec, Level, RackSource, RackTopologySpec
+from rackspan.api.racktopology import Adoption, KafkaSpec, LevelSpec, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
-from rackspan.api.requirements import requirements_of
+from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
 from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
-from rackspan.reconcile.cluster.status import broker_status
+from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
-from rackspan.reconcile.topics.decision import decide, ownership_problem
 from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
 from rackspan.reconcile.topics.placement import MIN_ISR
-from rackspan.reconcile.topics.plan import plan_hashes, request_of
-from rackspan.reconcile.topics.quotas import Claim, above_quotas
+from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
+from rackspan.reconcile.topics.topic_quotas import Claim, above_quotas
+from rackspan.reconcile.topics.topology_plan import plan_hashes, request_of
 from rackspan.reconcile.topics.unmanaged import unmanaged_topics
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.placement import Placer
-    from rackspan.core.planning import Plan, Request, TopicPlan
+    from rackspan.core.planning import Plan, PlanRequest, TopicPlan
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import Administrator, ConfigChange, KafkaAdmin, NewTopic, TopicValidator
-    from rackspan.reconcile.topics.plan import Replicas
-    from rackspan.reconcile.topics.quotas import Excess
+    from rackspan.reconcile.topics.topic_quotas import Excess
+    from rackspan.reconcile.topics.topology_plan import Replicas
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
 """Reasons that no plan mends; whether a topic that exists can be placed is the plan's to say."""
@@ -77,7 +77,7 @@ class TopologyPlan:
     """
 
     whole: Plan
-    request: Request
+    request: PlanRequest
     parts: Mapping[ObjectKey, TopicPlan]
     namespaces: Mapping[str, str]
     topics: Mapping[ObjectKey, KafkaTopic]
@@ -230,7 +230,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
     )
     spec = RackTopologySpec(
         KafkaSpec(""),
-        tuple(Level(name) for name in tree.levels),
+        tuple(LevelSpec(name) for name in tree.levels),
         adoption=Adoption.ALLOWED,
         rack_source=RackSource.BROKER,
     )

@@ -10,7 +10,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.restart import RestartsReconciler
-from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
+from rackspan.reconcile.reassignments.reassignments_reconciler import ReassignmentsReconciler
 from rackspan.reconcile.routes import Routes
 from rackspan.reconcile.runtime.informer import Informer, sweep
 from rackspan.reconcile.runtime.waiting import wait_for_any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
     from rackspan.reconcile.runtime.controller import Controller
 
 _log = logging.getLogger("rackspan.reconcile")

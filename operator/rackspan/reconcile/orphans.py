@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics.reconciler import TopicsReconciler
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

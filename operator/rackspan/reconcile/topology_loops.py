@@ -12,7 +12,7 @@ from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.orphans import Orphans
 from rackspan.reconcile.runtime.controller import LastAsked, spec_version
 from rackspan.reconcile.runtime.writers import has_finalizer
-from rackspan.reconcile.topology import TopologyReconciler
+from rackspan.reconcile.topology_controller import TopologyReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import BrokerPod
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.topology import StatusPart
+    from rackspan.reconcile.topology_controller import StatusPart
 
 
 class TopologyLoops:

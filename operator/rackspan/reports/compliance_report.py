@@ -25,7 +25,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.scanning.messages import mending
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, every, plural
-from rackspan.reports.document import State
+from rackspan.reports.document import ScanOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def compliance_status(
     A failed scan leaves the results of the previous one, and the condition Ready says why it failed.
     """
     conditions = _Conditions(before.conditions, generation, now)
-    if document.state is State.FAILED:
+    if document.state is ScanOutcome.FAILED:
         failure = ScanFailure(
             document.scan_id,
             document.reason if _REASON.fullmatch(document.reason) else Reason.SCAN_FAILED,

@@ -22,7 +22,7 @@ MAX_GROUPS: Final = 500
 """Consumer groups that are listed, those with the most cross-domain reads first."""
 
 
-class State(StrEnum):
+class ScanOutcome(StrEnum):
     """How a scan of a cluster ended."""
 
     COMPLETED = "Completed"
@@ -175,7 +175,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     unread_topics: int = 0
 
 
-class Changes(Struct, frozen=True, rename="camel", gc=False):
+class ScanChanges(Struct, frozen=True, rename="camel", gc=False):
     """Against the scan before: how many findings are new and how many are cleared, and the first of each."""
 
     since: str | None = None
@@ -198,13 +198,13 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     cluster: str
     started_at: str
     finished_at: str
-    state: State = State.COMPLETED
+    state: ScanOutcome = ScanOutcome.COMPLETED
     reason: str = ""
     message: str = ""
     cluster_id: str | None = None
     levels: list[str] = []
     summary: Summary = Summary()
-    changes: Changes = Changes()
+    changes: ScanChanges = ScanChanges()
     domains: list[DomainRow] = []
     brokers: list[BrokerRow] = []
     findings: list[FindingRow] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.core.consumers.locality import Locality, Replicas, Selector, host_address, locality
+from rackspan.core.consumers.group_locality import Locality, ReplicaPlaces, Selector, host_address, locality
 from rackspan.reconcile.cluster.racks import path_from_labels
 from rackspan.reconcile.failures import Failure
 from rackspan.reports.document import MAX_GROUPS, GroupRow
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rackspan.api.racktopology import RackTopologySpec
-    from rackspan.core.consumers.locality import FloatArray, GroupSeen
+    from rackspan.core.consumers.group_locality import FloatArray, GroupSeen
     from rackspan.core.rack_path import RackPath
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
@@ -64,13 +64,13 @@ def group_rows(
     address (`racks_of_hosts`). `rates`, by group, are bytes per second that it reads of each of the snapshot's
     partitions, NaN where not known. Domains are those of `level`, the deepest unless it is named.
     """
-    replicas = Replicas(tree, snapshot.brokers, snapshot.partitions, level)
+    replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions, level)
     found = worst_first(replicas, groups, host_racks, selector, rates)
     return [_row(group.name, seen) for group, seen in found[:MAX_GROUPS]]
 
 
 def worst_first(
-    replicas: Replicas,
+    replicas: ReplicaPlaces,
     groups: Sequence[GroupSeen],
     host_racks: Mapping[str, RackPath],
     selector: Selector,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rackspan.api import compliancereport, racktopology
 from rackspan.api.labels import API_VERSION
 from rackspan.reports.compliance_report import cut, worst_first
-from rackspan.reports.document import State
+from rackspan.reports.document import ScanOutcome
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -50,7 +50,7 @@ def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[s
         "name": topology.name,
         "uid": uid,
     }
-    results = [_failed(document)] if document.state is State.FAILED else _results(document)
+    results = [_failed(document)] if document.state is ScanOutcome.FAILED else _results(document)
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": KIND,
@@ -72,7 +72,7 @@ def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[s
 
 def _summary(document: ScanDocument) -> dict[str, int]:
     """Findings by result. `pass` are the partitions that are spread as asked."""
-    if document.state is State.FAILED:
+    if document.state is ScanOutcome.FAILED:
         return {"pass": 0, "fail": 0, "warn": 0, "error": 1, "skip": 0}
     counts = {"fail": 0, "warn": 0}
     for severity, number in document.summary.by_severity.items():

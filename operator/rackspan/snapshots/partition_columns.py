@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
 from rackspan.core.topology import IntArray
 from rackspan.snapshots.schema import PartitionDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import FieldError
+from rackspan.snapshots.snapshot_errors import SnapshotFieldError
 
 _number, _replicas, _isr = attrgetter("partition"), attrgetter("replicas"), attrgetter("isr")
 _leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")
@@ -35,7 +35,7 @@ def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
     if not counts.all():
         empty = first + int(np.argmin(counts))
-        raise FieldError(f"$.topics[{empty}].partitions", "is empty; a topic has at least one partition")
+        raise SnapshotFieldError(f"$.topics[{empty}].partitions", "is empty; a topic has at least one partition")
     rows = [partition for topic in topics for partition in topic.partitions]
     starts = np.cumsum(counts) - counts
     topic = np.repeat(np.arange(len(counts)), counts)
@@ -117,22 +117,22 @@ def _not_among(leader: IntArray, replicas: BrokerIds) -> BoolArray:
 
 def _explain(path: str, row: PartitionDocument) -> None:
     if not row.replicas:
-        raise FieldError(f"{path}.replicas", "is empty; a partition has at least one replica")
+        raise SnapshotFieldError(f"{path}.replicas", "is empty; a partition has at least one replica")
     if len(row.replicas) > MOST_REPLICAS:
-        raise FieldError(
+        raise SnapshotFieldError(
             f"{path}.replicas",
             f"names {len(row.replicas):,} brokers; a partition has at most {MOST_REPLICAS:,} replicas",
         )
     for at, broker in enumerate(row.replicas):
         if broker in row.replicas[:at]:
-            raise FieldError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
+            raise SnapshotFieldError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
     isr = [] if row.isr is UNSET else row.isr
     for at, broker in enumerate(isr):
         if broker in isr[:at]:
-            raise FieldError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
+            raise SnapshotFieldError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
         if broker not in row.replicas:
-            raise FieldError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
-    raise FieldError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
+            raise SnapshotFieldError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
+    raise SnapshotFieldError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
 
 
 def _in_order(
@@ -152,9 +152,9 @@ def _in_order(
     for entry, partition in enumerate(topics[at].partitions):
         path = f"$.topics[{first + at}].partitions[{entry}].partition"
         if partition.partition in seen:
-            raise FieldError(path, f"partition {partition.partition} is listed twice")
+            raise SnapshotFieldError(path, f"partition {partition.partition} is listed twice")
         if partition.partition >= count:
             numbers = f"{count} partitions are numbered 0 to {count - 1}" if count > 1 else "only partition is number 0"
-            raise FieldError(path, f"is {partition.partition}, but the topic's {numbers}")
+            raise SnapshotFieldError(path, f"is {partition.partition}, but the topic's {numbers}")
         seen.add(partition.partition)
     raise AssertionError("unreachable: n different numbers below n are 0 to n - 1")

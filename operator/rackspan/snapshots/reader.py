@@ -21,7 +21,7 @@ from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots.partition_columns import columns
 from rackspan.snapshots.repeated_keys import refuse_repeated_keys, refuse_repeated_keys_of_topic
 from rackspan.snapshots.schema import BrokerDocument, ConfigValue, SnapshotDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import MAX_SHOWN, FieldError, SnapshotError, describe_decode_error
+from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotError, SnapshotFieldError, describe_decode_error
 
 T = TypeVar("T")
 STDIN = "-"
@@ -48,7 +48,7 @@ def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class FileOutline:
     """A snapshot file without its topics; `topics` is their number, `partitions` about that of all partitions."""
 
     cluster_id: str | None
@@ -57,7 +57,7 @@ class Outline:
     partitions: int
 
 
-def read_outline(file: Path | str) -> Outline:
+def read_outline(file: Path | str) -> FileOutline:
     """Read a snapshot file's brokers and count its topics, which are not checked. Raises SnapshotError."""
     name = shown_name(file)
     text = _usable(read_bytes(file), name)
@@ -65,8 +65,8 @@ def read_outline(file: Path | str) -> Outline:
         document = _decoded(partial(_document, text), "$", len(text))
         brokers, topics = tuple(_brokers(document.brokers)), document.topics
         partitions = sum(bytes(topic).count(b'"replicas"') for topic in topics)
-        return Outline(document.cluster_id or None, brokers, len(topics), partitions)
-    except (FieldError, _BadTextError) as error:
+        return FileOutline(document.cluster_id or None, brokers, len(topics), partitions)
+    except (SnapshotFieldError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 
@@ -94,7 +94,7 @@ def parse_snapshot(text: bytes, name: str = "snapshot", advance: Advance | None 
     try:
         with _without_collector():
             return _parsed(usable, advance or (lambda _done, _all: None))
-    except (FieldError, _BadTextError) as error:
+    except (SnapshotFieldError, _BadTextError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 
@@ -128,9 +128,11 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
         topic = _decoded(partial(_topic, raw), path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
-            raise FieldError(f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is no name that Kafka gives a topic')
+            raise SnapshotFieldError(
+                f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is no name that Kafka gives a topic'
+            )
         if seen.setdefault(topic.name, at) != at:
-            raise FieldError(
+            raise SnapshotFieldError(
                 f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
             )
         names.append(topic.name)
@@ -156,11 +158,11 @@ def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
 
 def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
     if not documents:
-        raise FieldError("$.brokers", "is empty; a cluster has at least one broker")
+        raise SnapshotFieldError("$.brokers", "is empty; a cluster has at least one broker")
     seen: dict[int, int] = {}
     for at, broker in enumerate(documents):
         if seen.setdefault(broker.id, at) != at:
-            raise FieldError(
+            raise SnapshotFieldError(
                 f"$.brokers[{at}].id", f"broker {broker.id} is listed twice, first at $.brokers[{seen[broker.id]}]"
             )
         rack = None if broker.rack is UNSET else broker.rack
@@ -168,7 +170,7 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
             try:
                 parse_rack(rack)
             except RackPathError as error:
-                raise FieldError(f"$.brokers[{at}].rack", str(error)) from None
+                raise SnapshotFieldError(f"$.brokers[{at}].rack", str(error)) from None
         yield BrokerLocation(broker.id, rack, cordoned=broker.cordoned is True)
 
 
@@ -177,7 +179,7 @@ def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
-        raise FieldError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, MAX_SHOWN)}" is no number of replicas')
+        raise SnapshotFieldError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, MAX_SHOWN)}" is no number of replicas')
     return values
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from rackspan.core.text import shown
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
-from rackspan.snapshots.snapshot_errors import MAX_SHOWN, FieldError
+from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotFieldError
 
 _COLON = b":"
 _REQUIRED = 2  # of each kind of object, but for brokers
@@ -58,6 +58,6 @@ def _object(pairs: list[tuple[str, Any]], path: str) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise FieldError(path, f'the key "{shown(key, MAX_SHOWN)}" is given twice in one object')
+                raise SnapshotFieldError(path, f'the key "{shown(key, MAX_SHOWN)}" is given twice in one object')
             seen.add(key)
     return found

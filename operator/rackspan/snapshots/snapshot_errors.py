@@ -35,7 +35,7 @@ class SnapshotError(ValueError):
     """A snapshot file or log-dirs file that cannot be used; the message says where and why."""
 
 
-class FieldError(Exception):
+class SnapshotFieldError(Exception):
     """An error at a path in the document, such as `$.topics[3].name`."""
 
     def __init__(self, path: str, sentence: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rackspan.api.codec import ApiStruct, camel, decode, decode_leniently, encode
 from rackspan.api.decode_errors import decode_or_explain
-from rackspan.api.errors import SpecError
+from rackspan.api.spec_errors import SpecError
 from rackspan.api.times import Time
 
 

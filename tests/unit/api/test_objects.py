@@ -15,7 +15,6 @@ from rackspan.api.compliancereport import (
     ScanFailure,
 )
 from rackspan.api.conditions import Condition, ConditionStatus
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import (
     ComplianceStatus,
     DeletionPolicy,
@@ -49,6 +48,7 @@ from rackspan.api.racktopology import (
     TopicCounts,
     domain_summary,
 )
+from rackspan.api.spec_errors import SpecError
 from rackspan.core.scanning.rules import Severity
 
 METADATA = {

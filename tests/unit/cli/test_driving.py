@@ -9,7 +9,7 @@ import pytest
 
 from rackspan.api.reasons import Reason
 from rackspan.cli.shared.driving import Ended, drive, heard, take_back
-from rackspan.core.reassignment.decision import Progress
+from rackspan.core.reassignment.move_decision import Progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignments.executor import Pass
 

@@ -8,10 +8,10 @@ import stat
 import pytest
 
 from rackspan.cli.shared.command_errors import CommandError
-from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.executor_ports import Record
 
 RECORD = Record(
     "prod",

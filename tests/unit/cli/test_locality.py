@@ -9,7 +9,7 @@ from tests.unit.core.test_locality import REPLICAS, member
 
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_groups import LiveGroups
-from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector
+from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, ReplicaPlaces, Selector
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 
@@ -157,7 +157,7 @@ def _made_up():
     rows = [(0, at, [at % 3, (at + 1) % 3], [0, 1, 2], at % 3, None) for at in range(12)]
     rows += [(1, at, [at % 3, (at + 1) % 3, (at + 2) % 3], [0, 1, 2], at % 3, None) for at in range(6)]
     brokers = [BrokerLocation(broker, rack) for broker, rack in racks.items()]
-    replicas = Replicas(cluster("region zone", racks), brokers, table(["billing", "orders"], rows))
+    replicas = ReplicaPlaces(cluster("region zone", racks), brokers, table(["billing", "orders"], rows))
     zones = [("eu", "eu-1a"), ("eu", "eu-1b"), ("eu", "eu-1c")]
     hosts = [f"10.0.{zone}.1" for zone in range(3)]
     billing = tuple(

@@ -16,7 +16,7 @@ from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.shared import looking
 from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
-from rackspan.cli.shared.situation import State, situation
+from rackspan.cli.shared.situation import AspectState, situation
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.lease import LeaseRecord
@@ -72,7 +72,7 @@ def aspect(found, name):
 
 def test_where_all_is_fine_there_is_no_next_step():
     found = situation(seen(), [kafka_topic("orders")], ())
-    assert (found.state, found.step) == (State.FINE, None)
+    assert (found.state, found.step) == (AspectState.FINE, None)
     assert aspect(found, "brokers").message == "9 brokers online"
 
 
@@ -100,15 +100,35 @@ FAILED = {
 @pytest.mark.parametrize(
     ("found", "name", "state", "step"),
     [
-        (seen(**OFFLINE), "brokers", State.WRONG, "start broker 4; only if it is gone for good: rackspan drain 4"),
-        (seen(DRIFT), "racks", State.WRONG, "do what the sentence says first, such as to correct"),
-        (seen(PENDING, plan=PLAN), "plan", State.WRONG, "look at it: rackspan plan --topology kafka/prod; to"),
-        (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", State.GOES_ON, None),
-        (seen(condition("DeletionsHeld", "True", "DeletionHeld")), "deletions", State.WRONG, "confirm the deletions"),
-        (seen(condition("Ready", "False", "EmptyLevel")), "topology", State.WRONG, "change what the sentence names"),
-        (seen(condition("Connected", "False", "KafkaUnreachable")), "Kafka", State.UNKNOWN, "make Kafka reachable"),
-        (seen(lastScan=FAILED), "scan", State.WRONG, "mend what the scan needs"),
-        (seen(spec={"drainBrokers": [4]}), "drains", State.GOES_ON, None),
+        (
+            seen(**OFFLINE),
+            "brokers",
+            AspectState.WRONG,
+            "start broker 4; only if it is gone for good: rackspan drain 4",
+        ),
+        (seen(DRIFT), "racks", AspectState.WRONG, "do what the sentence says first, such as to correct"),
+        (seen(PENDING, plan=PLAN), "plan", AspectState.WRONG, "look at it: rackspan plan --topology kafka/prod; to"),
+        (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", AspectState.GOES_ON, None),
+        (
+            seen(condition("DeletionsHeld", "True", "DeletionHeld")),
+            "deletions",
+            AspectState.WRONG,
+            "confirm the deletions",
+        ),
+        (
+            seen(condition("Ready", "False", "EmptyLevel")),
+            "topology",
+            AspectState.WRONG,
+            "change what the sentence names",
+        ),
+        (
+            seen(condition("Connected", "False", "KafkaUnreachable")),
+            "Kafka",
+            AspectState.UNKNOWN,
+            "make Kafka reachable",
+        ),
+        (seen(lastScan=FAILED), "scan", AspectState.WRONG, "mend what the scan needs"),
+        (seen(spec={"drainBrokers": [4]}), "drains", AspectState.GOES_ON, None),
     ],
 )
 def test_each_aspect_that_is_not_fine_is_the_first_with_its_step(found, name, state, step):
@@ -132,15 +152,15 @@ SINCE = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("operator", "state", "message"),
     [
-        (OperatorLease(LEASE, "pod-1", SINCE), State.FINE, "pod-1 holds Lease rackspan/rackspan"),
+        (OperatorLease(LEASE, "pod-1", SINCE), AspectState.FINE, "pod-1 holds Lease rackspan/rackspan"),
         (
             OperatorLease(LEASE, None, SINCE),
-            State.UNKNOWN,
+            AspectState.UNKNOWN,
             f"{NO_OPERATOR} since 2026-11-25 10:00:00 UTC; all else is from before",
         ),
         (
             OperatorLease(LEASE, None),
-            State.UNKNOWN,
+            AspectState.UNKNOWN,
             f"{NO_OPERATOR}; all else is from before",
         ),
     ],
@@ -149,11 +169,12 @@ def test_whether_the_operator_runs_is_told_by_its_lease(operator, state, message
     found = situation(seen(**OFFLINE), (), (), operator)
     one = aspect(found, "operator")
     assert (one.state, one.message) == (state, message)
-    assert found.step.startswith("see why it does not run" if state is State.UNKNOWN else "start broker 4")
+    assert found.step.startswith("see why it does not run" if state is AspectState.UNKNOWN else "start broker 4")
 
 
 def record(version, *, holder="pod-1", ago=0.0):
-    return LeaseRecord(holder, 30, 0, version, datetime.now(UTC) - timedelta(seconds=ago))
+    """What makes a record that was renewed so many seconds ago."""
+    return lambda: LeaseRecord(holder, 30, 0, version, datetime.now(UTC) - timedelta(seconds=ago))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +197,8 @@ def test_a_lease_is_held_by_whoever_renews_it_whatever_the_clocks_say(records, h
 
         async def lease(self, _key):
             at, self.looks = self.looks, self.looks + 1
-            return records[min(at, len(records) - 1)]
+            made = records[min(at, len(records) - 1)]
+            return made and made()
 
     loop = asyncio.new_event_loop()
     monkeypatch.setattr(looking, "_LEAST_SECONDS", 1e-9)
@@ -205,21 +227,21 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
 @pytest.mark.parametrize(
     ("topics", "state", "message"),
     [
-        ([kafka_topic("a")], State.FINE, "1 KafkaTopic ready"),
+        ([kafka_topic("a")], AspectState.FINE, "1 KafkaTopic ready"),
         (
             [kafka_topic("a", "False", "Creating")],
-            State.GOES_ON,
+            AspectState.GOES_ON,
             "0 of 1 KafkaTopic ready, 0 not compliant: 1 Creating",
         ),
-        ([topic("a")], State.GOES_ON, f"{NONE}: 1 not looked at yet"),
+        ([topic("a")], AspectState.GOES_ON, f"{NONE}: 1 not looked at yet"),
         (
             [kafka_topic("a", "False", "Infeasible", "no room"), *WAITING],
-            State.WRONG,
+            AspectState.WRONG,
             "0 of 3 KafkaTopics ready, 0 not compliant: 2 PlanPending, 1 Infeasible; such as shop/b: wait",
         ),
         (
             [kafka_topic("a", compliance={"partitions": 6, "nonCompliant": 0, "pinned": 2})],
-            State.FINE,
+            AspectState.FINE,
             "1 KafkaTopic ready; 2 partitions unfair by an explicit assignment",
         ),
     ],
@@ -227,7 +249,7 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
 def test_topics_are_counted_by_reason_and_one_is_named(topics, state, message):
     one = aspect(situation(seen(), topics, ()), "topics")
     assert (one.state, one.message) == (state, message)
-    assert (one.step is None) == (state is not State.WRONG)
+    assert (one.step is None) == (state is not AspectState.WRONG)
 
 
 def test_topics_that_cannot_be_listed_are_counted():
@@ -237,10 +259,13 @@ def test_topics_that_cannot_be_listed_are_counted():
 
 def test_what_is_moved_is_told_with_what_it_waits_for():
     one = aspect(situation(seen(), (), [reassignment()]), "moves")
-    assert one.state is State.GOES_ON
+    assert one.state is AspectState.GOES_ON
     assert one.message == "prod-d42a: Running, 2 of 6 moves; 6 partitions wait for broker 3"
     paused = aspect(situation(seen(), (), [reassignment(paused=True)]), "moves")
-    assert (paused.state, paused.step) == (State.WRONG, "kubectl describe reassignment prod-d42a --namespace kafka")
+    assert (paused.state, paused.step) == (
+        AspectState.WRONG,
+        "kubectl describe reassignment prod-d42a --namespace kafka",
+    )
 
 
 class Objects:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster, grid
 
-from rackspan.core.compliance import Finding, Reason, judge
+from rackspan.core.compliance import Violation, ViolationReason, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves
 from rackspan.core.placement import Placement, Spread, Unsatisfiable
 from rackspan.core.topology import Broker, RackTree, TopologyError
@@ -21,8 +21,8 @@ def test_a_fair_topic_is_compliant():
 def test_findings_say_where_and_how_many_too_many():
     verdict = judge(NINE, [(0, 3, 6), (0, 1, 2), (0, 1, 3)])
     assert verdict.findings == (
-        Finding(1, "zone", "/00", Reason.TOO_MANY_REPLICAS, 2),
-        Finding(2, "zone", "/00", Reason.TOO_MANY_REPLICAS, 1),
+        Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 2),
+        Violation(2, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),
     )
     assert verdict.moves_of.tolist() == [0, 2, 1]
     assert verdict.unfair == {"zone": 2}
@@ -68,7 +68,7 @@ def test_a_rack_that_is_full_excuses_the_others():
 def test_a_replica_on_a_broker_that_is_not_eligible_is_out_of_place():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, drained={1})
     verdict = judge(tree, [(0, 1)])
-    assert verdict.findings == (Finding(0, "broker", "1", Reason.BROKER_NOT_ELIGIBLE, 1),)
+    assert verdict.findings == (Violation(0, "broker", "1", ViolationReason.BROKER_NOT_ELIGIBLE, 1),)
     assert verdict.moves == 1
 
 
@@ -79,12 +79,12 @@ def test_a_replica_on_a_broker_that_is_offline_is_not():
 
 def test_a_replica_on_a_broker_the_cluster_does_not_have_is_out_of_place():
     verdict = judge(NINE, [(0, 3, 99)])
-    assert verdict.findings == (Finding(0, "broker", "99", Reason.BROKER_UNKNOWN, 1),)
+    assert verdict.findings == (Violation(0, "broker", "99", ViolationReason.BROKER_UNKNOWN, 1),)
     assert verdict.moves == 1
 
 
 def test_a_broker_listed_twice_is_a_finding():
-    assert [finding.reason for finding in judge(NINE, [(0, 3, 3)]).findings] == [Reason.BROKER_REPEATED]
+    assert [finding.reason for finding in judge(NINE, [(0, 3, 3)]).findings] == [ViolationReason.BROKER_REPEATED]
 
 
 def test_partitions_of_one_topic_may_differ_in_replication_factor():
@@ -100,7 +100,7 @@ def test_a_topic_without_partitions_is_compliant(replicas):
 def test_without_brokers_everything_is_out_of_place():
     verdict = judge(RackTree(("zone",), ()), [(1, 2)])
     assert verdict.non_compliant == 1
-    assert {finding.reason for finding in verdict.findings} == {Reason.BROKER_UNKNOWN}
+    assert {finding.reason for finding in verdict.findings} == {ViolationReason.BROKER_UNKNOWN}
 
 
 def test_a_spread_loosens_a_level():
@@ -137,7 +137,7 @@ def test_a_broker_whose_rack_is_not_known_is_no_domain_of_its_own():
     assert verdict.unknown.tolist() == [False, False, True, False]
     assert verdict.moves_of.tolist() == [0, 1, 0, 0]
     assert (verdict.partitions, verdict.undecided, verdict.compliant) == (3, 1, False)
-    assert verdict.findings == (Finding(1, "zone", "/00", Reason.TOO_MANY_REPLICAS, 1),)
+    assert verdict.findings == (Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),)
 
 
 def test_a_verdict_that_depends_on_where_a_broker_stands_is_unknown():

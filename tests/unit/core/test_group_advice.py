@@ -4,7 +4,7 @@ import pytest
 from tests.unit.core.test_locality import REPLICAS, group, member
 
 from rackspan.core.consumers.advice import AdviceCode, advise
-from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, Selector, locality
+from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, Selector, locality
 
 HERE = {"10.0.0.1": ("eu", "b"), "10.0.0.2": ("us", "b")}
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
-from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Replicas, Selector, host_address, locality, nearest
+from rackspan.core.consumers.group_locality import (
+    GroupSeen,
+    MemberSeen,
+    ReplicaPlaces,
+    Selector,
+    host_address,
+    locality,
+    nearest,
+)
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation, TopologyError
 
@@ -21,7 +29,7 @@ PARTITIONS = table(
         (1, 0, [3, 1], [3, 1], 3, None),
     ],
 )
-REPLICAS = Replicas(TREE, BROKERS, PARTITIONS)
+REPLICAS = ReplicaPlaces(TREE, BROKERS, PARTITIONS)
 EU_A, US_B = ("eu", "a"), ("us", "b")
 RATES = np.array([1.0, 10.0, 100.0, 1000.0, np.nan])
 
@@ -78,13 +86,13 @@ def test_a_rack_id_that_no_broker_has_finds_the_leader():
 
 def test_a_broker_that_was_moved_serves_those_who_are_no_longer_near():
     drifted = [BrokerLocation(0, "/us/b"), *BROKERS[1:]]
-    seen = locality(Replicas(TREE, drifted, PARTITIONS), group(member(rack="/us/b", orders=[0])), {})
+    seen = locality(ReplicaPlaces(TREE, drifted, PARTITIONS), group(member(rack="/us/b", orders=[0])), {})
     assert counts(seen) == (1, 0, 0, 1)
 
 
 def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it():
     flat = [BrokerLocation(broker, f"zone-{broker}") for broker in RACKS]
-    replicas = Replicas(TREE, flat, PARTITIONS)
+    replicas = ReplicaPlaces(TREE, flat, PARTITIONS)
     assert replicas.rack_named("zone-1") == ("eu", "b")
     assert counts(locality(replicas, group(member(rack="zone-1", orders=[1])), {})) == (1, 1, 1, 0)
     assert replicas.rack_named("/us/b") == US_B
@@ -97,7 +105,7 @@ def test_the_nearest_replica_shares_the_most_steps_with_what_the_broker_itself_r
     tree = cluster("region zone rack", racks)
     drifted = [BrokerLocation(broker, rack) for broker, rack in ({**racks, 1: "/asia/a/r1"}).items()]
     rows = [(0, 0, [3, 2, 1], [3, 2, 1], 3, None), (0, 1, [2, 1, 0], [2, 1, 0], 0, None), (0, 2, [3], [3], None, None)]
-    replicas = Replicas(tree, drifted, table(["t"], rows))
+    replicas = ReplicaPlaces(tree, drifted, table(["t"], rows))
 
     def served(row, rack):
         return int(tree.ids[nearest(replicas, np.array([row]), [rack])[0]])
@@ -111,24 +119,24 @@ def test_the_nearest_replica_shares_the_most_steps_with_what_the_broker_itself_r
 
 def test_a_domain_is_of_the_level_one_asks_for():
     reader = group(member(rack="/eu/a", orders=[1, 2]))
-    assert counts(locality(Replicas(TREE, BROKERS, PARTITIONS, "region"), reader, {})) == (2, 2, 1, 1)
-    assert counts(locality(Replicas(TREE, BROKERS, PARTITIONS, "zone"), reader, {})) == (2, 1, 0, 2)
+    assert counts(locality(ReplicaPlaces(TREE, BROKERS, PARTITIONS, "region"), reader, {})) == (2, 2, 1, 1)
+    assert counts(locality(ReplicaPlaces(TREE, BROKERS, PARTITIONS, "zone"), reader, {})) == (2, 1, 0, 2)
     with pytest.raises(TopologyError, match='no level "rack"'):
-        Replicas(TREE, BROKERS, PARTITIONS, "rack")
+        ReplicaPlaces(TREE, BROKERS, PARTITIONS, "rack")
 
 
 def test_paths_that_end_early_share_one_domain():
     tree = cluster("region zone", {0: "/eu", 1: "/eu/a"})
-    replicas = Replicas(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
+    replicas = ReplicaPlaces(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
     seen = locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("eu",)})
     assert counts(seen) == (2, 1, 1, 1)
 
 
 def test_of_brokers_without_racks_nothing_is_near():
     tree = cluster("zone", {0: None, 1: "/a"})
-    replicas = Replicas(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
+    replicas = ReplicaPlaces(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
     assert counts(locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 1, 1, 0)
-    bare = Replicas(tree.without_racks(), (), replicas.partitions)
+    bare = ReplicaPlaces(tree.without_racks(), (), replicas.partitions)
     assert counts(locality(bare, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 0, 0, 0)
 
 
@@ -156,7 +164,7 @@ def test_range_keeps_topics_together_that_are_partitioned_alike():
         ["left", "right"],
         [(t, n, [0 if (t + n) % 2 else 2], [0, 2], 0, None) for t in range(2) for n in range(2)],
     )
-    replicas = Replicas(TREE, BROKERS, one_each)
+    replicas = ReplicaPlaces(TREE, BROKERS, one_each)
     members = (member("a", rack="/eu/a", left=[0], right=[0]), member("b", rack="/us/a", left=[1], right=[1]))
     assert locality(replicas, group(*members, assignor="range"), {}).could_be_near == 2
     assert locality(replicas, group(*members, assignor="cooperative-sticky"), {}).could_be_near == 4
@@ -175,7 +183,7 @@ def test_a_partition_that_two_members_claim_counts_once():
 
 def test_an_empty_group_and_an_empty_cluster_read_nothing():
     assert counts(locality(REPLICAS, group(), {})) == (0, 0, 0, 0)
-    nothing = Replicas(cluster("zone", {}), (), table([], []))
+    nothing = ReplicaPlaces(cluster("zone", {}), (), table([], []))
     seen = locality(nothing, group(member(rack="/a", t=[0])), {}, rates=np.zeros(0))
     assert (seen.members, seen.cross_bytes_per_second, *counts(seen)) == (1, None, 0, 0, 0, 0)
 

@@ -7,7 +7,7 @@ import pytest
 from dev.paths import REPOSITORY
 from tests.unit.core.clusters import cluster
 
-from rackspan.core.consumers.locality import Replicas, nearest
+from rackspan.core.consumers.group_locality import ReplicaPlaces, nearest
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 
@@ -20,5 +20,5 @@ def test_the_nearest_replica_serves(case):
     in_sync = [broker for broker in racks if broker not in case.get("not_in_sync", [])]
     rows = table(["topic"], [(0, 0, list(racks), in_sync, case["leader"], None)])
     tree = cluster("rack", dict.fromkeys(racks))
-    replicas = Replicas(tree, [BrokerLocation(broker, rack) for broker, rack in racks.items()], rows)
+    replicas = ReplicaPlaces(tree, [BrokerLocation(broker, rack) for broker, rack in racks.items()], rows)
     assert int(tree.ids[nearest(replicas, np.array([0]), [case["client"]])[0]]) in case["nearest"]

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.core.clusters import cluster, grid
 
 from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec, Spread, Unsatisfiable
-from rackspan.core.placement.engine.balance.replicas import Replicas
+from rackspan.core.placement.engine.balance.replicas import PlacedReplicas
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import Problem, Request, plan, rebalance
+from rackspan.core.planning import PlanRequest, Problem, plan, rebalance
 from rackspan.core.planning.draft import Draft
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table, tree_of
@@ -38,7 +38,7 @@ def changed(made):
 
 
 def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_one_that_stays():
-    made = plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2), (3, 4, 5)])))
+    made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2), (3, 4, 5)])))
     assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
     assert changed(made)[("orders", 0)][0] in {1, 2}
     assert (made.moves, made.lower_bound, made.gap) == (1, 1, 0)
@@ -47,7 +47,7 @@ def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_o
 
 @pytest.mark.parametrize("name", [f"topic-{number}" for number in range(10)])
 def test_a_leader_that_goes_is_followed_by_a_replica_that_is_there_already(name):
-    made = plan(Request(tree_of(SIX, drained={0}), topics(**{name: [(0, 1, 2), (0, 1, 2)]})))
+    made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(**{name: [(0, 1, 2), (0, 1, 2)]})))
     assert {change.replicas[0] for change in made.changes} == {1, 2}
 
 
@@ -56,9 +56,9 @@ def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkey
     known = [BrokerLocation(broker, rack) for broker, rack in enumerate(racks)]
     rows = MultiLevel().place(PlacementSpec(2_000, 3), ClusterView(tree_of(known))).partitions
     drained = set(np.random.default_rng(1).choice(300, 90, replace=False).tolist())
-    searched, looked = [], Replicas.handovers
-    monkeypatch.setattr(Replicas, "handovers", lambda *args: searched.append(1) or looked(*args))
-    made = plan(Request(tree_of(known, drained=drained), topics(a=list(map(tuple, rows)))))
+    searched, looked = [], PlacedReplicas.handovers
+    monkeypatch.setattr(PlacedReplicas, "handovers", lambda *args: searched.append(1) or looked(*args))
+    made = plan(PlanRequest(tree_of(known, drained=drained), topics(a=list(map(tuple, rows)))))
     assert made.moves == made.lower_bound
     assert len(searched) < 30
     now = changed(made)
@@ -69,13 +69,13 @@ def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkey
 
 
 def test_a_broker_that_is_gone_for_good_is_replaced():
-    made = plan(Request(tree_of(SIX[1:]), topics(orders=[(0, 1, 2)])))
+    made = plan(PlanRequest(tree_of(SIX[1:]), topics(orders=[(0, 1, 2)])))
     assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
     assert changed(made)[("orders", 0)][2] == 3  # what has to be copied first is no leader
 
 
 def test_only_the_topics_that_were_named_are_changed():
-    made = plan(Request(tree_of(SIX, drained={0}), topics(a=[(0, 1, 2)], b=[(0, 1, 5)]), frozenset({"b"})))
+    made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(a=[(0, 1, 2)], b=[(0, 1, 5)]), frozenset({"b"})))
     assert [change.topic for change in made.changes] == ["b"]
     assert (made.before.partitions, made.before.non_compliant, made.after.non_compliant) == (1, 1, 0)
     assert made.after.levels[-1].replicas == (0, 2), "what lies on the brokers is counted whole"
@@ -83,7 +83,7 @@ def test_only_the_topics_that_were_named_are_changed():
 
 def test_partitions_to_be_created_are_placed_and_cost_no_move():
     made = plan(
-        Request(tree_of(SIX), topics(orders=[(0, 1, 2)]), requirements={"orders": TopicRequirements(partitions=3)})
+        PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]), requirements={"orders": TopicRequirements(partitions=3)})
     )
     assert [(change.partition, change.before) for change in made.changes] == [(1, ()), (2, ())]
     assert made.moves == 0
@@ -94,21 +94,21 @@ def test_partitions_to_be_created_are_placed_and_cost_no_move():
 def test_new_partitions_go_where_least_lies_beside_partitions_of_other_sizes():
     tree = cluster("rack", {broker: f"/r{broker}" for broker in range(4)})
     lying = topics(a=[(0,)] * 4 + [(1,)] * 4 + [(0, 1)])
-    made = plan(Request(tree, lying, requirements={"a": TopicRequirements(partitions=12)}))
+    made = plan(PlanRequest(tree, lying, requirements={"a": TopicRequirements(partitions=12)}))
     assert all(set(change.replicas) == {2, 3} for change in made.changes)
     assert made.after.levels[-1].replicas == (3, 5)
 
 
 def test_an_assignment_is_taken_as_it_is():
     wishes = {"orders": TopicRequirements(assignment=((2, 1, 0), (3, 1, 2)))}
-    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), requirements=wishes))
+    made = plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 1, 0), ("orders", 1): (3, 1, 2)}
     assert (made.moves, made.lower_bound, made.reorders) == (2, 2, 1)
 
 
 def test_preferred_leaders_take_over_without_a_move():
     wishes = {"orders": TopicRequirements(leaders=(("dc3",),))}
-    made = plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), requirements=wishes))
+    made = plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 0, 1)}
     assert (made.moves, made.reorders) == (0, 1)
 
@@ -116,7 +116,7 @@ def test_preferred_leaders_take_over_without_a_move():
 def while_offline(offline, rows, racks=None):
     """The plan for one topic that dc3 should lead."""
     tree = cluster("dc rack", racks or {broker.id: broker.reported_rack for broker in SIX}, offline=offline)
-    return plan(Request(tree, topics(orders=rows), requirements={"orders": TopicRequirements(leaders=(("dc3",),))}))
+    return plan(PlanRequest(tree, topics(orders=rows), requirements={"orders": TopicRequirements(leaders=(("dc3",),))}))
 
 
 @pytest.mark.parametrize("offline", [{2}, {5}, {2, 5}, {0}, {0, 1, 2, 3, 4, 5}])
@@ -130,12 +130,12 @@ def test_a_cordoned_broker_takes_nothing_new_and_keeps_what_it_has():
     lists = table(["t"], [(0, 0, (1, 0), (1, 0), 1, None), (0, 1, (0, 3), (0, 3), 0, None)])
     racks = {0: "a", 1: "b", 2: "b", 3: "c"}
     tree = cluster("zone", racks, cordoned={1})
-    assert plan(Request(tree, lists)).empty
-    more = plan(Request(tree, lists, requirements=more_of("t")))
+    assert plan(PlanRequest(tree, lists)).empty
+    more = plan(PlanRequest(tree, lists, requirements=more_of("t")))
     assert [set(change.replicas) - set(change.before) for change in more.changes][:2] == [{3}, {2}]
     assert not any(1 in change.replicas for change in more.changes[2:])
-    assert more.hash != plan(Request(cluster("zone", racks), lists, requirements=more_of("t"))).hash
-    pinned = plan(Request(tree, lists, requirements={"t": TopicRequirements(assignment=((1, 0), (0, 1)))}))
+    assert more.hash != plan(PlanRequest(cluster("zone", racks), lists, requirements=more_of("t"))).hash
+    pinned = plan(PlanRequest(tree, lists, requirements={"t": TopicRequirements(assignment=((1, 0), (0, 1)))}))
     assert pinned.empty
     assert pinned.problems[0].reason == "partition 1 is assigned to [0, 1], and broker 1 is cordoned"
 
@@ -155,30 +155,30 @@ def test_of_two_that_should_lead_the_one_that_is_online_takes_over():
 
 def test_bytes_are_those_of_the_replicas_that_are_copied():
     sized = table(["orders"], [(0, 0, (0, 1, 2), (), None, 100), (0, 1, (0, 4, 5), (), None, None)])
-    made = plan(Request(tree_of(SIX, drained={0}), sized))
+    made = plan(PlanRequest(tree_of(SIX, drained={0}), sized))
     assert (made.moves, made.bytes) == (2, 100)
-    assert plan(Request(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]))).bytes is None
-    assert plan(Request(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
+    assert plan(PlanRequest(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]))).bytes is None
+    assert plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
 
 
 def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
     lists = [(number % 3, 3 + number % 3) for number in range(12)]
     brokers = [BrokerLocation(broker, f"/r{broker // 3}") for broker in range(6)]
     grown = [*brokers, BrokerLocation(6, "/r0"), BrokerLocation(7, "/r1")]
-    made = rebalance(Request(tree_of(grown), topics(orders=lists)))
+    made = rebalance(PlanRequest(tree_of(grown), topics(orders=lists)))
     assert (made.moves, made.lower_bound) == (6, 6)
     assert made.after.levels[-1].replicas == (3, 3)
-    assert plan(Request(tree_of(grown), topics(orders=lists))).empty
+    assert plan(PlanRequest(tree_of(grown), topics(orders=lists))).empty
 
 
 def test_a_chain_of_handovers_may_use_a_partition_twice():
     tree = cluster("region zone", {0: "/a", 1: "/b", 2: "/c", 3: "/a", 4: "/c/a"})
     lists = {"a": [(4, 0, 1, 3), (3, 0, 2, 1)], "b": [(1, 0, 2, 3), (0, 4, 1, 2)], "c": [(2, 1), (0, 3)]}
-    made = rebalance(Request(tree, topics(**lists), requirements={"a": TopicRequirements(exclude=("0",))}))
+    made = rebalance(PlanRequest(tree, topics(**lists), requirements={"a": TopicRequirements(exclude=("0",))}))
     assert made.after.levels[-1].replicas == (4, 4)
     tree = cluster("region zone", dict(enumerate(["/c", "/c/b", "/c", "/b/b", "/c", "/c", "/b/a", "/c/a"])))
     lists = {"a": [(6, 5, 2)], "b": [(1, 7), (2, 7)]}
-    after = changed(plan(Request(tree, topics(**lists))))
+    after = changed(plan(PlanRequest(tree, topics(**lists))))
     rows = [after.get((name, at), row) for name, rows in lists.items() for at, row in enumerate(rows)]
     assert sorted(np.bincount(np.concatenate(rows), minlength=8)) == [0, 0, 1, 1, 1, 1, 1, 2]
 
@@ -222,14 +222,14 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
 )
 def test_what_cannot_be_is_named_with_the_smallest_change_and_the_rest_is_planned(wish, problem):
     lists = {"orders": [(0, 1, 2), (3, 4, 5)], "other": [(0, 1, 3)]}
-    made = plan(Request(tree_of(SIX), topics(**lists), requirements={"orders": wish}))
+    made = plan(PlanRequest(tree_of(SIX), topics(**lists), requirements={"orders": wish}))
     assert made.problems == (problem,)
     assert not made.feasible
     assert [change.topic for change in made.changes] == ["other"]
 
 
 def test_draining_too_much_says_how_much_less_would_do():
-    made = plan(Request(tree_of(SIX, drained=range(6)), topics(a=[(0, 1, 2)], b=[(0, 1, 2)])))
+    made = plan(PlanRequest(tree_of(SIX, drained=range(6)), topics(a=[(0, 1, 2)], b=[(0, 1, 2)])))
     assert [str(problem) for problem in made.problems] == [
         "topics a, b: replicationFactor 3 needs 3 eligible brokers, there are 0: drain 3 fewer or add 3 brokers"
     ]
@@ -237,14 +237,14 @@ def test_draining_too_much_says_how_much_less_would_do():
 
 def test_a_cluster_of_which_only_some_racks_are_known_is_refused():
     with pytest.raises(MissingRackError, match="broker 6 has no rack id while others have one"):
-        plan(Request(tree_of([*SIX, BrokerLocation(6)]), topics(orders=[(0, 1, 2)])))
+        plan(PlanRequest(tree_of([*SIX, BrokerLocation(6)]), topics(orders=[(0, 1, 2)])))
 
 
 def test_the_hash_is_the_same_in_every_process():
     script = (
         "from tests.unit.core.test_planning import *;"
         "drained, required = tree_of(SIX, drained={0}), {'orders': TopicRequirements()};"
-        "print(plan(Request(drained, topics(orders=[(0, 1, 2)]), requirements=required)).hash)"
+        "print(plan(PlanRequest(drained, topics(orders=[(0, 1, 2)]), requirements=required)).hash)"
     )
     hashes = {
         subprocess.run(
@@ -274,7 +274,7 @@ def test_the_hash_that_people_approve_is_the_same_in_every_release():
     }
     lying = topics(orders=[(0, 3, 1), (1, 2, 4)], payments=[(0, 1, 2)])
     assert (
-        plan(Request(tree_of(SIX, ("dc", "rack")), lying, requirements=required)).hash
+        plan(PlanRequest(tree_of(SIX, ("dc", "rack")), lying, requirements=required)).hash
         == "16ce87c1718a32b6f0ca944d98664dc0"
     )
 
@@ -282,12 +282,12 @@ def test_the_hash_that_people_approve_is_the_same_in_every_release():
 def test_the_hash_tells_brokers_requirements_and_what_lies_there_apart():
     lying = topics(orders=[(0, 1, 2)])
     hashes = [
-        plan(Request(tree_of(SIX), lying)).hash,
-        plan(Request(tree_of(SIX, drained={5}), lying)).hash,
-        plan(Request(tree_of(SIX[:5]), lying)).hash,
-        plan(Request(tree_of(SIX), topics(orders=[(2, 1, 0)]))).hash,
-        plan(Request(tree_of(SIX), topics(others=[(0, 1, 2)]))).hash,
-        plan(Request(tree_of(SIX), lying, requirements={"orders": TopicRequirements(replication_factor=2)})).hash,
+        plan(PlanRequest(tree_of(SIX), lying)).hash,
+        plan(PlanRequest(tree_of(SIX, drained={5}), lying)).hash,
+        plan(PlanRequest(tree_of(SIX[:5]), lying)).hash,
+        plan(PlanRequest(tree_of(SIX), topics(orders=[(2, 1, 0)]))).hash,
+        plan(PlanRequest(tree_of(SIX), topics(others=[(0, 1, 2)]))).hash,
+        plan(PlanRequest(tree_of(SIX), lying, requirements={"orders": TopicRequirements(replication_factor=2)})).hash,
     ]
     assert len(set(hashes)) == len(hashes)
 
@@ -300,7 +300,7 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
         + [(1, at, row, row, row[0], None) for at, row in enumerate([(0, 4, 8), (1, 2, 5), (6, 6, 9)])],
     )
     wishes = {"a": TopicRequirements(leaders=(("02",),)), "b": TopicRequirements(replication_factor=2, partitions=5)}
-    made = plan(Request(tree, topics, requirements=wishes))
+    made = plan(PlanRequest(tree, topics, requirements=wishes))
     one_by_one = list(made.changes)
     assert [(change.topic, change.partition) for change in one_by_one] == sorted(
         (change.topic, change.partition) for change in one_by_one
@@ -317,11 +317,11 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
 
 def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():
     pinned = TopicRequirements(assignment=((0, 3), (1, 2), (0, 3)))
-    made = plan(Request(tree_of(SIX), topics(a=[(0, 3), (2, 1)]), requirements={"a": pinned}))
+    made = plan(PlanRequest(tree_of(SIX), topics(a=[(0, 3), (2, 1)]), requirements={"a": pinned}))
     assert (made.before.non_compliant, made.before.pinned, made.before.pinned_moves) == (1, 1, 1)
     assert (made.after.non_compliant, made.after.pinned, made.after.pinned_moves) == (0, 2, 2)
     assert set(made.after.unfair.values()) == {0}
-    away = plan(Request(tree_of(SIX, drained={0}), topics(a=[(0, 3)]), requirements={"a": pinned}))
+    away = plan(PlanRequest(tree_of(SIX, drained={0}), topics(a=[(0, 3)]), requirements={"a": pinned}))
     assert (away.after.non_compliant, away.after.pinned) == (2, 0)
 
 
@@ -332,7 +332,7 @@ def test_topics_that_each_name_brokers_of_their_own_hold_no_tree_each():
         name: TopicRequirements(include=tuple(map(str, np.random.default_rng(at).permutation(60)[:20].tolist())))
         for at, name in enumerate(names)
     }
-    draft = Draft(Request(tree, topics(**{name: [(0,)] for name in names}), requirements=wishes))
+    draft = Draft(PlanRequest(tree, topics(**{name: [(0,)] for name in names}), requirements=wishes))
     assert len(draft.groups) > 600
     kept = [one for one in gc.get_objects() if isinstance(one, RackTree) and one.either is tree.either]
     assert len(kept) < 600  # what a cache keeps

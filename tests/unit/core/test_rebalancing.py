@@ -10,9 +10,9 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.placement.engine.balance import cycle_cancelling as cheapest
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices
 from rackspan.core.placement.engine.balance.rebalance import moves_to_balance
-from rackspan.core.placement.engine.balance.replicas import Replicas, Rules
+from rackspan.core.placement.engine.balance.replicas import BalanceRules, PlacedReplicas
 from rackspan.core.placer import Spread
-from rackspan.core.planning import FalseBoundError, Request, plan, rebalance
+from rackspan.core.planning import FalseBoundError, PlanRequest, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 
@@ -36,22 +36,22 @@ def topics(**lists):
 def test_the_fewest_moves_are_taken_and_proven(widths, size):
     tree = grid(" ".join(["dc", "rack"][: len(widths) - 1]), *widths)
     lists = {"a": anyhow(24, 60, size, seed=size), "b": anyhow(30, 20, 2, seed=9)}
-    made = rebalance(Request(tree, topics(**lists)))
+    made = rebalance(PlanRequest(tree, topics(**lists)))
     assert made.gap == 0
 
 
 def test_brokers_that_are_drained_and_gone_leave_the_bound_exact():
     tree = cluster("rack", {at: f"/{at % 3}" for at in range(30)}, drained={4, 5}, offline={4})
-    assert rebalance(Request(tree, topics(a=anyhow(30, 80, 3, seed=1)))).gap == 0
+    assert rebalance(PlanRequest(tree, topics(a=anyhow(30, 80, 3, seed=1)))).gap == 0
 
 
 def test_beyond_the_largest_size_moves_and_bound_come_near_those_that_are_exact(monkeypatch):
     tree, drawn = grid("dc rack", 3, 4, 5), np.random.default_rng(1)
     crowded = [tuple((drawn.permutation(60)[:9] ** 2 // 60)[[0, 4, 8]].tolist()) for _ in range(400)]
     lying = topics(a=[row for row in crowded if len(set(row)) == 3], b=anyhow(50, 100, 2, seed=9))
-    exact = rebalance(Request(tree, lying))
+    exact = rebalance(PlanRequest(tree, lying))
     monkeypatch.setattr("rackspan.core.placement.engine.balance.rebalance.MOST_BROKERS", 0)
-    rough = rebalance(Request(tree, lying))
+    rough = rebalance(PlanRequest(tree, lying))
     assert rough.lower_bound <= exact.lower_bound == exact.moves <= rough.moves
     assert rough.gap < rough.moves / 50
     assert rough.after.levels[-1].replicas == exact.after.levels[-1].replicas
@@ -59,11 +59,11 @@ def test_beyond_the_largest_size_moves_and_bound_come_near_those_that_are_exact(
 
 def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
     tree = cluster("rack", {0: "/a", 1: "/b", 2: "/c", 3: "/c"})
-    rules = [Rules(tree, fair_windows(tree, size)) for size in (2, 1)]
+    rules = [BalanceRules(tree, fair_windows(tree, size)) for size in (2, 1)]
     placed = np.array([[0, 1], [2, -1], [3, -1]])
     before = np.array([[2, 3], [-1, -1], [-1, -1]])
     load = np.array([1, 1, 1, 1])
-    graph = Replicas(rules, np.array([0, 1, 1]), placed, before, np.zeros(3, dtype=bool), load)
+    graph = PlacedReplicas(rules, np.array([0, 1, 1]), placed, before, np.zeros(3, dtype=bool), load)
     found = [([[0, 2, 1, 3]], np.zeros(4, dtype=np.int64))]  # rack c would hold two replicas of the first partition
     search = cheapest.negative_cycles
     monkeypatch.setattr(cheapest, "negative_cycles", lambda costs: found.pop() if found else search(costs))
@@ -75,17 +75,17 @@ def test_a_circle_that_cannot_be_done_at_once_is_cut_short(monkeypatch):
 
 def test_where_no_circle_can_be_cut_short_the_plan_stands_and_its_bound_is_true(monkeypatch):
     tree, lying = grid("rack", 3, 10), topics(a=anyhow(24, 60, 2, seed=2), b=anyhow(30, 20, 2, seed=9))
-    best = rebalance(Request(tree, lying))
-    monkeypatch.setattr(Replicas, "keeps_to_windows", lambda *_: False)
+    best = rebalance(PlanRequest(tree, lying))
+    monkeypatch.setattr(PlacedReplicas, "keeps_to_windows", lambda *_: False)
     monkeypatch.setattr(cheapest.Exchanges, "_shortened", lambda *_: None)
-    made = rebalance(Request(tree, lying))
+    made = rebalance(PlanRequest(tree, lying))
     assert made.lower_bound <= best.moves <= made.moves
     assert made.after.levels[-1].replicas == best.after.levels[-1].replicas
 
 
 def test_a_broker_that_a_partition_names_twice_is_one_place_to_return_to():
     tree, twice = grid("rack", 2, 3), [(0, 0, 1), (0, 0, 3), (2, 2, 2), (0, 1, 2), (0, 1, 4), (0, 3, 4)]
-    made = rebalance(Request(tree, topics(a=twice)))
+    made = rebalance(PlanRequest(tree, topics(a=twice)))
     assert made.moves == made.lower_bound
     assert made.after.levels[-1].replicas == (3, 3)
 
@@ -93,7 +93,7 @@ def test_a_broker_that_a_partition_names_twice_is_one_place_to_return_to():
 def test_replicas_that_a_smaller_replication_factor_takes_away_are_no_moves():
     tree = grid("rack", 3, 2)
     lists = [(0, 2, 4), (1, 3, 5), (0, 3, 5), (1, 2, 4)]
-    made = rebalance(Request(tree, topics(a=lists), requirements={"a": TopicRequirements(replication_factor=1)}))
+    made = rebalance(PlanRequest(tree, topics(a=lists), requirements={"a": TopicRequirements(replication_factor=1)}))
     assert (made.moves, made.lower_bound) == (0, 0)
 
 
@@ -104,13 +104,13 @@ def test_with_a_loosened_spread_loads_may_change_places():
     assert moves_to_balance(before, np.array([3, 2, 4]), everyone, even=False) == 1
     tree = grid("rack", 3, 4)
     wish = TopicRequirements(spread=(Spread("rack", 2),))
-    made = rebalance(Request(tree, topics(a=anyhow(12, 30, 4, seed=3)), requirements={"a": wish}))
+    made = rebalance(PlanRequest(tree, topics(a=anyhow(12, 30, 4, seed=3)), requirements={"a": wish}))
     assert made.gap >= 0
 
 
 def test_nothing_moves_while_all_brokers_are_offline():
     tree = cluster("rack", {at: f"/{at % 2}" for at in range(4)}, offline=range(4))
-    made = rebalance(Request(tree, topics(a=[(0, 1), (0, 1), (0, 1)])))
+    made = rebalance(PlanRequest(tree, topics(a=[(0, 1), (0, 1), (0, 1)])))
     assert (made.moves, made.lower_bound) == (0, 0)
 
 
@@ -120,27 +120,27 @@ def four_brokers(**options):
 
 def test_what_stays_on_a_drained_broker_is_not_in_the_bound():
     lying = topics(mine=[(0, 1), (1, 0)], theirs=[(0, 1)] * 3)
-    made = rebalance(Request(four_brokers(drained={0}), lying, topics=frozenset({"mine"})))
+    made = rebalance(PlanRequest(four_brokers(drained={0}), lying, topics=frozenset({"mine"})))
     assert made.moves == made.lower_bound == 4
 
 
 def test_a_partition_that_cannot_get_all_of_its_replicas_is_not_rebalanced():
     lying, more = topics(a=[(0, 1)]), {"a": TopicRequirements(replication_factor=4)}
-    made = rebalance(Request(four_brokers(offline={2, 3}), lying, requirements=more))
+    made = rebalance(PlanRequest(four_brokers(offline={2, 3}), lying, requirements=more))
     assert len(made.problems) == 1
     assert (made.moves, made.lower_bound) == (0, 0)
 
 
 def test_partitions_to_be_created_are_balanced_with_the_rest():
     tree, lying = cluster("rack", dict.fromkeys(range(4))), topics(t=[(0,), (1,), (2,)] * 3)
-    made = rebalance(Request(tree, lying, requirements={"t": TopicRequirements(partitions=12)}))
+    made = rebalance(PlanRequest(tree, lying, requirements={"t": TopicRequirements(partitions=12)}))
     assert (made.moves, made.lower_bound) == (0, 0)
     assert made.after.levels[-1].replicas == (3, 3)
 
 
 def test_partitions_to_be_created_keep_a_replica_in_the_domain_preferred_for_leaders():
     lying, wish = topics(t=[(1,)] * 3), TopicRequirements(partitions=6, leaders=(("a",),))
-    made = rebalance(Request(four_brokers(), lying, requirements={"t": wish}))
+    made = rebalance(PlanRequest(four_brokers(), lying, requirements={"t": wish}))
     assert {change.replicas[0] for change in made.changes if not change.before} == {0, 2}
 
 
@@ -148,10 +148,10 @@ def test_new_partitions_of_an_explicit_assignment_count_on_their_brokers():
     pinned = TopicRequirements(assignment=((2,),) * 4)
     lying, tree = topics(a=[(2,)], b=[(0,)]), cluster("rack", dict.fromkeys(range(3)))
     wishes = {"a": pinned, "b": TopicRequirements(partitions=9)}
-    assert plan(Request(tree, lying, requirements=wishes)).after.levels[-1].replicas == (4, 5)
+    assert plan(PlanRequest(tree, lying, requirements=wishes)).after.levels[-1].replicas == (4, 5)
 
 
 def test_a_plan_with_fewer_moves_than_its_bound_is_refused():
-    made = plan(Request(four_brokers(), topics(a=[(0, 1)])))
+    made = plan(PlanRequest(four_brokers(), topics(a=[(0, 1)])))
     with pytest.raises(FalseBoundError, match="0 moves and the lower bound 1"):
         replace(made, lower_bound=1)

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from kopf._cogs.clients import auth, fetching, watching
 from kopf._cogs.structs import credentials
 
-from rackspan.handlers.connection import connect
+from rackspan.handlers.api_session import connect
 from rackspan.kube.authentication import Login
 
 PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rackspan.imports.documents import FieldError, read_documents
+from rackspan.imports.manifest_documents import ManifestFieldError, read_documents
 from rackspan.imports.yaml_nodes import Fields, Scalar, Sequence
 
 
@@ -153,7 +153,7 @@ def test_many_values_of_json_in_a_file_cost_little_each():
 )
 def test_a_field_of_another_type_is_told_with_its_path(ask, said):
     part = only("number: 7\ntext: x\nlist: [1]\npart: {inner: [2]}\nnone: ~\n")
-    with pytest.raises(FieldError, match="must be") as caught:
+    with pytest.raises(ManifestFieldError, match="must be") as caught:
         ask(part)
     assert str(caught.value) == said
     assert part.text("none") is None

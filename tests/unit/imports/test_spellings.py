@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rackspan.imports.documents import read_documents
+from rackspan.imports.manifest_documents import read_documents
 from rackspan.imports.shared_fields import config_texts
 from rackspan.imports.topicctl import setting_text
 

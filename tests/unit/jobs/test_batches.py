@@ -10,7 +10,7 @@ from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.batches.arrow_batches import partition_batches, partitions_of
-from rackspan.jobs.batches.judging import Criteria, judge_batches
+from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
 
 TRUTH = BrokerLocations(

@@ -11,9 +11,9 @@ from dev.paths import REPOSITORY
 from tests.unit.kube.test_hostile_objects import HOSTILE, TOPOLOGY, places, with_text
 
 from rackspan.api.client_properties import CLIENT_PROPERTIES, first_error
-from rackspan.api.errors import SpecError
 from rackspan.api.racktopology import KafkaSpec, RackTopology
 from rackspan.api.reasons import Reason
+from rackspan.api.spec_errors import SpecError
 from rackspan.kafka.client_config import client_properties
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Credentials

@@ -6,7 +6,7 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 from tests.support.hostile_kafka import NOT_UTF8, FuzzedKafka, HostileKafka, spoiling
 
-from rackspan.kafka.snapshot import take_snapshot
+from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.reconcile.failures import FailureError
 
 _TOPICS = {"orders": [[0, 1], [1, 2]], "logs": [[2]]}

@@ -4,7 +4,7 @@ from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException
 
-from rackspan.kafka.snapshot import _sorted_out
+from rackspan.kafka.cluster_snapshot import _sorted_out
 
 
 def answer(value=None, *, error=None):

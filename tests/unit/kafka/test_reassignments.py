@@ -18,8 +18,8 @@ from rackspan.core.reassignment import (
     TopicPartition,
 )
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka import reassignments
-from rackspan.kafka.reassignments import KafkaReassignments
+from rackspan.kafka import kafka_reassignments
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 
 AT = TopicPartition("orders", 0)
@@ -116,7 +116,7 @@ def _described(kind, name, keys):
 async def admin(monkeypatch):
     monkeypatch.setattr(Client, "made", [])
     monkeypatch.setattr(Client, "asked", [])
-    monkeypatch.setattr(reassignments, "PythonAdmin", Client)
+    monkeypatch.setattr(kafka_reassignments, "PythonAdmin", Client)
     admin = KafkaReassignments({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     yield admin
     await admin.close()

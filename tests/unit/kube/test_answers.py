@@ -5,7 +5,7 @@ from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.reasons import Reason
 from rackspan.kube import rest as rest_module
-from rackspan.kube.objects import ANY_PAGE
+from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import FailureError, Remedy

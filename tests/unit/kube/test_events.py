@@ -8,9 +8,9 @@ from prometheus_client import REGISTRY
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube import events
+from rackspan.kube import event_queue
 from rackspan.kube.event_correlator import COMBINED, MAX_MESSAGES_PER_REASON, MAX_REMEMBERED, SERIES_SECONDS, Correlator
-from rackspan.kube.events import EventQueue
+from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
@@ -110,7 +110,7 @@ async def test_namespaces_take_turns_at_posting(api):
 
 
 async def test_a_namespace_that_fills_the_queue_loses_its_own_events_only(api, monkeypatch):
-    monkeypatch.setattr(events, "_MOST_WAITING", 10)
+    monkeypatch.setattr(event_queue, "_MOST_WAITING", 10)
     queue, before = EventQueue(Rest(api)), dropped()
     for number in range(50):
         queue.put(of("loud", str(number)))
@@ -126,7 +126,7 @@ async def test_a_namespace_that_fills_the_queue_loses_its_own_events_only(api, m
 
 
 async def test_a_full_queue_of_many_namespaces_stays_in_order(api, monkeypatch):
-    monkeypatch.setattr(events, "_MOST_WAITING", 3)
+    monkeypatch.setattr(event_queue, "_MOST_WAITING", 3)
     queue = EventQueue(Rest(api))
     for name in "abcd":
         queue.put(of(name))

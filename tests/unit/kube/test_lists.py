@@ -5,8 +5,8 @@ from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Listener

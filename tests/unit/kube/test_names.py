@@ -11,8 +11,8 @@ from tests.unit.reconcile.scans.examples import run
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import Rest
 from rackspan.kube.scan_inputs import read_scan_inputs_with
 from rackspan.kube.scan_reports import publish_scan_with

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.kube.recording import Answer, RecordingApi
 
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import READ_ANNOTATIONS
 from rackspan.api.meta import Meta
-from rackspan.kube.cluster import KubeCluster
-from rackspan.kube.events import EventQueue
-from rackspan.kube.objects import OWN, reduced_event, reduced_page
+from rackspan.api.spec_errors import SpecError
+from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.kube_cluster import KubeCluster
+from rackspan.kube.kube_objects import OWN, reduced_event, reduced_page
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.cache import Cache
 

@@ -9,10 +9,10 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import RATES
 from rackspan.kafka import admin as admin_module
-from rackspan.kafka import reassignments as reassignments_module
+from rackspan.kafka import kafka_reassignments
 from rackspan.kafka.admin import ConfluentAdmin
-from rackspan.kafka.reassignments import KafkaReassignments
-from rackspan.kube.cluster import KubeCluster
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
@@ -57,7 +57,7 @@ def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
     ],
 )
 def test_kafka_is_not_asked_to_move_anything(monkeypatch, change):
-    monkeypatch.setattr(reassignments_module, "PythonAdmin", lambda *_, **__: Untouched())
+    monkeypatch.setattr(kafka_reassignments, "PythonAdmin", lambda *_, **__: Untouched())
     _refused(monkeypatch, KafkaReassignments, change)
 
 

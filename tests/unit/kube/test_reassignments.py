@@ -7,7 +7,7 @@ from tests.unit.kube.test_names import HOSTILE
 
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.kube.reassignments import KubeReassignments
+from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted

@@ -15,7 +15,7 @@ from tests.unit.kube.recording import Answer, RecordingApi
 from rackspan.api.meta import ObjectKey
 from rackspan.kube import reflector as reflector_module
 from rackspan.kube.paths import NODES, PODS
-from rackspan.kube.reflector import Reflector
+from rackspan.kube.reflector import KubeReflector
 from rackspan.kube.rest import ExpiredError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listener
@@ -156,7 +156,7 @@ def test_what_is_known_in_the_end_is_what_there_is(script):
             raise OverError
 
     async def run():
-        await Reflector(server, NODES.collection(), "", store.listener).watch()
+        await KubeReflector(server, NODES.collection(), "", store.listener).watch()
 
     patch = pytest.MonkeyPatch()
     with patch.context() as context:
@@ -168,7 +168,7 @@ def test_what_is_known_in_the_end_is_what_there_is(script):
 
 async def test_a_watch_goes_on_from_its_list(patience):
     server, store = ApiServer([("put", "a")]), Store()
-    reflector = Reflector(server, NODES.collection(), "", store.listener)
+    reflector = KubeReflector(server, NODES.collection(), "", store.listener)
     await reflector.list()
     server.script = [("put", "b")]
     with pytest.raises(OverError):
@@ -193,7 +193,7 @@ async def test_a_version_that_is_refused_twice_is_given_up(patience):
                 raise AWAY
             yield b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}'
 
-    reflector = Reflector(Restored(), NODES.collection(), "", Store().listener)
+    reflector = KubeReflector(Restored(), NODES.collection(), "", Store().listener)
     reflector._version = "900"
     patience.may_end = lambda: len(patience.seconds) == 3
     with pytest.raises(OverError):
@@ -211,7 +211,7 @@ async def test_an_outage_is_waited_for(patience):
 
     patience.may_end = lambda: len(patience.seconds) == 6
     with pytest.raises(OverError):
-        await Reflector(Away(), NODES.collection(), "", Store().listener).watch()
+        await KubeReflector(Away(), NODES.collection(), "", Store().listener).watch()
     assert patience.seconds == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
 
 
@@ -228,7 +228,7 @@ async def test_what_is_no_event_does_not_end_the_watch(patience, garbage):
 
     patience.may_end = lambda: len(patience.seconds) == 3
     with pytest.raises(OverError):
-        await Reflector(Strange(), NODES.collection(), "", Store().listener).watch()
+        await KubeReflector(Strange(), NODES.collection(), "", Store().listener).watch()
 
 
 async def test_the_first_list_tells_what_went_wrong():
@@ -237,14 +237,14 @@ async def test_the_first_list_tells_what_went_wrong():
 
     for status in (403, 404, 410, 500):
         with pytest.raises(FailureError):
-            await Reflector(refusing(status), NODES.collection(), "", Store().listener).list()
+            await KubeReflector(refusing(status), NODES.collection(), "", Store().listener).list()
 
 
 async def test_a_list_of_one_namespace_says_nothing_about_others():
     store = Store()
     store.objects = {ObjectKey("shop", "old"): {}, ObjectKey("dev", "other"): {}}
     rest = Rest(RecordingApi(lambda *_: Answer(body={"metadata": {"resourceVersion": "1"}, "items": []})))
-    await Reflector(rest, PODS.in_namespace("shop"), "shop", store.listener).list()
+    await KubeReflector(rest, PODS.in_namespace("shop"), "shop", store.listener).list()
     assert list(store.objects) == [ObjectKey("dev", "other")]
 
 
@@ -257,7 +257,7 @@ async def test_of_an_object_only_what_is_needed_is_read():
     }
     store = Store()
     rest = Rest(RecordingApi(lambda *_: Answer(body={"items": [pod]})))
-    await Reflector(rest, PODS.collection(), "", store.listener).list()
+    await KubeReflector(rest, PODS.collection(), "", store.listener).list()
     assert store.told == [{"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime
 
-from rackspan.kube.cluster import KubeCluster
+from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import NotFoundError
 
 SINCE = "2026-01-31T12:00:00Z"

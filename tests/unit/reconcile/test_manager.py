@@ -12,21 +12,21 @@ from tests.unit.reconcile.memory import MemoryKafka
 from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.labels import FINALIZER
 from rackspan.core.planning import Change
-from rackspan.reconcile import topology as topology_reconciler
+from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.plans import reassignments_of
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
+from rackspan.reconcile.reassignments.reassignment_plans import reassignments_of
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
-from rackspan.reconcile.topics import reconciler
+from rackspan.reconcile.topics import topics_reconciler
 
 MADE_UP = 200
 
@@ -63,7 +63,7 @@ def kube():
 
 @pytest.fixture
 async def controller(kube, monkeypatch):
-    monkeypatch.setattr(reconciler, "_ABSENCE_SECONDS", 0.01)
+    monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
     dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
     controller = Manager(
@@ -161,7 +161,7 @@ async def test_what_a_topology_cost_ends_with_it(controller, kube):
 
 
 async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(controller, kube, monkeypatch):
-    monkeypatch.setattr(topology_reconciler, "_STATUS_SECONDS", 1e6)
+    monkeypatch.setattr(topology_controller, "_STATUS_SECONDS", 1e6)
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: "prod" in kube.statuses)
     later = {"generation": 2, "resourceVersion": "2"}

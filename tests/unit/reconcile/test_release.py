@@ -4,7 +4,7 @@ import pytest
 from tests.unit.reconcile.examples import topic, topology
 
 from rackspan.api.labels import FINALIZER
-from rackspan.reconcile.release import release
+from rackspan.reconcile.uninstall import release
 
 
 class MemoryKube:

@@ -5,12 +5,12 @@ import time
 from unittest.mock import AsyncMock, MagicMock
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile import topology
-from rackspan.reconcile.topology import TopologyReconciler
+from rackspan.reconcile import topology_controller
+from rackspan.reconcile.topology_controller import TopologyReconciler
 
 
 async def test_a_machine_that_runs_others_meanwhile_makes_no_rest_of_the_look_at_a_plan(monkeypatch):
-    monkeypatch.setattr(topology, "_APPROVAL_SECONDS", 0)
+    monkeypatch.setattr(topology_controller, "_APPROVAL_SECONDS", 0)
     looks, enough = [], asyncio.Event()
 
     def summary():

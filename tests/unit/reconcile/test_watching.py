@@ -20,7 +20,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.reassignment_ports import NoSizes
-from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies

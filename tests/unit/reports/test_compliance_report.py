@@ -12,7 +12,7 @@ from rackspan.api.racktopology import ScanEngine
 from rackspan.core.scanning.rules import Severity
 from rackspan.reports.compliance_report import compliance_status, is_older
 from rackspan.reports.document import MAX_FINDINGS as MAX_LISTED
-from rackspan.reports.document import Changes, Day, Summary
+from rackspan.reports.document import Day, ScanChanges, Summary
 from rackspan.reports.open_reports import MAX_RESULTS, open_report
 
 KEY = ObjectKey("kafka", "prod")
@@ -67,7 +67,7 @@ def test_a_report_counts_everything_and_lists_the_worst_first():
 
 def test_a_report_of_many_findings_with_long_names_stays_small():
     findings = long_findings(MAX_LISTED)
-    changes = Changes(new=2_000, cleared=2_000, new_findings=findings, cleared_findings=findings)
+    changes = ScanChanges(new=2_000, cleared=2_000, new_findings=findings, cleared_findings=findings)
     summary = Summary(topics=9, partitions=2_000, non_compliant=2_000, findings=2_000)
     status = status_of(document(findings=findings, changes=changes, summary=summary))
     assert len(json.dumps(status.to_dict(), ensure_ascii=False).encode()) < 256 * 1024

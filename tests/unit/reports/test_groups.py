@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
-from rackspan.api.racktopology import KafkaSpec, Level, RackTopologySpec
-from rackspan.core.consumers.locality import GroupSeen, MemberSeen, Selector
+from rackspan.api.racktopology import KafkaSpec, LevelSpec, RackTopologySpec
+from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, Selector
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation
 from rackspan.reports.document import MAX_GROUPS, GroupRow
@@ -62,7 +62,9 @@ def test_the_selector_decides_what_is_read_near(selector, near):
 
 
 def test_where_hosts_are_follows_from_nodes_and_what_runs_there():
-    spec = RackTopologySpec(kafka=KafkaSpec("kafka:9092"), levels=(Level("zone", "zone"), Level("rack", "rack")))
+    spec = RackTopologySpec(
+        kafka=KafkaSpec("kafka:9092"), levels=(LevelSpec("zone", "zone"), LevelSpec("rack", "rack"))
+    )
     nodes = {"n1": {"zone": "a", "rack": "r1"}, "n2": {"zone": "b"}, "n3": {"rack": "r1"}}
     hosts = [
         HostFacts(("10.0.0.1", "fd00:0:0::1"), "n1"),

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.cli.rendering import plan_text
-from rackspan.cli.rendering.documents import Format, print_document
-from rackspan.cli.rendering.messages import note
 from rackspan.cli.rendering.plan_document import document
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, printing_first
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, take_back
-from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_requirements import judged_files
-from rackspan.cli.shared.measuring import measured
+from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.cli.shared.throttles import throttle_of
-from rackspan.core.planning import Change, Plan, Request, rebalance
+from rackspan.cli.shared.throttle_option import throttle_of
+from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits
 from rackspan.core.text import plural, size
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
-    from rackspan.kafka.reassignments import KafkaReassignments
+    from rackspan.kafka.kafka_reassignments import KafkaReassignments
     from rackspan.reconcile.ports import ClusterDescription
     from rackspan.reconcile.reassignments.executor import Executor, Pass
-    from rackspan.reconcile.reassignments.ports import Record
+    from rackspan.reconcile.reassignments.executor_ports import Record
 
 app = command_app()
 EPILOG = options.epilog(
@@ -178,7 +178,7 @@ def _request(
     topic: str | None,
     factors: Sequence[str] | None,
     filename: Sequence[str] | None,
-) -> Request:
+) -> PlanRequest:
     found = source.read_topics("to move")
     refuse_silent_brokers(source, found, selected)
     chosen = chosen_topics(found, topic)
@@ -191,7 +191,7 @@ def _request(
         for one in judged.created:
             note(f"topic {one.topic.name} is not there: applying its KafkaTopic creates it")
         required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
-    return Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
+    return PlanRequest(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
 
 
 def _feasible(made: Plan) -> Plan:
@@ -223,7 +223,7 @@ def _new_record(
     form: Format,
 ) -> "Record | None":
     """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
-    from rackspan.reconcile.reassignments.ports import Record  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.executor_ports import Record  # noqa: PLC0415
 
     changes = list(made.changes.existing)
     topics = sorted({change.topic for change in changes})

@@ -15,9 +15,9 @@ from rich.console import Console, Group
 
 from rackspan.cli.rendering.ci_findings import junit, sarif
 from rackspan.cli.rendering.costs import to_copy
-from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
@@ -26,7 +26,7 @@ from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
-from rackspan.cli.shared.measuring import sized
+from rackspan.cli.shared.partition_sizes import sized
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
 from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.outage import min_insync_replicas

@@ -15,16 +15,16 @@ from rackspan.api.labels import API_VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackTopology
 from rackspan.cli.rendering.costs import to_copy
-from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.event_lines import EventLines
-from rackspan.cli.rendering.messages import note, warn
+from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_waiting import DrainAsked, approve_plan, wait_for_drain
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
-from rackspan.cli.shared.measuring import measured
+from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, nearest
 from rackspan.cli.shared.topology_access import ask_topology

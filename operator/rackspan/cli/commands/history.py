@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.rendering.messages import note
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app

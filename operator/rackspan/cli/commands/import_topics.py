@@ -11,10 +11,10 @@ import typer
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.references import TopologyRef
-from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.import_report import ImportReport
-from rackspan.cli.rendering.messages import note, print_error
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import note, print_error
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
@@ -26,15 +26,15 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 from rackspan.imports import strimzi, topicctl
-from rackspan.imports.cluster import INTERNAL, cluster_topics
+from rackspan.imports.cluster_import import INTERNAL, cluster_topics
 from rackspan.imports.consistency import consistent, decided, of_cluster, told_apart
-from rackspan.imports.documents import Part
+from rackspan.imports.imported_references import Topologies
+from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
+from rackspan.imports.manifest_documents import Part
 from rackspan.imports.names import is_namespace, is_object_name
-from rackspan.imports.present import Assignment, as_present, plan_of_topics
-from rackspan.imports.references import Topologies
+from rackspan.imports.present import KeptAssignment, as_present, plan_of_topics
 from rackspan.imports.strimzi import strimzi_topic
 from rackspan.imports.topicctl import topicctl_topic
-from rackspan.imports.topics import Definition, Imported, Refused, Skipped, Source
 
 CLUSTER_EPILOG = options.epilog(
     "$ rackspan import cluster --bootstrap-server kafka:9092 --topology-ref main --namespace kafka > topics.yaml",
@@ -85,7 +85,7 @@ Namespace = Annotated[
     ),
 ]
 AssignmentOption = Annotated[
-    Assignment,
+    KeptAssignment,
     typer.Option(
         "--assignment",
         rich_help_panel=_MANIFESTS,
@@ -164,7 +164,7 @@ def from_cluster(
     kubeconfig: options.Kubeconfig = None,
     topic: options.Topic = None,
     namespace: Namespace = None,
-    assignment: AssignmentOption = Assignment.UNFAIR,
+    assignment: AssignmentOption = KeptAssignment.UNFAIR,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     output: Output = ImportFormat.YAML,
@@ -215,7 +215,7 @@ def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
         topology: options.TopologyName = None,
         kubeconfig: options.Kubeconfig = None,
         namespace: Namespace = None,
-        assignment: AssignmentOption = Assignment.UNFAIR,
+        assignment: AssignmentOption = KeptAssignment.UNFAIR,
         levels: options.Levels = "",
         missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
         output: Output = ImportFormat.YAML,
@@ -389,11 +389,11 @@ def refuse_several_clusters(imported: Imported) -> None:
         )
 
 
-def _reported(imported: Imported, present: _Present | None, assignment: Assignment) -> ImportReport:
+def _reported(imported: Imported, present: _Present | None, assignment: KeptAssignment) -> ImportReport:
     """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
     if present is None:
         return ImportReport.of(imported, None)
-    if assignment is Assignment.UNFAIR:
+    if assignment is KeptAssignment.UNFAIR:
         present.refuse_silent_brokers()
     with step("planning"):
         new = present.without_objects(imported)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from rackspan.cli.rendering.documents import Format, print_document
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options

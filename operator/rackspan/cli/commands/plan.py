@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rackspan.cli.rendering import plan_reassignment, plan_text
-from rackspan.cli.rendering.documents import Format, print_document
-from rackspan.cli.rendering.messages import note, print_error, warn
 from rackspan.cli.rendering.plan_document import document, topology_document
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
@@ -43,10 +43,10 @@ from rackspan.cli.shared.manifest_requirements import (
     read_manifests,
     refuse_what_the_server_refuses,
 )
-from rackspan.cli.shared.measuring import measured
+from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.core.planning import Plan, Problem, Request, rebalance
+from rackspan.core.planning import Plan, PlanRequest, Problem, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
@@ -184,7 +184,7 @@ def plan(
                 ask = _asking(bootstrap_server, command_config) if bootstrap_server else None
                 judged = judged_files(filename, found, selected.tree(found), chosen, ask)
                 required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
-            request = Request(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
+            request = PlanRequest(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
             with step("planning"):
                 made = rebalance(request) if rebalance_too else make_plan(request)
             if source.live and log_dirs is None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.api import racktopology
-from rackspan.cli.rendering.messages import note
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
 from rackspan.core.text import be, few, plural
 
 if TYPE_CHECKING:
-    from rackspan.kube.cluster import KubeCluster
+    from rackspan.kube.kube_cluster import KubeCluster
     from rackspan.kube.rest import Rest
 
 app = command_app()
@@ -64,11 +64,11 @@ async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
 ) -> tuple[dict[str, int], Sequence[str]]:
     from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
-    from rackspan.kube.cluster import KubeCluster  # noqa: PLC0415
     from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
-    from rackspan.kube.events import EventQueue  # noqa: PLC0415
+    from rackspan.kube.event_queue import EventQueue  # noqa: PLC0415
+    from rackspan.kube.kube_cluster import KubeCluster  # noqa: PLC0415
     from rackspan.kube.rest import Rest, connect  # noqa: PLC0415
-    from rackspan.reconcile.release import KINDS, release  # noqa: PLC0415
+    from rackspan.reconcile.uninstall import KINDS, release  # noqa: PLC0415
 
     rest = Rest(await connect(kubeconfig))
     kube = KubeCluster(rest, EventQueue(rest), namespaces)
@@ -109,12 +109,12 @@ async def _cordons(kube: "KubeCluster") -> Sequence[str]:
 async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
     from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415 - as above
     from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
-    from rackspan.kube.reassignments import KubeReassignments  # noqa: PLC0415
+    from rackspan.kube.kube_reassignments import KubeReassignments  # noqa: PLC0415
     from rackspan.reconcile.cache import Cache  # noqa: PLC0415
     from rackspan.reconcile.cluster.cordons import release_cordons  # noqa: PLC0415
     from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
     from rackspan.reconcile.reassignments.leaving import clear_throttles  # noqa: PLC0415
-    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies  # noqa: PLC0415
+    from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies  # noqa: PLC0415
     from rackspan.reconcile.runtime.writers import FinalizerWriter  # noqa: PLC0415
 
     objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)

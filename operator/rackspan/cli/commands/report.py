@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.rendering.documents import Format, print_document, printed_json
-from rackspan.cli.rendering.messages import note
+from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app

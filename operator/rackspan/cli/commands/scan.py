@@ -9,10 +9,10 @@ import typer
 from msgspec import to_builtins
 
 from rackspan.cli.commands.scan_watch import watch_scan
-from rackspan.cli.rendering.documents import Format, print_document
-from rackspan.cli.rendering.messages import print_error, warn
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.scan_text import print_scan
+from rackspan.cli.rendering.stderr_lines import print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
@@ -22,7 +22,7 @@ from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import EngineChoice, ScanRequest
-from rackspan.reports.document import WORKER_CRASHED, ScanDocument, State, encode
+from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
 
 app = command_app()
 EPILOG = options.epilog(
@@ -227,7 +227,7 @@ def _print(found: Sequence[ScanDocument], output: Format) -> None:
 
 
 def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
-    lost = [document for document in found if document.state is State.FAILED]
+    lost = [document for document in found if document.state is ScanOutcome.FAILED]
     for message in dict.fromkeys(document.message for document in lost):  # that of one history counts for all clusters
         print_error(f"{first_of([one.cluster for one in lost if one.message == message], 5)}: {message}")
     if lost:

@@ -9,15 +9,15 @@ from rich.text import Text
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.cli.rendering.documents import Format, print_document
-from rackspan.cli.rendering.messages import warn
+from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.looking import until
 from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
-from rackspan.cli.shared.situation import Situation, State, situation
+from rackspan.cli.shared.situation import AspectState, Situation, situation
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.reconcile.failures import FailureError
 
@@ -31,8 +31,13 @@ EPILOG = options.epilog(
     "$ rackspan status --topology kafka/prod -o json",
 )
 _CLEAR = "\x1b[H\x1b[2J"
-_STYLES = {State.FINE: "green", State.GOES_ON: "cyan", State.WRONG: "bold red", State.UNKNOWN: "bold yellow"}
-_CODES = {State.WRONG: ExitCode.OUT_OF_COMPLIANCE, State.UNKNOWN: ExitCode.KAFKA}
+_STYLES = {
+    AspectState.FINE: "green",
+    AspectState.GOES_ON: "cyan",
+    AspectState.WRONG: "bold red",
+    AspectState.UNKNOWN: "bold yellow",
+}
+_CODES = {AspectState.WRONG: ExitCode.OUT_OF_COMPLIANCE, AspectState.UNKNOWN: ExitCode.KAFKA}
 
 
 @app.command(epilog=EPILOG)

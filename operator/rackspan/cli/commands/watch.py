@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
-from rackspan.cli.rendering.documents import Format
 from rackspan.cli.rendering.event_lines import EventLines
+from rackspan.cli.rendering.printed_documents import Format
 from rackspan.cli.rendering.reassignment_progress import progress_shown
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.journal import JournalFile
+from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.reassignment_watch import follow
@@ -20,8 +20,8 @@ from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
 
 if TYPE_CHECKING:
-    from rackspan.kafka.reassignments import KafkaReassignments
-    from rackspan.reconcile.reassignments.ports import Record
+    from rackspan.kafka.kafka_reassignments import KafkaReassignments
+    from rackspan.reconcile.reassignments.executor_ports import Record
 
 app = command_app()
 EPILOG = options.epilog(

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from rackspan.cli.rendering.documents import Format, print_document
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
+from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options
@@ -16,7 +16,7 @@ from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
-from rackspan.cli.shared.measuring import sized
+from rackspan.cli.shared.partition_sizes import sized
 from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.rack_path import domain_name, parse_rack

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rackspan.cli.rendering.documents import Format, printed_json
+from rackspan.cli.rendering.printed_documents import Format, printed_json
 from rackspan.core.text import shown
 
 _QUIET_SECONDS = 10.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from rackspan.core.planning import Plan
 from rackspan.core.text import plural
+from rackspan.imports.imported_topics import Definition, Imported, Remark, RemarkKind, Source
 from rackspan.imports.manifests import manifest, yaml_document
 from rackspan.imports.names import named
-from rackspan.imports.topics import Definition, Imported, Remark, RemarkKind, Source
 
 _LONGEST_STEM = 240  # a file's name has at most 255 bytes
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rackspan.core.planning import Plan, State
+from rackspan.core.planning import Plan, PlanState
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
@@ -65,7 +65,7 @@ def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[st
     return {"topology": str(key), "namespaces": namespaces, "topics": topics}
 
 
-def _state(state: State) -> dict[str, Any]:
+def _state(state: PlanState) -> dict[str, Any]:
     return {
         "partitions": state.partitions,
         "nonCompliant": state.non_compliant,

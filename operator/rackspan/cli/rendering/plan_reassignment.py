@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rackspan.cli.rendering.documents import json_lines
-from rackspan.cli.rendering.messages import note
+from rackspan.cli.rendering.printed_documents import json_lines
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.core.planning import Plan
 from rackspan.core.snapshot import NONE, Partitions
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.tables import console, print_hidden, size, table
-from rackspan.core.planning import Change, Plan, State
+from rackspan.core.planning import Change, Plan, PlanState
 from rackspan.core.text import be, every, plural
 from rackspan.reports.texts import code, plain
 
@@ -57,7 +57,7 @@ def _compliance(plan: Plan) -> str:
     return "; ".join([_out_of_compliance(plan), *_pinned(plan.after)])
 
 
-def _pinned(state: State) -> Iterator[str]:
+def _pinned(state: PlanState) -> Iterator[str]:
     if state.pinned:
         yield (
             f"{plural(state.pinned, 'partition')} {be(state.pinned)} pinned and unfair: "
@@ -106,7 +106,7 @@ def _print_states(screen: Console, plan: Plan) -> None:
     screen.print(rows)
 
 
-def _levels(before: State, after: State) -> Iterator[tuple[str, str, str, str]]:
+def _levels(before: PlanState, after: PlanState) -> Iterator[tuple[str, str, str, str]]:
     """Per level: its name, and what changes in unfair partitions, replicas and leaders."""
     for one, other in zip(before.levels, after.levels, strict=True):
         unfair = ""

@@ -13,7 +13,7 @@ from rackspan.core.text import shown
 _PATIENCE_SECONDS = 1.0
 
 
-class Step:
+class ProgressStep:
     """One step under way; without a call of `advance` its bar only pulses."""
 
     def __init__(self, bar: Progress, description: str) -> None:
@@ -30,7 +30,7 @@ class Step:
 
 
 @contextmanager
-def step(description: str) -> Iterator[Step]:
+def step(description: str) -> Iterator[ProgressStep]:
     """Show a bar while the block runs, should that take long."""
     console = Console(stderr=True)
     bar = Progress(
@@ -47,7 +47,7 @@ def step(description: str) -> Iterator[Step]:
     if not bar.disable:
         timer.start()
     try:
-        yield Step(bar, description)
+        yield ProgressStep(bar, description)
     finally:
         timer.cancel()
         if not bar.disable:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rackspan.cli.rendering.documents import Format, printed_json
-from rackspan.cli.rendering.messages import print_no_more
-from rackspan.cli.rendering.progress import Step, step
+from rackspan.cli.rendering.printed_documents import Format, printed_json
+from rackspan.cli.rendering.progress import ProgressStep, step
+from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ReassignmentProgress:
     `lost` is why standard output can no longer be written; what would be printed is left out from then on.
     """
 
-    def __init__(self, plan_hash: str, output: Format, bar: Step) -> None:
+    def __init__(self, plan_hash: str, output: Format, bar: ProgressStep) -> None:
         self._plan = plan_hash
         self._output = output
         self._bar = bar

@@ -7,7 +7,7 @@ from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.cli.rendering.tables import size
 from rackspan.core.outage import DomainOutage, Outage
 from rackspan.core.text import plural
-from rackspan.reports.document import DomainRow, ScanDocument, State
+from rackspan.reports.document import DomainRow, ScanDocument, ScanOutcome
 
 _LOSSES = 5
 
@@ -15,7 +15,7 @@ _LOSSES = 5
 def print_scan(screen: Console, document: ScanDocument) -> None:
     """Print one scan."""
     screen.print(f"{document.cluster}  ({document.scan_id})", style="bold")
-    if document.state is State.FAILED:
+    if document.state is ScanOutcome.FAILED:
         screen.print(f"failed: {document.reason}: {document.message}", style="bold red")
         return
     counted = document.summary

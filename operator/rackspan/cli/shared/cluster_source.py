@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackspan.cli.rendering.messages import note, warn
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import few
@@ -83,8 +83,8 @@ class ClusterSource:
 
     def _read_live(self, advance: Advance) -> Snapshot:
         # Only these lines need Kafka's client, which takes longer to import than most commands run.
+        from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
         from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config  # noqa: PLC0415
-        from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
 
         try:
             properties = {} if self.command_config is None else read_command_config(self.command_config)

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from rackspan.api.reasons import Reason
 from rackspan.child_process import CRASHED
-from rackspan.cli.rendering.messages import print_error, print_no_more
+from rackspan.cli.rendering.stderr_lines import print_error, print_no_more
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

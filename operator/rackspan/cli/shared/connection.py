@@ -12,7 +12,7 @@ from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.reconcile.failures import KafkaSetting
 
 if TYPE_CHECKING:
-    from rackspan.kafka.reassignments import KafkaReassignments
+    from rackspan.kafka.kafka_reassignments import KafkaReassignments
     from rackspan.reconcile.ports import ClusterDescription
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Connection:
 
     def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
         """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
-        from rackspan.kafka.reassignments import KafkaReassignments  # noqa: PLC0415
+        from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415
 
         async def asked() -> T:
             admin = KafkaReassignments(self.properties)

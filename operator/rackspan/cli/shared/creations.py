@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rackspan.cli.rendering.guarantees_table import level_cell, level_documents
 from rackspan.cli.rendering.tables import print_hidden, table
-from rackspan.cli.shared.manifest_requirements import Created, JudgedFiles
+from rackspan.cli.shared.manifest_requirements import CreatedTopic, JudgedFiles
 from rackspan.core.text import plural, shown
 from rackspan.reports.texts import code, plain
 
@@ -82,12 +82,12 @@ def _left_out(rows: Sequence[object]) -> Iterator[str]:
         yield f"\n… and {len(rows) - _MARKDOWN_ROWS:,} more: `-o json` lists them."
 
 
-def _levels(created: Sequence[Created], mark: str = "") -> list[str]:
+def _levels(created: Sequence[CreatedTopic], mark: str = "") -> list[str]:
     known = next((one.survives for one in created if one.survives), None)
     return [f"{mark}{one.level}" for one in known.levels] if known else []
 
 
-def _cells(one: Created) -> tuple[str, ...]:
+def _cells(one: CreatedTopic) -> tuple[str, ...]:
     found = one.survives
     first = " ".join(map(str, one.topic.assignment[0])) if one.topic.assignment else "Kafka chooses"
     least = str(found.min_insync) if found else ""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
 from rackspan.api.racktopology import DrainStatus, RackTopology, RackTopologySpec
 from rackspan.api.reasons import Reason
-from rackspan.api.reassignment import Reassignment, State
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.core.text import plural
 
-_FAILED = (State.FAILED, State.CANCELLED, State.STOPPED)
+_FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
 _MOST_NAMED = 3
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.reasons import Reason
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.reassignment_status import advance, document, sentence
+from rackspan.cli.rendering.reassignment_line import advance, document, sentence
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, left_in_words

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from rackspan.cli.rendering.messages import warn
-from rackspan.cli.rendering.progress import Step, step
+from rackspan.cli.rendering.progress import ProgressStep, step
+from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest
-from rackspan.core.consumers.locality import FloatArray, GroupSeen, Replicas, Selector
+from rackspan.core.consumers.group_locality import FloatArray, GroupSeen, ReplicaPlaces, Selector
 from rackspan.core.rack_path import RackPath
 from rackspan.core.topology import TopologyError
 from rackspan.reports.group_rows import racks_of_hosts
@@ -28,7 +28,7 @@ class LiveGroups:
     connection: Connection
     groups: tuple[GroupSeen, ...]
     selector: Selector
-    replicas: Replicas
+    replicas: ReplicaPlaces
     host_racks: Mapping[str, RackPath] = field(default_factory=dict)
     rates: Mapping[str, FloatArray] = field(default_factory=dict)
 
@@ -47,8 +47,8 @@ class LiveGroups:
         cls, connection: Connection, live: LiveTopology | None, topology: TopologyOptions, level: str | None
     ) -> Self:
         # Only these lines need the clients, which take longer to import than most commands run.
+        from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
-        from rackspan.kafka.snapshot import take_outline, take_portion  # noqa: PLC0415
 
         servers, properties = connection.servers, {name: str(value) for name, value in connection.properties.items()}
         with failures_told(connection.settings), step(f"reading consumer groups of {servers}") as progress:
@@ -60,7 +60,7 @@ class LiveGroups:
         snapshot = replace(portion.snapshot, brokers=outline.brokers)
         tree = topology.tree(snapshot) if live is None else live.tree
         try:
-            replicas = Replicas(tree, snapshot.brokers, snapshot.partitions, level)
+            replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions, level)
         except TopologyError as error:
             raise CommandError(f"--level: {error}") from error
         seen = None if live is None else live.inputs.scan
@@ -88,7 +88,7 @@ class LiveGroups:
         return replace(self, rates=found.rates)
 
 
-async def _waited(seconds: float, progress: Step) -> None:
+async def _waited(seconds: float, progress: ProgressStep) -> None:
     clock = asyncio.get_running_loop().time
     started = clock()
     while (passed := clock() - started) < seconds:

@@ -12,8 +12,8 @@ from msgspec import structs
 from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import part_name
 from rackspan.api.racktopology import Rebalance
-from rackspan.cli.rendering.messages import warn
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.cluster_source import tell_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
@@ -161,7 +161,7 @@ class LiveTopology:
     def snapshot(self) -> Snapshot:
         """All topics and partitions in Kafka now. Raises CommandError."""
         from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-        from rackspan.kafka.snapshot import take_snapshot  # noqa: PLC0415
+        from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
 
         seen = self.inputs.scan
         kafka = seen.topology.spec.kafka

@@ -9,7 +9,7 @@ from rich.text import Text
 from rackspan.cli.rendering.tables import console, count, print_hidden, table
 from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.core.consumers.advice import Advice, advise
-from rackspan.core.consumers.locality import GroupSeen, Locality, Selector
+from rackspan.core.consumers.group_locality import GroupSeen, Locality, Selector
 from rackspan.core.text import plural, size
 from rackspan.reports.group_rows import worst_first
 

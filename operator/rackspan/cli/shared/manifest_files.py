@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.scan_files import write_file
-from rackspan.imports.documents import Documents, read_documents
+from rackspan.imports.manifest_documents import Documents, read_documents
 from rackspan.snapshots import SnapshotError
 from rackspan.snapshots.reader import STDIN, read_bytes, shown_name
 

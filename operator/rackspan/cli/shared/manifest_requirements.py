@@ -13,9 +13,9 @@ import typer
 
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.reasons import Reason
-from rackspan.api.requirements import requirements_of
-from rackspan.cli.rendering.messages import note, print_error, warn
+from rackspan.api.topic_requirements import requirements_of
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
@@ -26,9 +26,9 @@ from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import shown
 from rackspan.core.topology import RackTree
-from rackspan.imports.configs import MIN_INSYNC
+from rackspan.imports.imported_configs import MIN_INSYNC
+from rackspan.imports.imported_topics import Refused
 from rackspan.imports.manifests import ManifestTopic, read_topics
-from rackspan.imports.topics import Refused
 from rackspan.placers import PlacerLoadError, load_placers
 from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
 from rackspan.reconcile.failures import Failure, Remedy
@@ -54,7 +54,7 @@ _PATHS = ("spec.", "durability", "replicationFactor")
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedTopic:
     """A topic that would be created, of `partitions` in the end. `survives` is None where Kafka places it."""
 
     topic: "NewTopic"
@@ -69,7 +69,7 @@ class JudgedFiles:
     topics: Mapping[str, ManifestTopic]
     required: Mapping[str, TopicRequirements]
     min_insync: Mapping[str, int]
-    created: Sequence[Created] = ()
+    created: Sequence[CreatedTopic] = ()
     configured: Sequence["ConfigChange"] = ()
 
     @property
@@ -213,7 +213,7 @@ def _told_by_server(one: ManifestTopic, message: str) -> Refused:
     return Refused(where, f"KafkaTopic {one.topic.meta.name}: the API server refuses it: {shown(said)}")
 
 
-def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[Created]:
+def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[CreatedTopic]:
     """The topics that would be created, by name, with what acknowledged writes survive in them."""
     found = []
     for one in sorted(topics, key=lambda one: one.topic.topic_name):
@@ -221,7 +221,7 @@ def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterSta
         if new is not None:
             least = int(new.config.get(MIN_INSYNC) or state.default_min_insync or 1)
             survives = _survives(new.assignment, least, state.racks.tree) if new.assignment else None
-            found.append(Created(new, one.topic.spec.partitions, survives))
+            found.append(CreatedTopic(new, one.topic.spec.partitions, survives))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rackspan.cli.rendering.documents import Format
+from rackspan.cli.rendering.printed_documents import Format
 from rackspan.cli.shared.command_errors import CommandError
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.api.reassignment import Reassignment, State
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.reassignment_status import advance, document, sentence
+from rackspan.cli.rendering.reassignment_line import advance, document, sentence
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.looking import until
 
@@ -41,7 +41,7 @@ async def follow(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bo
         seen = await until(look, lambda one: once or one.running is None, None)
     for one in seen.ended:
         lines.tell("ended", f"{sentence(one)}: {one.status.message or 'no reason is known'}", document(one))
-    wrong = [one for one in seen.ended if one.status.state is not State.SUCCEEDED]
+    wrong = [one for one in seen.ended if one.status.state is not ReassignmentState.SUCCEEDED]
     if wrong:
         last = wrong[-1]
         raise CommandError(f"Reassignment {last.key} has ended as {last.status.state}", code=ExitCode.UNFINISHED)

@@ -25,7 +25,7 @@ from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.costs import time_to_copy
-from rackspan.cli.rendering.reassignment_status import sentence
+from rackspan.cli.rendering.reassignment_line import sentence
 from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
@@ -39,7 +39,7 @@ _WAITS: Mapping[str, str] = {
 """What a plan waits for, where its condition says how to approve it as well: that is the next step."""
 
 
-class State(IntEnum):
+class AspectState(IntEnum):
     """How one aspect stands, the worst last."""
 
     FINE = 0
@@ -58,7 +58,7 @@ class Aspect:
     """One aspect: how it stands, in a sentence, and the next step where a person has to do something."""
 
     name: str
-    state: State
+    state: AspectState
     message: str
     step: str | None = None
 
@@ -72,9 +72,9 @@ class Situation:
     aspects: tuple[Aspect, ...]
 
     @property
-    def state(self) -> State:
+    def state(self) -> AspectState:
         """The worst of all."""
-        return max((one.state for one in self.aspects), default=State.FINE)
+        return max((one.state for one in self.aspects), default=AspectState.FINE)
 
     @property
     def step(self) -> str | None:
@@ -114,29 +114,33 @@ def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[A
         last = f" since {lease.renewed_at:%Y-%m-%d %H:%M:%S} UTC" if lease.renewed_at else ""
         message = f"no operator runs: nobody has renewed Lease {lease.key}{last}; all else is from before"
         step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
-        yield Aspect("operator", State.UNKNOWN, message, step)
+        yield Aspect("operator", AspectState.UNKNOWN, message, step)
     elif topology.status.observed_generation != topology.meta.generation:
         message = f"the operator has not looked at generation {topology.meta.generation} of the RackTopology yet"
-        yield Aspect("operator", State.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log")
+        yield Aspect(
+            "operator", AspectState.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log"
+        )
     elif lease is not None:
-        yield Aspect("operator", State.FINE, f"{lease.holder} holds Lease {lease.key}")
+        yield Aspect("operator", AspectState.FINE, f"{lease.holder} holds Lease {lease.key}")
 
 
 def _kafka(topology: RackTopology) -> Iterator[Aspect]:
     connected = _condition(topology, CONNECTED)
     if connected is not None and connected.status == ConditionStatus.TRUE:
-        yield Aspect("Kafka", State.FINE, connected.message)
+        yield Aspect("Kafka", AspectState.FINE, connected.message)
         return
     why = connected.message if connected else "the operator has not asked Kafka yet"
     since = f" since {connected.last_transition_time:%H:%M:%S} UTC; all else is from before" if connected else ""
-    yield Aspect("Kafka", State.UNKNOWN, f"{why}{since}", "make Kafka reachable for the operator")
+    yield Aspect("Kafka", AspectState.UNKNOWN, f"{why}{since}", "make Kafka reachable for the operator")
 
 
 def _topology(topology: RackTopology) -> Iterator[Aspect]:
     """What keeps the operator from acting on the topology."""
     ready = _condition(topology, READY)
     if ready is not None and ready.status != ConditionStatus.TRUE and is_true(topology.status.conditions, CONNECTED):
-        yield Aspect("topology", State.WRONG, f"{ready.reason}: {ready.message}", "change what the sentence names")
+        yield Aspect(
+            "topology", AspectState.WRONG, f"{ready.reason}: {ready.message}", "change what the sentence names"
+        )
 
 
 def _brokers(topology: RackTopology) -> Iterator[Aspect]:
@@ -144,10 +148,10 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
     cordoned = [str(broker.id) for broker in topology.status.brokers if broker.cordoned]
     closed = f"; cordoned in Kafka, so that nothing new is placed there: {few(cordoned)}" if cordoned else ""
     if offline is None or not offline.count:
-        yield Aspect("brokers", State.FINE, f"{plural(count, 'broker')} online{closed}")
+        yield Aspect("brokers", AspectState.FINE, f"{plural(count, 'broker')} online{closed}")
         return
     online = _condition(topology, BROKERS_ONLINE)
-    known = State.WRONG if online is None or online.status != ConditionStatus.UNKNOWN else State.UNKNOWN
+    known = AspectState.WRONG if online is None or online.status != ConditionStatus.UNKNOWN else AspectState.UNKNOWN
     first = offline.brokers[0]
     away = few([*map(str, offline.brokers)])
     message = f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {away}{closed}"
@@ -158,29 +162,29 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
 def _racks(topology: RackTopology) -> Iterator[Aspect]:
     racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
     if racks is None or racks.status == ConditionStatus.TRUE:
-        yield Aspect("racks", State.FINE, topology.status.domain_summary or "not known yet")
+        yield Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
         return
     step = "do what the sentence says first, such as to correct a node's label: then no replica has to move"
     plan = topology.status.plan
     if drift is not None and drift.topics is not None and plan is not None and plan.moves:
         step += f"; where the nodes are right, plan {plan.hash} copies {_cost(topology, plan)}"
-    yield Aspect("racks", State.WRONG, racks.message, step)
+    yield Aspect("racks", AspectState.WRONG, racks.message, step)
 
 
 def _plan(topology: RackTopology) -> Iterator[Aspect]:
     plan, reassigned = topology.status.plan, _condition(topology, REASSIGNED)
     if plan is None:
-        yield Aspect("plan", State.FINE, "no topic needs a change")
+        yield Aspect("plan", AspectState.FINE, "no topic needs a change")
         return
     cost = f"plan {plan.hash} copies {_cost(topology, plan)}"
     if reassigned is None:
-        yield Aspect("plan", State.GOES_ON, f"{cost}; it is being made")
+        yield Aspect("plan", AspectState.GOES_ON, f"{cost}; it is being made")
         return
     waits = _WAITS.get(reassigned.reason, f"{reassigned.reason}: {reassigned.message}")
-    state, step = State.GOES_ON, None
+    state, step = AspectState.GOES_ON, None
     if reassigned.reason not in PLAN_GOES_ON:
         how = approve_topology(topology.key, plan.hash)
-        state, step = State.WRONG, f"look at it: rackspan plan --topology {topology.key}; {how}"
+        state, step = AspectState.WRONG, f"look at it: rackspan plan --topology {topology.key}; {how}"
     yield Aspect("plan", state, f"{cost}; {waits}", step)
 
 
@@ -197,17 +201,17 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
         return
     left = [one for one in drains if one.drained is not True]
     if drains and not left:
-        yield Aspect("drains", State.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
+        yield Aspect("drains", AspectState.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
         return
     words = "; ".join(f"{one.target}: {one.message}" for one in left[:_NAMED])
-    yield Aspect("drains", State.GOES_ON, words or "the operator has not looked at them yet")
+    yield Aspect("drains", AspectState.GOES_ON, words or "the operator has not looked at them yet")
 
 
 def _deletions(topology: RackTopology) -> Iterator[Aspect]:
     held = _condition(topology, DELETIONS_HELD)
     if held is not None and held.status == ConditionStatus.TRUE:
         step = "confirm the deletions as the sentence says, or keep the topics"
-        yield Aspect("deletions", State.WRONG, held.message, step)
+        yield Aspect("deletions", AspectState.WRONG, held.message, step)
 
 
 def _scan(topology: RackTopology) -> Iterator[Aspect]:
@@ -216,11 +220,13 @@ def _scan(topology: RackTopology) -> Iterator[Aspect]:
         return
     at = f"scan {last.scan_id}"
     if last.state is ScanState.FAILED:
-        yield Aspect("scan", State.WRONG, f"{at} failed: {last.reason}: {last.message}", "mend what the scan needs")
+        yield Aspect(
+            "scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", "mend what the scan needs"
+        )
     elif last.finished_at is None:
-        yield Aspect("scan", State.GOES_ON, f"{at} runs")
+        yield Aspect("scan", AspectState.GOES_ON, f"{at} runs")
     else:
-        yield Aspect("scan", State.FINE, f"{at} found {plural(last.findings or 0, 'finding')}")
+        yield Aspect("scan", AspectState.FINE, f"{at} found {plural(last.findings or 0, 'finding')}")
 
 
 def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iterator[Aspect]:
@@ -228,7 +234,7 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     if topics is None:
         if counts is not None:
             ready = f"{counts.ready:,} of {plural(counts.total, 'KafkaTopic')} ready"
-            state = State.FINE if counts.ready == counts.total else State.WRONG
+            state = AspectState.FINE if counts.ready == counts.total else AspectState.WRONG
             yield Aspect("topics", state, f"{ready}, {counts.non_compliant:,} not compliant")
         return
     conditions = [(find_condition(one.status.conditions, READY), one) for one in topics]
@@ -236,7 +242,7 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     pinned = sum((one.status.compliance.pinned or 0) for one in topics if one.status.compliance)
     hand = f"; {plural(pinned, 'partition')} unfair by an explicit assignment" if pinned else ""
     if not bad:
-        yield Aspect("topics", State.FINE, f"{plural(len(topics), 'KafkaTopic')} ready{hand}")
+        yield Aspect("topics", AspectState.FINE, f"{plural(len(topics), 'KafkaTopic')} ready{hand}")
         return
     reasons = Counter(ready.reason if ready else "not looked at yet" for ready, _ in bad)
     words = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
@@ -245,12 +251,12 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     message = f"{of}, {unfair:,} not compliant: {words}{hand}"
     told = [(ready, one) for ready, one in bad if ready is not None and ready.reason not in _TOPICS_GO_ON]
     if not told:
-        yield Aspect("topics", State.GOES_ON, message)
+        yield Aspect("topics", AspectState.GOES_ON, message)
         return
     why, such = min(told, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
     step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
     unspread = find_condition(such.status.conditions, COMPLIANT) if why.reason in PLAN_REASONS else None
-    yield Aspect("topics", State.WRONG, f"{message}; such as {such.key}: {(unspread or why).message}", step)
+    yield Aspect("topics", AspectState.WRONG, f"{message}; such as {such.key}: {(unspread or why).message}", step)
 
 
 def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:
@@ -260,9 +266,9 @@ def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:
     first = going[0]
     more = f"; {plural(len(going) - 1, 'more Reassignment')} after it" if len(going) > 1 else ""
     why = f"; {first.status.message}" if first.status.message else ""
-    state = State.WRONG if first.spec.paused or first.status.failures else State.GOES_ON
+    state = AspectState.WRONG if first.spec.paused or first.status.failures else AspectState.GOES_ON
     step = f"kubectl describe reassignment {first.meta.name} --namespace {first.meta.namespace}"
-    yield Aspect("moves", state, f"{sentence(first)}{why}{more}", step if state is State.WRONG else None)
+    yield Aspect("moves", state, f"{sentence(first)}{why}{more}", step if state is AspectState.WRONG else None)
 
 
 def _condition(topology: RackTopology, kind: str) -> Condition | None:

@@ -19,7 +19,7 @@ _CELLS = 1 << 18  # replicas looked at in one go
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holding:
+class DomainHoldings:
     """
     Pairs of a partition and a domain of one level that holds any of its replicas, as arrays of shape (pairs,).
 
@@ -35,7 +35,7 @@ class Holding:
         return len(self.row)
 
 
-def holdings(tree: RackTree, placed: IntArray) -> tuple[Holding, ...]:
+def holdings(tree: RackTree, placed: IntArray) -> tuple[DomainHoldings, ...]:
     """
     Pairs for each level of `tree.nodes`, from the root to the brokers.
 
@@ -46,14 +46,14 @@ def holdings(tree: RackTree, placed: IntArray) -> tuple[Holding, ...]:
     there[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     row, column = np.nonzero(there)
     domain = ordered[row, column].astype(np.int64)
-    level = Holding(row, domain, np.ones(len(row), dtype=np.int64), np.arange(len(row)))
+    level = DomainHoldings(row, domain, np.ones(len(row), dtype=np.int64), np.arange(len(row)))
     found = [level]
     for nodes in tree.nodes[:0:-1]:
         above = nodes.parent[level.domain]
         new = np.ones(len(above), dtype=bool)
         new[1:] = (above[1:] != above[:-1]) | (level.row[1:] != level.row[:-1])
         first = np.flatnonzero(new)
-        level = Holding(level.row[first], above[first], sums(level.count, first), first)
+        level = DomainHoldings(level.row[first], above[first], sums(level.count, first), first)
         found.append(level)
     return tuple(reversed(found))
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance.domain_counts import Holding, blocks, holdings, sums
+from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings, sums
 from rackspan.core.compliance.fair_split import Windows, fair_windows
 from rackspan.core.topology import IntArray, Level, RackTree
 
@@ -45,7 +45,7 @@ class Kept:
 
     count: IntArray
     possible: BoolArray
-    holdings: tuple[Holding, ...]
+    holdings: tuple[DomainHoldings, ...]
     gains: tuple[BoolArray, ...]
     able: tuple[BoolArray, ...]
     elsewhere: tuple[BoolArray, ...]
@@ -185,7 +185,7 @@ def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *,
     return found
 
 
-def _joint(splits: list[_Split], pairs: tuple[Holding, Holding], kept: IntArray) -> IntArray:
+def _joint(splits: list[_Split], pairs: tuple[DomainHoldings, DomainHoldings], kept: IntArray) -> IntArray:
     """
     Most that the domains of one level keep, by what they hold, from what those below them keep.
 

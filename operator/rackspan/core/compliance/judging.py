@@ -23,7 +23,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance.domain_counts import Holding, blocks, holdings
+from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings
 from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
 from rackspan.core.placer import Placement, Spread, Unsatisfiable
@@ -36,7 +36,7 @@ _NONE = -1  # beyond the end of a shorter row
 _BEYOND_IDS = 1 << 31  # broker ids are of 32 bits
 
 
-class Reason(StrEnum):
+class ViolationReason(StrEnum):
     """Why a partition is out of compliance."""
 
     TOO_MANY_REPLICAS = "TooManyReplicas"
@@ -45,11 +45,11 @@ class Reason(StrEnum):
     BROKER_REPEATED = "BrokerRepeated"
 
 
-REASONS = tuple(Reason)
+REASONS = tuple(ViolationReason)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """
     One domain that holds `excess` replicas of a partition too many for those that the domain above it holds.
 
@@ -61,7 +61,7 @@ class Finding:
     partition: int
     level: str
     domain: str
-    reason: Reason
+    reason: ViolationReason
     excess: int
 
 
@@ -126,15 +126,15 @@ class Compliance:
         return int(self.moves_of.sum())
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Violation, ...]:
         """All findings, by partition and level."""
         return tuple(self.each_finding())
 
-    def sample(self, most: int) -> tuple[Finding, ...]:
+    def sample(self, most: int) -> tuple[Violation, ...]:
         """Give the first `most` findings."""
         return tuple(islice(self.each_finding(), most))
 
-    def each_finding(self) -> Iterator[Finding]:
+    def each_finding(self) -> Iterator[Violation]:
         """Give all findings, by partition and level, one after the other."""
         levels = self._levels
         found = self.columns
@@ -146,7 +146,7 @@ class Compliance:
                 if level < len(levels)
                 else (BROKER_LEVEL, str(domain))
             )
-            yield Finding(partition, *where, REASONS[reason], excess)
+            yield Violation(partition, *where, REASONS[reason], excess)
 
     @property
     def columns(self) -> FindingColumns:
@@ -331,7 +331,7 @@ def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: in
 
 
 def _excess(
-    above: Level, level: Level, pairs: tuple[Holding, Holding], skew: int, *, strict: bool
+    above: Level, level: Level, pairs: tuple[DomainHoldings, DomainHoldings], skew: int, *, strict: bool
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Row, domain and excess wherever the domains of a level hold too many."""
     upper, lower = pairs
@@ -359,13 +359,13 @@ def _look_closer(
     """Judge partitions of one replication factor domain by domain."""
     size, depth = placed.shape[1], len(tree.levels)
     unknown = placed < 0
-    found = [_faults(Reason.BROKER_UNKNOWN, unknown, ids, depth)]
+    found = [_faults(ViolationReason.BROKER_UNKNOWN, unknown, ids, depth)]
     moves = np.zeros(len(partitions), dtype=np.int64)
     if len(tree):
         banned = ~unknown & ~tree.eligible[placed]
         found += [
-            _faults(Reason.BROKER_NOT_ELIGIBLE, banned, ids, depth),
-            _faults(Reason.BROKER_REPEATED, _repeated(ids), ids, depth),
+            _faults(ViolationReason.BROKER_NOT_ELIGIBLE, banned, ids, depth),
+            _faults(ViolationReason.BROKER_REPEATED, _repeated(ids), ids, depth),
         ]
         held = np.where(unknown | banned, _NONE, placed)
         pairs = holdings(tree, held)
@@ -374,7 +374,7 @@ def _look_closer(
             above, level = tree.nodes[at : at + 2]
             row, domain, excess = _excess(above, level, (pairs[at], pairs[at + 1]), skew, strict=strict)
             verdicts.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
-            found.append(_columns(row, Reason.TOO_MANY_REPLICAS, at, domain, excess))
+            found.append(_columns(row, ViolationReason.TOO_MANY_REPLICAS, at, domain, excess))
         bad = np.unique(np.concatenate([part[0] for part in found]))
         if _satisfiable(tree, size, skews):
             moves[bad] = size - most_kept_by(tree, size, held[bad], skews)
@@ -396,12 +396,14 @@ def _satisfiable(tree: RackTree, size: int, skews: dict[int, tuple[int, bool]]) 
     return not strict or bool(most_kept_within(tree, size, nothing, skews)[0] >= 0)
 
 
-def _faults(reason: Reason, fault: BoolArray, ids: npt.NDArray[np.integer], level: int) -> IntArray:
+def _faults(reason: ViolationReason, fault: BoolArray, ids: npt.NDArray[np.integer], level: int) -> IntArray:
     row, column = np.nonzero(fault)
     return _columns(row, reason, level, ids[row, column], np.ones(len(row), dtype=np.int64))
 
 
-def _columns(row: IntArray, reason: Reason, level: int, domain: npt.NDArray[np.integer], excess: IntArray) -> IntArray:
+def _columns(
+    row: IntArray, reason: ViolationReason, level: int, domain: npt.NDArray[np.integer], excess: IntArray
+) -> IntArray:
     """Findings as in `FindingColumns`, shape (5, findings)."""
     same = np.ones(len(row), dtype=np.int64)
     return np.stack([row, REASONS.index(reason) * same, level * same, domain.astype(np.int64), excess])

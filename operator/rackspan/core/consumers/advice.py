@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rackspan.core.consumers.locality import GroupProtocol, GroupSeen, Locality, Replicas, Selector
+from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, Locality, ReplicaPlaces, Selector
 from rackspan.core.text import plural, shown
 
 _RACK_AWARE = {
@@ -43,14 +43,14 @@ class Advice:
     message: str
 
 
-def advise(replicas: Replicas, group: GroupSeen, found: Locality, selector: Selector) -> tuple[Advice, ...]:
+def advise(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, selector: Selector) -> tuple[Advice, ...]:
     """What would let a group read nearer, the first things first; `found` is what `locality` says of it."""
     if found.reads_near == found.partitions:
         return ()
     return (*_about_serving(replicas, group, found, selector), *_about_assigning(group, found))
 
 
-def _about_serving(replicas: Replicas, group: GroupSeen, found: Locality, selector: Selector) -> Iterator[Advice]:
+def _about_serving(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, selector: Selector) -> Iterator[Advice]:
     without = sum(member.client_rack is None for member in group.members)
     at_stake = found.near > found.reads_near or found.members_without_rack > 0
     if selector is Selector.LEADER and at_stake:

@@ -58,14 +58,14 @@ class Readers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assignment:
+class GroupAssignment:
     """Which member reads each partition, shape (n,), and how many of them are near it."""
 
     owner: IntArray
     near: int
 
 
-def assign_evenly(readers: Readers) -> Assignment:
+def assign_evenly(readers: Readers) -> GroupAssignment:
     """
     Most even counts of partitions per member, and of those assignments one with the most partitions near.
 
@@ -79,7 +79,7 @@ def assign_evenly(readers: Readers) -> Assignment:
     return _assignment(readers, _dealt(sort, value, may, kind))
 
 
-def assign_ranges(readers: Readers) -> Assignment:
+def assign_ranges(readers: Readers) -> GroupAssignment:
     """Most even counts per topic with co-partitioning kept, and of those assignments one with the most near."""
     owner = np.full(len(readers.topic), -1, dtype=np.int64)
     for topics, members in _copartitioned(readers):
@@ -94,10 +94,10 @@ def assign_ranges(readers: Readers) -> Assignment:
     return _assignment(readers, owner)
 
 
-def _assignment(readers: Readers, owner: IntArray) -> Assignment:
+def _assignment(readers: Readers, owner: IntArray) -> GroupAssignment:
     domain = readers.domain[owner]
     known = np.flatnonzero(domain >= 0)
-    return Assignment(owner, int(np.count_nonzero(readers.near[known, domain[known]])))
+    return GroupAssignment(owner, int(np.count_nonzero(readers.near[known, domain[known]])))
 
 
 def _near(near: BoolArray, domain: IntArray) -> BoolArray:

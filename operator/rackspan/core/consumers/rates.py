@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rackspan.core.consumers.locality import FloatArray, Replicas
+from rackspan.core.consumers.group_locality import FloatArray, ReplicaPlaces
 from rackspan.core.snapshot import NONE
 from rackspan.core.topology import IntArray
 
@@ -29,7 +29,9 @@ def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArr
     return mean
 
 
-def rates(replicas: Replicas, before: Offsets, after: Offsets, seconds: float, per_offset: FloatArray) -> FloatArray:
+def rates(
+    replicas: ReplicaPlaces, before: Offsets, after: Offsets, seconds: float, per_offset: FloatArray
+) -> FloatArray:
     """
     Bytes per second of each partition in `replicas`, shape (n,), NaN where not known.
 

@@ -55,7 +55,7 @@ from rackspan.core.placement.engine.allocation.quotas import poured, quotas
 from rackspan.core.placement.engine.allocation.wrap_around import wrap_around
 from rackspan.core.placement.engine.balance.leaders import choose_leaders
 from rackspan.core.placement.engine.loads import Loads
-from rackspan.core.placement.engine.repair.partitions import repair_partitions
+from rackspan.core.placement.engine.repair.partition_repair import repair_partitions
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import (
     checked_tree,

@@ -23,7 +23,7 @@ _ROUNDS = 32  # of adding brokers and looking again
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class DomainShortfall:
     """
     A domain that cannot spread the replicas it is given: `held` of one partition over children of these `capacities`.
 
@@ -40,7 +40,7 @@ class Shortfall:
     skew: int
 
 
-def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[Shortfall]:
+def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[DomainShortfall]:
     """All that makes a spread of `size` replicas impossible where that shall be refused. Raises TopologyError."""
     found = []
     windows = fair_windows(tree, size)
@@ -53,7 +53,7 @@ def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[Shor
             capacities = tuple(level.capacity[children].tolist())
             skew = _skew(capacities, held)
             if skew > wish.max_skew:
-                found.append(Shortfall(wish, depth, domain, held, tuple(children.tolist()), capacities, skew))
+                found.append(DomainShortfall(wish, depth, domain, held, tuple(children.tolist()), capacities, skew))
     return found
 
 
@@ -106,7 +106,7 @@ def _skew(capacities: tuple[int, ...], held: int) -> int:
     return max(split, default=0) - min(split, default=0)
 
 
-def _lacking(short: Shortfall) -> list[int]:
+def _lacking(short: DomainShortfall) -> list[int]:
     """The fewest brokers that children lack, for each of them."""
     skew = short.wish.max_skew
     ways = []

@@ -1,9 +1,9 @@
 """Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
-from rackspan.core.planning.plan import BelowMinInsync, Extent, FalseBoundError, Plan, State, TopicPlan
+from rackspan.core.planning.plan import BelowMinInsync, Extent, FalseBoundError, Plan, PlanState, TopicPlan
 from rackspan.core.planning.planner import fill, fill_topics, lacking, plan, plan_topics, rebalance
-from rackspan.core.planning.request import Elsewhere, Problem, Request
+from rackspan.core.planning.request import Elsewhere, PlanRequest, Problem
 
 __all__ = [
     "BelowMinInsync",
@@ -13,9 +13,9 @@ __all__ = [
     "Extent",
     "FalseBoundError",
     "Plan",
+    "PlanRequest",
+    "PlanState",
     "Problem",
-    "Request",
-    "State",
     "TopicPlan",
     "fill",
     "fill_topics",

@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Created:
+class CreatedPartitions:
     """Partitions of one topic to be created, from number `first` on; `replicas` (n, replicas) as in `Changes`."""
 
     topic: str
@@ -98,7 +98,7 @@ class Changes(Sequence[Change]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    def with_created(self, created: Sequence[Created]) -> Self:
+    def with_created(self, created: Sequence[CreatedPartitions]) -> Self:
         """Give these and partitions to be created, of topics among `names`."""
         if not created:
             return self

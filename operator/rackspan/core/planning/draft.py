@@ -10,13 +10,13 @@ import numpy as np
 from rackspan.core.compliance import Compliance
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.groups import grouped
-from rackspan.core.planning.request import Request
+from rackspan.core.planning.request import PlanRequest
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
 from rackspan.core.topology import IntArray
 
 if TYPE_CHECKING:
-    from rackspan.core.planning.changes import Created
+    from rackspan.core.planning.changes import CreatedPartitions
 
 _NONE = TopicRequirements()
 
@@ -48,7 +48,7 @@ class Draft:
     `pinned` (partitions,) have an explicit assignment; `verdict` is that on the groups as they lie.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PlanRequest) -> None:
         self.request = request
         self.tree = request.tree
         self.table = request.partitions.ordered()
@@ -56,7 +56,7 @@ class Draft:
         self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
         self.pinned = self.chosen & self._of_topics(lambda name: bool(self.requirements(name).assignment))
         self.groups, self.problems = grouped(request, self.table, self.chosen & ~self.pinned)
-        self.created: list[Created] = []
+        self.created: list[CreatedPartitions] = []
         self.verdict = Counted()
         self.before = self.tree.positions(self.table.replicas)
         self.replicas: BrokerIds = self.table.replicas

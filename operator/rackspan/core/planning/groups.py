@@ -8,7 +8,7 @@ import numpy as np
 from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
 from rackspan.core.placement.multilevel import lasting_leaders
 from rackspan.core.placer import InfeasibleError, PlacementSpec
-from rackspan.core.planning.request import Problem, Request
+from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import BoolArray, Partitions
 from rackspan.core.topology import IntArray, RackTree
@@ -17,7 +17,7 @@ _NONE = TopicRequirements()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class PartitionGroup:
     """
     Partitions under the same rules, as row numbers.
 
@@ -39,7 +39,7 @@ class Group:
         return lasting_leaders(self.tree, self.spec.leaders)
 
 
-def grouped(request: Request, table: Partitions, chosen: BoolArray) -> tuple[list[Group], list[Problem]]:
+def grouped(request: PlanRequest, table: Partitions, chosen: BoolArray) -> tuple[list[PartitionGroup], list[Problem]]:
     """Group the `chosen` rows of a table; what cannot be done is left out of the groups and named."""
     groups, problems = [], []
     for required, size, rows in _alike(request.requirements, table, np.flatnonzero(chosen)):
@@ -52,7 +52,7 @@ def grouped(request: Request, table: Partitions, chosen: BoolArray) -> tuple[lis
             topics = tuple(table.names[topic] for topic in np.unique(table.topic[rows]).tolist())
             problems.append(Problem(topics, error.reason, error.smallest_change))
         else:
-            groups.append(Group(request.tree, spec, rows))
+            groups.append(PartitionGroup(request.tree, spec, rows))
     return groups, problems
 
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 
 from rackspan.core.compliance import Pinned, assigned, judge, judge_pinned
 from rackspan.core.placement.engine.loads import Loads
-from rackspan.core.planning.changes import Created, stacked
+from rackspan.core.planning.changes import CreatedPartitions, stacked
 from rackspan.core.planning.draft import Counted, Draft
-from rackspan.core.planning.plan import Extent, State
+from rackspan.core.planning.plan import Extent, PlanState
 from rackspan.core.snapshot import BrokerIds
 from rackspan.core.topology import RackTree
 
 
-def states(draft: Draft) -> tuple[State, State]:
+def states(draft: Draft) -> tuple[PlanState, PlanState]:
     """
     Give the state of the topics that may be changed as they lie, and as they would after what has been decided.
 
@@ -39,9 +39,11 @@ def states(draft: Draft) -> tuple[State, State]:
     )
 
 
-def _state(draft: Draft, counted: Counted, replicas: BrokerIds, created: Sequence[Created], loads: Loads) -> State:
+def _state(
+    draft: Draft, counted: Counted, replicas: BrokerIds, created: Sequence[CreatedPartitions], loads: Loads
+) -> PlanState:
     pinned = _pinned(draft, replicas, created)
-    return State(
+    return PlanState(
         int(np.count_nonzero(draft.chosen)) + sum(len(one.replicas) for one in created),
         counted.broken + int(np.count_nonzero(pinned.broken)),
         {level: counted.unfair[level] for level in draft.tree.levels},
@@ -51,7 +53,7 @@ def _state(draft: Draft, counted: Counted, replicas: BrokerIds, created: Sequenc
     )
 
 
-def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[Created]) -> Pinned:
+def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[CreatedPartitions]) -> Pinned:
     """The partitions with an explicit assignment, and those that one creates."""
     rows = np.flatnonzero(draft.pinned)
     lying: list[npt.NDArray[np.integer]] = [replicas[rows]]

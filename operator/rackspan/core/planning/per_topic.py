@@ -8,7 +8,7 @@ from rackspan.core.compliance import assigned
 from rackspan.core.placement.feasibility import checked_tree
 from rackspan.core.placement.multilevel import created
 from rackspan.core.placer import InfeasibleError, PlacementSpec
-from rackspan.core.planning.changes import Created
+from rackspan.core.planning.changes import CreatedPartitions
 from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.request import Problem
 from rackspan.core.requirements import TopicRequirements
@@ -39,7 +39,7 @@ def assign(draft: Draft) -> None:
         draft.decide(rows, placed[: len(rows)])
         draft.bound[rows] = [len(set(new).difference(old)) for new, old in zip(wanted, now, strict=False)]
         if len(wanted) > len(rows):
-            draft.created.append(Created(topic, len(rows), ids[len(rows) :]))
+            draft.created.append(CreatedPartitions(topic, len(rows), ids[len(rows) :]))
 
 
 def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], partitions: int) -> Problem | None:
@@ -86,7 +86,7 @@ def create(draft: Draft) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed(Created):
+class Placed(CreatedPartitions):
     """
     Those that were placed, and may lie elsewhere.
 

@@ -41,7 +41,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PlanState:
     """
     Counts over the partitions of topics that may be changed, and extents over all that lies on the brokers.
 
@@ -139,8 +139,8 @@ def below_min_insync(changes: Changes, min_insync: Mapping[str, int]) -> tuple[B
 class Plan(TopicPlan):
     """A plan for a whole cluster, with how it stands before and after, and the topics that it leaves few replicas."""
 
-    before: State
-    after: State
+    before: PlanState
+    after: PlanState
     below_min_insync: tuple[BelowMinInsync, ...] = ()
 
 

@@ -12,8 +12,8 @@ In this order:
 
 ALGORITHM
 Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all partitions
-at once, repair those that fail (`rackspan.core.placement.engine.repair.partitions`), create those that are missing. The
-lower bound is computed apart from the result, from what each partition could keep at most
+at once, repair those that fail (`rackspan.core.placement.engine.repair.partition_repair`), create those that are
+missing. The lower bound is computed apart from the result, from what each partition could keep at most
 (`rackspan.core.compliance.fewest_moves`).
 
 Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
@@ -28,7 +28,7 @@ import numpy as np
 
 from rackspan.core.compliance import allowed_skews, judge
 from rackspan.core.compliance.fewest_moves import fewest_moves
-from rackspan.core.placement.engine.repair.partitions import repair_partitions
+from rackspan.core.placement.engine.repair.partition_repair import repair_partitions
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.feasibility import refuse_missing_racks, reopening
 from rackspan.core.planning.changes import Changes
@@ -37,14 +37,14 @@ from rackspan.core.planning.evening import even_out_all
 from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
-from rackspan.core.planning.request import Problem, Request
+from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.snapshot import NONE, BoolArray
 from rackspan.core.topology import IntArray, RackTree
 
 _SEED = 0  # of choices between topics
 
 
-def plan(request: Request) -> Plan:
+def plan(request: PlanRequest) -> Plan:
     """
     Make the plan with the fewest moves.
 
@@ -55,13 +55,13 @@ def plan(request: Request) -> Plan:
     return _concluded(draft, int(draft.bound.sum()))
 
 
-def rebalance(request: Request) -> Plan:
+def rebalance(request: PlanRequest) -> Plan:
     """Make the same plan, and go on until replicas and leaders lie as evenly as fair splits allow. Raises the same."""
     draft = _repaired(request)
     return _concluded(draft, even_out_all(draft))
 
 
-def fill(request: Request) -> Plan:
+def fill(request: PlanRequest) -> Plan:
     """Make the plan of `rebalance` where a broker lacks replicas and gets them by it, else that of `plan`."""
     draft, bound = _filled(request)
     return _concluded(draft, bound)
@@ -78,7 +78,7 @@ def lacking(tree: RackTree, replicas: IntArray) -> BoolArray:
     return found
 
 
-def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
+def plan_topics(request: PlanRequest) -> Mapping[str, TopicPlan]:
     """
     Make the plan with the fewest moves, in parts: for each topic that may change its own, with a hash of its own.
 
@@ -87,7 +87,7 @@ def plan_topics(request: Request) -> Mapping[str, TopicPlan]:
     return _parts(_repaired(request))
 
 
-def fill_topics(request: Request) -> tuple[Mapping[str, TopicPlan], int]:
+def fill_topics(request: PlanRequest) -> tuple[Mapping[str, TopicPlan], int]:
     """Make the plan of `fill` in such parts, with the whole's lower bound: parts know only that of their repair."""
     draft, bound = _filled(request)
     parts = _parts(draft)
@@ -112,7 +112,7 @@ def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
     return plans
 
 
-def _repaired(request: Request) -> Draft:
+def _repaired(request: PlanRequest) -> Draft:
     """Bring all topics to what is required."""
     refuse_missing_racks(request.tree)
     draft = Draft(request)
@@ -130,7 +130,7 @@ def _repaired(request: Request) -> Draft:
     return draft
 
 
-def _filled(request: Request) -> tuple[Draft, int]:
+def _filled(request: PlanRequest) -> tuple[Draft, int]:
     """The repaired draft, evened out where that fills a broker that lacks replicas; and the fewest moves for it."""
     draft = _repaired(request)
     bound, before = int(draft.bound.sum()), draft.loads_before.replicas

@@ -19,7 +19,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class PlanRequest:
     """
     A cluster, and what its topics should be.
 

@@ -10,9 +10,16 @@ from rackspan.core.partitions import (
     SettingKind,
     TopicPartition,
 )
-from rackspan.core.reassignment.approval import Approver, Hold, Need, PlanPart, Terms, Verdict, judge_approval
+from rackspan.core.reassignment.approval import (
+    ApprovalHold,
+    ApprovalOutcome,
+    Approver,
+    Need,
+    PlanPart,
+    Terms,
+    judge_approval,
+)
 from rackspan.core.reassignment.cancellation import cancel
-from rackspan.core.reassignment.decision import Decision, Progress, Tally, decide
 from rackspan.core.reassignment.model import (
     Limits,
     Observed,
@@ -21,6 +28,7 @@ from rackspan.core.reassignment.model import (
     WaitReason,
     of_change,
 )
+from rackspan.core.reassignment.move_decision import MoveDecision, Progress, Tally, decide
 from rackspan.core.reassignment.pacing import (
     Adaptive,
     Pace,
@@ -39,13 +47,14 @@ from rackspan.core.reassignment.worklist import Worklist
 
 __all__ = [
     "Adaptive",
+    "ApprovalHold",
+    "ApprovalOutcome",
     "Approver",
-    "Decision",
     "Disk",
-    "Hold",
     "Limits",
     "ListChange",
     "ListOperation",
+    "MoveDecision",
     "Need",
     "Observed",
     "Pace",
@@ -63,7 +72,6 @@ __all__ = [
     "Terms",
     "ThrottledReplicas",
     "TopicPartition",
-    "Verdict",
     "WaitReason",
     "Waiting",
     "Worklist",

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Hold(StrEnum):
+class ApprovalHold(StrEnum):
     """What a part of a plan waits for. In the order in which they go before one another."""
 
     PAUSED = "Paused"
@@ -103,7 +103,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict(Generic[K]):
+class ApprovalOutcome(Generic[K]):
     """
     Which parts begin now and by whose approval, and what each of the others waits for, both by topic.
 
@@ -112,12 +112,12 @@ class Verdict(Generic[K]):
     """
 
     approved: Mapping[K, Approver] = field(default_factory=dict)
-    holds: Mapping[K, Hold] = field(default_factory=dict)
+    holds: Mapping[K, ApprovalHold] = field(default_factory=dict)
     stale: frozenset[str] = frozenset()
     above: Mapping[str, Need] = field(default_factory=dict)
 
 
-def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str], terms: Terms) -> Verdict[K]:
+def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str], terms: Terms) -> ApprovalOutcome[K]:
     """Say which parts of a plan may begin; people have approved `approved_plans` on the topology."""
     asked = {topic: _asked(part, approved_plans) for topic, part in parts.items()}
     above = _above_share([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
@@ -129,8 +129,8 @@ def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str],
         elif who is not None:
             approved[topic] = who
     named = frozenset[str]().union(*(part.names for part in parts.values()))
-    stale = frozenset(approved_plans) - named if Hold.APPROVAL in holds.values() else frozenset[str]()
-    return Verdict(approved, holds, stale, above)
+    stale = frozenset(approved_plans) - named if ApprovalHold.APPROVAL in holds.values() else frozenset[str]()
+    return ApprovalOutcome(approved, holds, stale, above)
 
 
 def _asked(part: PlanPart, approved_plans: Collection[str]) -> Approver | None:
@@ -180,17 +180,17 @@ def _without(left: Terms, need: Need) -> Terms:
     )
 
 
-def _hold(part: PlanPart, who: Approver | None, terms: Terms, above: Collection[str]) -> Hold | None:
+def _hold(part: PlanPart, who: Approver | None, terms: Terms, above: Collection[str]) -> ApprovalHold | None:
     if part.paused:
-        return Hold.PAUSED
+        return ApprovalHold.PAUSED
     if terms.busy:
-        return Hold.BUSY
+        return ApprovalHold.BUSY
     if who is None:
-        return Hold.STALE if part.approved else Hold.APPROVAL
+        return ApprovalHold.STALE if part.approved else ApprovalHold.APPROVAL
     if who is Approver.POLICY and part.moves and part.namespace in above:
-        return Hold.LIMIT
+        return ApprovalHold.LIMIT
     if not terms.open:
-        return Hold.WINDOW
+        return ApprovalHold.WINDOW
     if not terms.steady or (who is Approver.POLICY and not part.settled):
-        return Hold.SETTLING
+        return ApprovalHold.SETTLING
     return None

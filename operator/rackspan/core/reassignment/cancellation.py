@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.decision import Decision
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
-from rackspan.core.reassignment.steps import Surroundings, removable, why_needed, without_leader
+from rackspan.core.reassignment.move_decision import MoveDecision
+from rackspan.core.reassignment.steps import StepContext, removable, why_needed, without_leader
 
 
 def cancel(
@@ -14,7 +14,7 @@ def cancel(
     observed: Observed,
     started: Mapping[TopicPartition, tuple[int, ...]],
     racks: Racks,
-) -> Decision:
+) -> MoveDecision:
     """
     Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
 
@@ -38,7 +38,7 @@ def cancel(
         elif at not in started or not {*change.before, *change.replicas}.issuperset(state.replicas):
             settled.add(at)
         elif len(state.replicas) > max(len(change.before), len(change.replicas)):
-            around = Surroundings.of(change, observed, racks)
+            around = StepContext.of(change, observed, racks)
             new = [broker for broker in state.replicas if broker not in change.before][-1:]
             kept = frozenset(state.replicas).difference(new)
             extra = removable(state, kept, around)
@@ -55,4 +55,4 @@ def cancel(
             alter[at] = change.before
         else:
             settled.add(at)
-    return Decision(alter, (), {}, tuple(waiting), frozenset(settled))
+    return MoveDecision(alter, (), {}, tuple(waiting), frozenset(settled))

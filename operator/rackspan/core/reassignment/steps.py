@@ -49,7 +49,7 @@ class Elect:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class StepHold:
     """Nothing can be done now; the fields are those of `Waiting`."""
 
     reason: WaitReason
@@ -57,11 +57,11 @@ class Hold:
     min_insync: int | None = None
 
 
-Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | Hold
+Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | StepHold
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class StepContext:
     """
     What a partition's step depends on beside itself.
 
@@ -78,7 +78,7 @@ class Surroundings:
     cordoned: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, change: Change, observed: Observed, racks: Racks) -> "Surroundings":
+    def of(cls, change: Change, observed: Observed, racks: Racks) -> "StepContext":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
         least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
@@ -87,7 +87,7 @@ class Surroundings:
 
 
 def next_step(
-    change: Change, state: PartitionState | None, started: tuple[int, ...] | None, around: Surroundings
+    change: Change, state: PartitionState | None, started: tuple[int, ...] | None, around: StepContext
 ) -> Step:
     """
     Give the next step of a partition; `started` is the replica list that was last asked for, None where none was.
@@ -95,13 +95,13 @@ def next_step(
     What was asked for and is not there is asked for again: the call was lost, or what was seen is older than it.
     """
     if state is None:
-        return Hold(WaitReason.RECREATED if around.recreated else WaitReason.GONE)
+        return StepHold(WaitReason.RECREATED if around.recreated else WaitReason.GONE)
     if state.under_way:
         ours = started is not None and state.heading_for == frozenset(started)
-        return _under_way(state, around) if ours else Hold(WaitReason.REASSIGNED_BY_OTHERS)
+        return _under_way(state, around) if ours else StepHold(WaitReason.REASSIGNED_BY_OTHERS)
     current, planned, before = frozenset(state.replicas), frozenset(change.replicas), frozenset(change.before)
     if not before & planned <= current <= before | planned:
-        return Hold(WaitReason.CHANGED_BY_OTHERS)
+        return StepHold(WaitReason.CHANGED_BY_OTHERS)
     if state.replicas == change.replicas:
         return _leadership(change, state, around)
     if state.leader is None:
@@ -117,13 +117,13 @@ def next_step(
     return _addition(change, state, planned, around) or _why_nothing_goes(state, planned, around)
 
 
-def without_leader(state: PartitionState, around: Surroundings) -> Hold:
+def without_leader(state: PartitionState, around: StepContext) -> StepHold:
     """Wait for the replicas that may lead: those in the ISR, or all where Kafka names none (KIP-966)."""
     able = state.in_sync or frozenset(state.replicas)
-    return _away(able, state, around) or Hold(WaitReason.BROKER_OFFLINE, tuple(sorted(able)))
+    return _away(able, state, around) or StepHold(WaitReason.BROKER_OFFLINE, tuple(sorted(able)))
 
 
-def removable(state: PartitionState, wanted: frozenset[int], around: Surroundings) -> frozenset[int]:
+def removable(state: PartitionState, wanted: frozenset[int], around: StepContext) -> frozenset[int]:
     """
     Give the replicas outside `wanted` that may go now, so that no more than as many as `wanted` has are left.
 
@@ -150,9 +150,7 @@ def removable(state: PartitionState, wanted: frozenset[int], around: Surrounding
     return frozenset(gone)
 
 
-def why_needed(
-    state: PartitionState, wanted: frozenset[int], gone: set[int], around: Surroundings
-) -> WaitReason | None:
+def why_needed(state: PartitionState, wanted: frozenset[int], gone: set[int], around: StepContext) -> WaitReason | None:
     """Why not all of `gone` may go, None where they may."""
     left = state.in_sync - gone
     if left == state.in_sync:
@@ -165,32 +163,32 @@ def why_needed(
     return WaitReason.MIN_INSYNC if len(left) < min(len(state.in_sync), around.min_insync) else None
 
 
-def _away(brokers: frozenset[int], state: PartitionState, around: Surroundings) -> Hold | None:
+def _away(brokers: frozenset[int], state: PartitionState, around: StepContext) -> StepHold | None:
     """Wait for those of some brokers that are away, or whose disk is; None where none is."""
     online = around.online - state.offline
     away = brokers - online
     reason = WaitReason.DISK_OFFLINE if away <= around.online else WaitReason.BROKER_OFFLINE
-    return Hold(reason, tuple(sorted(away))) if away else None
+    return StepHold(reason, tuple(sorted(away))) if away else None
 
 
-def _under_way(state: PartitionState, around: Surroundings) -> Step:
+def _under_way(state: PartitionState, around: StepContext) -> Step:
     """A copy to a broker that is away takes nothing. Kafka takes no replica off where no other one is in sync."""
     if state.leader is None:
         return without_leader(state, around)
     adding = state.adding - state.in_sync
     if not adding and not state.in_sync - state.removing:
-        return Hold(WaitReason.NOT_IN_SYNC, _behind(state, state.heading_for))
+        return StepHold(WaitReason.NOT_IN_SYNC, _behind(state, state.heading_for))
     away = _away(adding, state, around)
     return away if away and adding.issubset(away.brokers) else Copying(adding)
 
 
-def _addition(change: Change, state: PartitionState, planned: frozenset[int], around: Surroundings) -> Step | None:
+def _addition(change: Change, state: PartitionState, planned: frozenset[int], around: StepContext) -> Step | None:
     missing = [broker for broker in change.replicas if broker not in state.replicas]
     if not missing:
         return None
     able = [broker for broker in missing if broker in around.online - around.refused - around.cordoned]
     if not able and around.refused.issuperset(missing):
-        return Hold(WaitReason.REFUSED, tuple(missing))
+        return StepHold(WaitReason.REFUSED, tuple(missing))
     if not able:
         return _not_taken(missing, around)
     kept = state.in_sync & planned or state.in_sync
@@ -199,11 +197,11 @@ def _addition(change: Change, state: PartitionState, planned: frozenset[int], ar
     return Add(tuple(able), {broker: (*state.replicas, broker) for broker in able})
 
 
-def _not_taken(brokers: list[int], around: Surroundings) -> Hold:
+def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
     """Wait for brokers of which none takes a replica now: for those that are cordoned, or else for those away."""
     cordoned = tuple(broker for broker in brokers if broker in around.cordoned & around.online)
     away = tuple(broker for broker in brokers if broker not in around.online)
-    return Hold(WaitReason.CORDONED, cordoned) if cordoned else Hold(WaitReason.BROKER_OFFLINE, away)
+    return StepHold(WaitReason.CORDONED, cordoned) if cordoned else StepHold(WaitReason.BROKER_OFFLINE, away)
 
 
 def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
@@ -211,13 +209,11 @@ def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
     return change.replicas if set(replicas) == set(change.replicas) else tuple(replicas)
 
 
-def _asked_again(
-    state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: Surroundings
-) -> Step:
+def _asked_again(state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: StepContext) -> Step:
     added = [broker for broker in started if broker not in state.replicas]
     # Only planned replicas are ever added: another one that is missing, somebody else has taken off.
     if len(added) > 1 or not planned.issuperset(added) or (added and not set(state.replicas) <= set(started)):
-        return Hold(WaitReason.CHANGED_BY_OTHERS)
+        return StepHold(WaitReason.CHANGED_BY_OTHERS)
     if added:
         if all(broker in around.online - around.cordoned for broker in added):
             return Add(tuple(added), dict.fromkeys(added, started))
@@ -226,25 +222,25 @@ def _asked_again(
     return _held(wrong, state, planned, around) if wrong else Arrange(started)
 
 
-def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
+def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: StepContext) -> StepHold:
     """All planned replicas are there, and one that shall go may not."""
     reasons = [why_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
     reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
     return _held(reason, state, planned, around)
 
 
-def _held(reason: WaitReason, state: PartitionState, planned: frozenset[int], around: Surroundings) -> Hold:
+def _held(reason: WaitReason, state: PartitionState, planned: frozenset[int], around: StepContext) -> StepHold:
     too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned)
-    return Hold(reason, _behind(state, planned), len(planned) if too_high else None)
+    return StepHold(reason, _behind(state, planned), len(planned) if too_high else None)
 
 
-def _leadership(change: Change, state: PartitionState, around: Surroundings) -> Step:
+def _leadership(change: Change, state: PartitionState, around: StepContext) -> Step:
     preferred = change.replicas[0]
     if preferred in (state.leader, *change.before[:1]):
         return Settled()
     if state.leader is None:
         return without_leader(state, around)
-    return Elect() if preferred in state.in_sync else Hold(WaitReason.NOT_IN_SYNC, (preferred,))
+    return Elect() if preferred in state.in_sync else StepHold(WaitReason.NOT_IN_SYNC, (preferred,))
 
 
 def _behind(state: PartitionState, planned: frozenset[int]) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.decision import Decision
 from rackspan.core.reassignment.model import Limits, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.move_decision import MoveDecision
 
 
 class Worklist:
@@ -65,7 +65,7 @@ class Worklist:
                 chosen[at] = self._left[at]
         return chosen | self._next_in_line(limits)
 
-    def learn(self, looked_at: Iterable[TopicPartition], decision: Decision) -> None:
+    def learn(self, looked_at: Iterable[TopicPartition], decision: MoveDecision) -> None:
         """Take note of what a pass has decided; where nothing is to do any more, the next one looks at all."""
         for at in looked_at:
             self._waiting.pop(at, None)

@@ -11,7 +11,7 @@ from rackspan.core.topology import IntArray, RackTree
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class DomainTotals:
     """
     What lies in one domain; the last level is `broker`, its domains are broker ids.
 
@@ -30,7 +30,7 @@ class Holding:
     last_replica: int
     bytes: int | None
 
-    def __add__(self, other: "Holding") -> "Holding":
+    def __add__(self, other: "DomainTotals") -> "DomainTotals":
         return replace(
             self,
             replicas=self.replicas + other.replicas,
@@ -43,7 +43,7 @@ class Holding:
         )
 
 
-def holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[Holding]:
+def holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[DomainTotals]:
     """Tally every domain of every level, and every broker, in the tree's order. `min_insync` is per topic."""
     first = partitions.replicas[:, 0] if partitions.replicas.shape[1] else partitions.leader
     preferred, leading = tree.positions(first), tree.positions(partitions.leader)
@@ -53,7 +53,7 @@ def holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> It
         led = np.bincount(level.of_broker[leading[leading != NONE]], minlength=len(level)).tolist()
         for number, row in zip(range(len(level)), lost, strict=False):
             outage = row.outage
-            yield Holding(
+            yield DomainTotals(
                 row.level,
                 row.domain,
                 row.brokers,
@@ -67,9 +67,9 @@ def holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> It
             )
 
 
-def added(portions: Iterable[Holding]) -> list[Holding]:
+def added(portions: Iterable[DomainTotals]) -> list[DomainTotals]:
     """Add up the tallies of portions, each domain once, in the order in which they first come."""
-    sums: dict[tuple[str, str], Holding] = {}
+    sums: dict[tuple[str, str], DomainTotals] = {}
     for portion in portions:
         key = (portion.level, portion.domain)
         sums[key] = sums[key] + portion if key in sums else portion

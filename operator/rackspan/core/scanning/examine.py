@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from rackspan.core.compliance import Compliance, Reason, assigned, judge, judge_pinned
+from rackspan.core.compliance import Compliance, ViolationReason, assigned, judge, judge_pinned
 from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
@@ -16,7 +16,7 @@ from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, 
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import IntArray
 
-_NOT_ELIGIBLE = REASONS.index(Reason.BROKER_NOT_ELIGIBLE)
+_NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)
 _DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
 _held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
 """What the rules look at of a topic's requirements: topics that differ in nothing else are looked at together."""

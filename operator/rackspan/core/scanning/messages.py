@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from rackspan.core.compliance import Reason
+from rackspan.core.compliance import ViolationReason
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, Facts
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural
 
 _COMPLIANCE: Mapping[str, str] = {
-    Reason.TOO_MANY_REPLICAS: "{level} {domain} holds {excess} too many",
-    Reason.BROKER_NOT_ELIGIBLE: "broker {broker} may not hold it",
-    Reason.BROKER_UNKNOWN: "broker {broker} is not in the cluster",
-    Reason.BROKER_REPEATED: "broker {broker} is listed twice",
+    ViolationReason.TOO_MANY_REPLICAS: "{level} {domain} holds {excess} too many",
+    ViolationReason.BROKER_NOT_ELIGIBLE: "broker {broker} may not hold it",
+    ViolationReason.BROKER_UNKNOWN: "broker {broker} is not in the cluster",
+    ViolationReason.BROKER_REPEATED: "broker {broker} is listed twice",
     ASSIGNMENT_DIFFERS: "the replicas are not the ones of the assignment",
 }
 _MESSAGES: Mapping[Rule, str] = {

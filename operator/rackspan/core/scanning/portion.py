@@ -7,7 +7,7 @@ import numpy as np
 
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
-from rackspan.core.scanning.domain_totals import Holding, holdings
+from rackspan.core.scanning.domain_totals import DomainTotals, holdings
 from rackspan.core.scanning.examine import Examined, examine
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.snapshot import NONE, Partitions
@@ -41,7 +41,7 @@ class Portion:
 
     findings: Findings
     topics: TopicTally
-    holdings: Sequence[Holding]
+    holdings: Sequence[DomainTotals]
     unfair: Mapping[str, int]
 
 

@@ -25,7 +25,7 @@ from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan import document_rows, history_rows
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
-from rackspan.reports.document import MAX_FINDINGS, Changes, ScanDocument, State, Summary, decode
+from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, decode
 
 Tell = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
@@ -64,7 +64,7 @@ def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocumen
         cluster=cluster,
         started_at=timestamp(run.observed_at),
         finished_at=timestamp(datetime.now(UTC)),
-        state=State.FAILED,
+        state=ScanOutcome.FAILED,
         reason=reason,
         message=message,
         history=run.history.location if run.history else None,
@@ -79,7 +79,7 @@ class _Seen:
     topics: pa.Table
     holdings: list[Mapping[str, Any]]
     summary: Summary
-    changes: Changes
+    changes: ScanChanges
     unread: Mapping[str, str]
 
 
@@ -149,11 +149,11 @@ class _Scan:
         every = pa.concat_tables([every, kept.select(every.column_names)])
         return aggregates.with_first_seen(every, before, self._run.observed_at)
 
-    def _changes(self, found: pa.Table) -> Changes:
+    def _changes(self, found: pa.Table) -> ScanChanges:
         if self._previous.observed_at is None:
-            return Changes()
+            return ScanChanges()
         new, cleared = found.filter(found["new"]), aggregates.cleared(self._previous.findings, found)
-        return Changes(
+        return ScanChanges(
             since=document_rows.timestamp(self._previous.observed_at),
             new=len(new),
             cleared=len(cleared),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 import pyarrow as pa
 
 from rackspan.core.topology import TopologyError
-from rackspan.jobs.batches.judging import judge_batches
+from rackspan.jobs.batches.batch_judging import judge_batches
 from rackspan.jobs.sources.scanned_cluster import REASONS, ClusterError, ScannedCluster
 from rackspan.reconcile.failures import FailureError
 from rackspan.snapshots import SnapshotError

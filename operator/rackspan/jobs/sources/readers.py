@@ -36,7 +36,7 @@ class LiveReader:
 
     def slices(self, known: Collection[str]) -> Sequence[Any]:
         """Names of topics. Kafka does not list those that the client may not describe: these have to be `known`."""
-        from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this reader needs a Kafka client
+        from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this reader needs a Kafka client
 
         names = sorted({*take_outline(self.servers, self.properties).topics, *known})
         count = min(max(self.least, -(-len(names) // _TOPICS_AT_ONCE)), max(len(names), 1))
@@ -44,7 +44,7 @@ class LiveReader:
 
     def read(self, part: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Topics with these names."""
-        from rackspan.kafka.snapshot import take_portion  # noqa: PLC0415
+        from rackspan.kafka.cluster_snapshot import take_portion  # noqa: PLC0415
 
         found = take_portion(self.servers, self.properties, part)
         seen = found.snapshot

@@ -10,7 +10,7 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, reported_locations
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation, TopologyError
-from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import FileReader, LiveReader, Reader, SyntheticReader
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.reports.document import GroupRow
@@ -83,7 +83,7 @@ def live(
 
     Raises FailureError where Kafka does not answer, ClusterError where racks make no tree.
     """
-    from rackspan.kafka.snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
+    from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
 
     outline = take_outline(servers, properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())

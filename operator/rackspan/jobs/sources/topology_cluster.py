@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from rackspan.core.rack_path import RackPathError
 from rackspan.core.topology import TopologyError
-from rackspan.jobs.batches.judging import Criteria
+from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.kafka.client_config import client_properties
+from rackspan.kafka.cluster_snapshot import ClusterOutline, take_outline, take_portion
 from rackspan.kafka.consumer_groups import read_consumer_groups
-from rackspan.kafka.snapshot import Outline, take_outline, take_portion
 from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.failures import FailureError
@@ -58,7 +58,7 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
 
 
 def _groups(
-    seen: ScanInputs, criteria: Criteria, outline: Outline, properties: dict[str, str], warnings: list[str]
+    seen: ScanInputs, criteria: Criteria, outline: ClusterOutline, properties: dict[str, str], warnings: list[str]
 ) -> list[GroupRow]:
     """Rows of consumer groups. Where they cannot be read, a warning is added, and the scan goes on without."""
     servers = seen.topology.spec.kafka.bootstrap_servers

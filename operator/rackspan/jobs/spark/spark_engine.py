@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from rackspan.jobs.batches.judging import judge_batches
+from rackspan.jobs.batches.batch_judging import judge_batches
 from rackspan.jobs.batches.schemas import JUDGED
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ScannedCluster

@@ -21,7 +21,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.answering import answering
-from rackspan.kafka.errors import failure_of
+from rackspan.kafka.kafka_errors import failure_of
 from rackspan.kafka.worker.calls import (
     CALLS,
     LOG_LINE,
@@ -101,7 +101,7 @@ class _Server:
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
         if kind is ClientKind.TOPICS:
             return await answering(ConfluentAdmin(properties, self._permit))
-        from rackspan.kafka.reassignments import KafkaReassignments  # noqa: PLC0415 - kafka-python takes 13 MiB
+        from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415 - kafka-python takes 13 MiB
 
         return await answering(KafkaReassignments(properties, self._permit))
 

@@ -47,7 +47,7 @@ class _Request(Generic[T, R]):
     answer: asyncio.Future[Mapping[str, R]]
 
 
-class Group(Generic[T, R]):
+class CommitGroup(Generic[T, R]):
     """Groups requests for one kind of call; items and answers are by topic name.
 
     A call takes requests until the sum of `cost` over their items reaches `limit`, and no name twice. A request never
@@ -127,15 +127,15 @@ class GroupedAdmin:
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._admin = admin
-        self._topics: Group[str, TopicDescription | Failure | None] = Group(admin.topics, _one, _MAX_NAMES)
-        self._configs: Group[str, TopicConfig] = Group(admin.configs, _one, _MAX_NAMES)
-        self._creations: Group[NewTopic, Failure | None] = Group(
+        self._topics: CommitGroup[str, TopicDescription | Failure | None] = CommitGroup(admin.topics, _one, _MAX_NAMES)
+        self._configs: CommitGroup[str, TopicConfig] = CommitGroup(admin.configs, _one, _MAX_NAMES)
+        self._creations: CommitGroup[NewTopic, Failure | None] = CommitGroup(
             _counted("create_topics", admin.create_topics), topic_records, MAX_RECORDS
         )
-        self._growths: Group[NewPartitions, Failure | None] = Group(
+        self._growths: CommitGroup[NewPartitions, Failure | None] = CommitGroup(
             _counted("create_partitions", admin.create_partitions), partition_records, MAX_RECORDS
         )
-        self._changes: Group[ConfigChange, Failure | None] = Group(
+        self._changes: CommitGroup[ConfigChange, Failure | None] = CommitGroup(
             _counted("alter_configs", admin.alter_configs), config_records, MAX_RECORDS
         )
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
-    from rackspan.core.availability import Shortfall
+    from rackspan.core.availability import IsrShortfall
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.racks.publish import RackDependencies
@@ -373,7 +373,7 @@ class RestartsReconciler(Controller):
         return pods
 
 
-async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[Shortfall]:
+async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[IsrShortfall]:
     """What Kafka misses without a broker. Raises FailureError where it cannot be asked."""
     partitions = await admin.hosted(broker)
     configs = await admin.configs(sorted({one.topic for one in partitions}))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus, RestartingBroker
-    from rackspan.core.availability import Shortfall
+    from rackspan.core.availability import IsrShortfall
     from rackspan.reconcile.racks.rack_ports import PodFacts
 
 BACK: Final = timedelta(seconds=20)
@@ -209,7 +209,7 @@ def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCand
     return tuple(sorted(kept, key=lambda one: one.broker))
 
 
-def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> RestartHold | None:
+def unsafe(broker: int, shortfalls: Sequence[IsrShortfall], *, all_hold: bool) -> RestartHold | None:
     """Why a broker cannot be taken away now; None where it can.
 
     What is lasting holds up nothing unless `all_hold`.
@@ -223,7 +223,7 @@ def unsafe(broker: int, shortfalls: Sequence[Shortfall], *, all_hold: bool) -> R
     return RestartHold(Reason.RESTART_WAITING, message)
 
 
-def cost(shortfalls: Sequence[Shortfall]) -> str:
+def cost(shortfalls: Sequence[IsrShortfall]) -> str:
     """What a restart does to partitions, to be appended to a message; empty where nothing."""
     if not shortfalls:
         return ""
@@ -234,12 +234,12 @@ def cost(shortfalls: Sequence[Shortfall]) -> str:
     )
 
 
-def _named(shortfalls: Sequence[Shortfall]) -> str:
+def _named(shortfalls: Sequence[IsrShortfall]) -> str:
     named = ", ".join(_shortfall(one) for one in shortfalls[:_NAMED])
     return named + (f" and {plural(len(shortfalls) - _NAMED, 'other partition')}" if len(shortfalls) > _NAMED else "")
 
 
-def _shortfall(one: Shortfall) -> str:
+def _shortfall(one: IsrShortfall) -> str:
     at = f"{one.topic}-{one.partition}"
     if one.needed is None:
         return f"{at} has {one.left} in sync, and its min.insync.replicas cannot be read"

@@ -28,7 +28,7 @@ from rackspan.core.reassignment import (
     of_change,
     wanted_throttles,
 )
-from rackspan.reconcile.reassignments.pacing import Pacer
+from rackspan.reconcile.reassignments.object_pacing import Pacer
 from rackspan.reconcile.reassignments.throttling import Throttles
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from rackspan.core.planning import Change
     from rackspan.core.reassignment import (
         Adaptive,
-        Decision,
         Disk,
         Limits,
+        MoveDecision,
         PaceReason,
         PartitionState,
         Progress,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ClusterDescription
-    from rackspan.reconcile.reassignments.ports import Journal, ReassignmentAdmin, Record, Replicas
+    from rackspan.reconcile.reassignments.executor_ports import Journal, ReassignmentAdmin, Record, Replicas
 
 _PASSES_UNTIL_STALE = 20
 """Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
@@ -214,7 +214,7 @@ class Executor:
             observed, looked_at, replace(decision, settled=frozenset()), [*_told(refused), *_told(failed)]
         )
 
-    async def _altered(self, decision: Decision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
+    async def _altered(self, decision: MoveDecision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
         if not decision.alter:
             return {}
         states = observed.partitions
@@ -326,7 +326,7 @@ class Executor:
 
     async def _decided(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
-    ) -> Decision:
+    ) -> MoveDecision:
         asked = looked_at.values(), observed, self._started, limits, self._racks
         # So many take seconds, and others share the event loop.
         return await asyncio.to_thread(decide, *asked) if len(looked_at) > self._window else decide(*asked)
@@ -357,7 +357,7 @@ class Executor:
 
     async def _throttled(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
-    ) -> tuple[Decision, dict[Setting, Failure]]:
+    ) -> tuple[MoveDecision, dict[Setting, Failure]]:
         """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
         failed: dict[Setting, Failure] = {}
         replicas = self._throttled_replicas
@@ -380,7 +380,7 @@ class Executor:
                 return replace(decision, alter=kept, postponed=(*decision.postponed, *left)), failed
             observed = replace(observed, online=observed.online - brokers)
 
-    def _without_taken_over(self, observed: Observed, decision: Decision) -> Decision:
+    def _without_taken_over(self, observed: Observed, decision: MoveDecision) -> MoveDecision:
         """Leave alone what somebody else has cancelled, once it is sure that metadata is not only behind."""
         for at in decision.copying:
             state = observed.partitions.get(at)
@@ -402,8 +402,8 @@ class Executor:
         return replace(decision, alter=alter, waiting=tuple(waiting))
 
     def _without_refused(
-        self, observed: Observed, decision: Decision, outcomes: Mapping[TopicPartition, Failure | None]
-    ) -> Decision:
+        self, observed: Observed, decision: MoveDecision, outcomes: Mapping[TopicPartition, Failure | None]
+    ) -> MoveDecision:
         """Do not count what Kafka has refused as under way, and do not ask for ever."""
         failed: set[TopicPartition] = set()
         answers: dict[int | TopicPartition, str] = {}
@@ -428,7 +428,7 @@ class Executor:
         self._worklist.leave(one for one in answers if not isinstance(one, int) and self._is_refused(one))
         return replace(decision, copying={at: new for at, new in decision.copying.items() if at not in failed})
 
-    async def _remember(self, decision: Decision) -> None:
+    async def _remember(self, decision: MoveDecision) -> None:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
         if any(self._started.get(at) != replicas for at, replicas in new.items()):
             self._started |= new
@@ -440,7 +440,7 @@ class Executor:
         await self._journal.write(record)
         self.record = record
 
-    def _unneeded(self, decision: Decision) -> list[Setting]:
+    def _unneeded(self, decision: MoveDecision) -> list[Setting]:
         """Throttles that nothing under way or left to do has a use for.
 
         Between two copies they stay: brokers are told one by one. Replicas in sync are on no list when old ones go.
@@ -455,7 +455,7 @@ class Executor:
         return failed
 
     async def _concluded(
-        self, observed: Observed, looked_at: Collection[TopicPartition], decision: Decision, failures: Sequence[str]
+        self, observed: Observed, looked_at: Collection[TopicPartition], decision: MoveDecision, failures: Sequence[str]
     ) -> Pass:
         whole = self._is_whole(looked_at)
         self._copying = len(decision.copying)
@@ -490,7 +490,7 @@ class Executor:
             one, answer=next((self._answers[broker] for broker in one.brokers if broker in self._answers), "")
         )
 
-    async def _copied_so_far(self, observed: Observed, decision: Decision) -> int:
+    async def _copied_so_far(self, observed: Observed, decision: MoveDecision) -> int:
         states = {at: observed.partitions[at] for at in decision.copying if at in observed.partitions}
         behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
         if not any(behind.values()):

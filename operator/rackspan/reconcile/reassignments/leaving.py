@@ -7,13 +7,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api import racktopology, reassignment
-from rackspan.api.errors import SpecError
+from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 
 _log = logging.getLogger("rackspan.reassignments")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.labels import WHOLE_PLAN
 from rackspan.api.reasons import Reason
-from rackspan.api.reassignment import State
+from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.reassignment import WaitReason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
-from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
+from rackspan.reconcile.reassignments.reassignment_plans import UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.reassignment_ports import ApprovedPlan
-    from rackspan.reconcile.reassignments.ports import ReassignmentObjects
+    from rackspan.reconcile.reassignments.executor_ports import ReassignmentObjects
 
 
 class ApprovedPlans:
@@ -52,7 +52,9 @@ class ApprovedPlans:
         """The first Reassignment of a topology that has not ended."""
         for one in in_order(self._cache, topology):
             if not one.ended:
-                return ActiveReassignment(one.meta.name, one.spec.plan_hash, one.status.state or State.QUEUED)
+                return ActiveReassignment(
+                    one.meta.name, one.spec.plan_hash, one.status.state or ReassignmentState.QUEUED
+                )
         return None
 
     def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
@@ -63,12 +65,14 @@ class ApprovedPlans:
         parts = [one for one in mine if one.spec.plan_hash == mine[-1].spec.plan_hash]
         whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
         names = frozenset(whole.split(","))
-        return BegunPlan(parts[0].meta.name, names, all(one.status.state is State.SUCCEEDED for one in parts))
+        return BegunPlan(
+            parts[0].meta.name, names, all(one.status.state is ReassignmentState.SUCCEEDED for one in parts)
+        )
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
         """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none."""
         for one in in_order(self._cache, topology):
-            if one.status.state is State.RUNNING and _only_min_insync_holds(one):
+            if one.status.state is ReassignmentState.RUNNING and _only_min_insync_holds(one):
                 plan = await self._objects.plan(one)
                 try:
                     return () if plan is None else (await asyncio.to_thread(record_from, one, plan)).changes

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rackspan.api.reassignment import State
+from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.text import plural
 from rackspan.reconcile.reassignments import turns
+from rackspan.reconcile.reassignments.copy_rates import Rate
 from rackspan.reconcile.reassignments.executor import StoppedError
-from rackspan.reconcile.reassignments.rates import Rate
-from rackspan.reconcile.reassignments.status import ended, told, waits, with_pass
+from rackspan.reconcile.reassignments.reassignment_status import ended, told, waits, with_pass
 from rackspan.reconcile.reassignments.turns import PlannedBrokers, Wish
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment, ReassignmentStatus
     from rackspan.reconcile.reassignments.executor import Executor, Pass
-    from rackspan.reconcile.reassignments.rules import Rules
+    from rackspan.reconcile.reassignments.move_rules import MoveRules
 
 _STEP_SECONDS = 1.0
 """After a pass that found something changed: the next step may be due."""
@@ -35,8 +35,15 @@ _RACKS_SECONDS = 30.0
 _GONE_SECONDS = 600.0
 """How long a broker must be missing: it may only be restarted."""
 
-_STATES = {Wish.RUN: State.RUNNING, Wish.PAUSE: State.PAUSED, Wish.CANCEL: State.CANCELLING}
-_BEGINS = {State.RUNNING: "carried out from now on", State.CANCELLING: "what is under way is taken back"}
+_STATES = {
+    Wish.RUN: ReassignmentState.RUNNING,
+    Wish.PAUSE: ReassignmentState.PAUSED,
+    Wish.CANCEL: ReassignmentState.CANCELLING,
+}
+_BEGINS = {
+    ReassignmentState.RUNNING: "carried out from now on",
+    ReassignmentState.CANCELLING: "what is under way is taken back",
+}
 
 
 class Run:
@@ -75,7 +82,7 @@ class Run:
         if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
             raise StoppedError(gone)
 
-    async def advance(self, rules: Rules, wish: Wish, now: datetime) -> Pass:
+    async def advance(self, rules: MoveRules, wish: Wish, now: datetime) -> Pass:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
         self.executor.adjust(rules.limits, rules.throttle)
         self._throttle_by = rules.throttle_by
@@ -93,32 +100,40 @@ class Run:
         self._rate.add(now, seen.progress.moved_bytes + seen.partial_bytes)
         return seen
 
-    def state(self, wish: Wish) -> tuple[State, str]:
+    def state(self, wish: Wish) -> tuple[ReassignmentState, str]:
         """The state of what is asked for, and how it begins."""
         state = _STATES[wish]
         return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
 
-    def is_due(self, one: Reassignment, state: State, now: float) -> bool:
+    def is_due(self, one: Reassignment, state: ReassignmentState, now: float) -> bool:
         """Whether its progress is to be written now; if so, it counts as written."""
         if not self.parked and now - self._written_at < _STATUS_SECONDS and one.status.state is state:
             return False
         self._written_at = now
         return True
 
-    def progress(self, one: Reassignment, seen: Pass, state: State) -> tuple[ReassignmentStatus, str]:
+    def progress(self, one: Reassignment, seen: Pass, state: ReassignmentState) -> tuple[ReassignmentStatus, str]:
         """The counts of a pass, and what they mean."""
-        why = paused_by(one) if state is State.PAUSED else f"stopping: {self.stopping}" if self.stopping else ""
+        why = (
+            paused_by(one)
+            if state is ReassignmentState.PAUSED
+            else f"stopping: {self.stopping}"
+            if self.stopping
+            else ""
+        )
         return self._counted(one, seen), f"{why}; {told(seen)}" if why else told(seen)
 
-    def ended(self, one: Reassignment, seen: Pass, wish: Wish) -> tuple[ReassignmentStatus, State, str]:
+    def ended(self, one: Reassignment, seen: Pass, wish: Wish) -> tuple[ReassignmentStatus, ReassignmentState, str]:
         """The last counts, and how it ended."""
         state, message = ended(seen)
         if self.stopping is not None:
-            state = State.STOPPED
+            state = ReassignmentState.STOPPED
             message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
-        elif wish is Wish.CANCEL and not (state is State.SUCCEEDED and seen.progress.moved == seen.progress.moves):
+        elif wish is Wish.CANCEL and not (
+            state is ReassignmentState.SUCCEEDED and seen.progress.moved == seen.progress.moves
+        ):
             left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
-            state = State.CANCELLED
+            state = ReassignmentState.CANCELLED
             message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
         status = self._counted(one, seen)
         return status if seen.throttles else replace(status, record=None), state, message

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from rackspan.core.reassignment import SetThrottle, Setting, SettingChange
-    from rackspan.reconcile.reassignments.ports import ReassignmentAdmin, Record
+    from rackspan.reconcile.reassignments.executor_ports import ReassignmentAdmin, Record
 
 _PASSES = 5
 """How many passes rely on what was set or read before: brokers are asked one by one, which takes time."""

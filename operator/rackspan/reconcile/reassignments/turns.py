@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
-from rackspan.api.reassignment import State
+from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.text import plural
 from rackspan.reconcile.runtime.schedule import is_open
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.rack_path import RackPath
-    from rackspan.reconcile.reassignments.ports import Record
+    from rackspan.reconcile.reassignments.executor_ports import Record
 
 HISTORY: Final = 10
 """Plans that have ended and are kept, of each topology."""
@@ -61,13 +61,15 @@ def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
     return next(filter(has_begun, unfinished), unfinished[0])
 
 
-def obstacle(one: Reassignment, others: Collection[Reassignment], now: datetime) -> tuple[State, str] | None:
+def obstacle(
+    one: Reassignment, others: Collection[Reassignment], now: datetime
+) -> tuple[ReassignmentState, str] | None:
     """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does."""
     spec = one.spec
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
     for part in range(1, spec.part):
         before = plan.get(part)
-        if before is not None and before.status.state in (State.CANCELLED, State.STOPPED):
+        if before is not None and before.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
             return before.status.state, f"part {part} of the plan was {before.status.state.lower()}, so this one is too"
     missing = [part for part in range(1, spec.parts + 1) if part not in plan]
     if not missing:
@@ -75,8 +77,8 @@ def obstacle(one: Reassignment, others: Collection[Reassignment], now: datetime)
     first = f"part {missing[0]} of {spec.parts} of the plan is not there"
     created = one.meta.creation_timestamp
     if created is not None and now - created > _PARTS_LATE:
-        return State.STOPPED, f"{first}: approve the plan again"
-    return State.QUEUED, f"{first} yet"
+        return ReassignmentState.STOPPED, f"{first}: approve the plan again"
+    return ReassignmentState.QUEUED, f"{first} yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,12 @@ def _path(rack: str | None) -> RackPath | None:
         return None
 
 
-def counted(objects: Collection[Reassignment]) -> Mapping[State, int]:
+def counted(objects: Collection[Reassignment]) -> Mapping[ReassignmentState, int]:
     """How many there are in each state."""
-    return {state: sum((one.status.state or State.QUEUED) is state for one in objects) for state in State}
+    return {
+        state: sum((one.status.state or ReassignmentState.QUEUED) is state for one in objects)
+        for state in ReassignmentState
+    }
 
 
 @dataclass(frozen=True, slots=True)

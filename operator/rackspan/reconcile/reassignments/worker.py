@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
-from rackspan.api.reassignment import State
+from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignments import turns
-from rackspan.reconcile.reassignments.audit import AuditedAdmin
-from rackspan.reconcile.reassignments.connection import Connection
 from rackspan.reconcile.reassignments.executor import Executor, StoppedError
-from rackspan.reconcile.reassignments.gauges import measure
-from rackspan.reconcile.reassignments.journal import JournalError, RecordTooLargeError, StatusJournal
-from rackspan.reconcile.reassignments.objects import ReassignmentWriter
-from rackspan.reconcile.reassignments.plans import UnreadablePlanError, record_from
+from rackspan.reconcile.reassignments.move_rules import rules_of
+from rackspan.reconcile.reassignments.object_journal import JournalError, RecordTooLargeError, StatusJournal
+from rackspan.reconcile.reassignments.reassignment_audit import AuditedAdmin
+from rackspan.reconcile.reassignments.reassignment_client import ReassignmentClient
+from rackspan.reconcile.reassignments.reassignment_gauges import measure
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentWriter
+from rackspan.reconcile.reassignments.reassignment_plans import UnreadablePlanError, record_from
 from rackspan.reconcile.reassignments.requests import in_order
-from rackspan.reconcile.reassignments.rules import rules_of
 from rackspan.reconcile.reassignments.runs import Run, paused_by
 from rackspan.reconcile.reassignments.turns import Wish
 from rackspan.reconcile.runtime.writers import has_finalizer
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
-    from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
+    from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 
 _log = logging.getLogger("rackspan.reassignments")
 
@@ -56,7 +56,7 @@ class TopologyWorker:
         self._dependencies = dependencies
         self._cache = dependencies.cache
         self._writer = ReassignmentWriter(dependencies)
-        self._connection = Connection(dependencies.connector, dependencies.kube)
+        self._connection = ReassignmentClient(dependencies.connector, dependencies.kube)
         self._topology: RackTopology | None = None
         """As it was last, also once it is gone: throttles that are left lie in its cluster."""
         self._run: Run | None = None
@@ -129,9 +129,8 @@ class TopologyWorker:
         if topology is None and self._key in await self._dependencies.kube.uids(TOPOLOGY):
             return _RETRY_SECONDS  # it is there, and cannot be read now
         if topology is None or topology.meta.is_deleting:
-            for one in filter(turns.needs_work, mine):
-                await self._abandon(one)
-            return _RETRY_SECONDS
+            left = [await self._abandon(one) for one in mine if turns.needs_work(one)]
+            return _RETRY_SECONDS if all(left) else _STEP_SECONDS
         unfinished = [one for one in mine if not one.ended]
         if not any(map(turns.has_begun, unfinished)):
             for one in mine:
@@ -151,9 +150,9 @@ class TopologyWorker:
         if one.meta.is_deleting:
             await self._writer.release(one)
         elif one.spec.cancelled:
-            await self._writer.end(one, State.CANCELLED, "cancelled before it began", self._topology)
+            await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
         else:
-            await self._writer.tell(one, State.QUEUED, f"waits until {first.meta.name} has ended")
+            await self._writer.tell(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
 
     async def _clear_left_over(self, one: Reassignment) -> None:
         """Give back throttles that could not be cleared when it ended; one that is being deleted is let go anyway."""
@@ -163,7 +162,8 @@ class TopologyWorker:
             if known is None:
                 return
             if problem is None:
-                await self._writer.write(known, replace(known.status, throttles=0, record=None))
+                if not await self._writer.write(known, replace(known.status, throttles=0, record=None)):
+                    return
             elif known.meta.is_deleting:
                 self._writer.left_over(known, self._topology, problem)
             else:
@@ -171,18 +171,26 @@ class TopologyWorker:
         if (known := self._writer.current(one)) is not None:
             await self._writer.release(known)
 
-    async def _abandon(self, one: Reassignment) -> None:
-        """End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers."""
+    async def _abandon(self, one: Reassignment) -> bool:
+        """
+        End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers.
+
+        False where the end could not be written, because others changed the object: it stays until that is done.
+        """
         problem = await self._cleared(one) if one.status.record is not None else None
         if (known := self._writer.current(one)) is None:
-            return
-        if problem is not None:
-            self._writer.left_over(known, self._topology, problem)
+            return True
         if not known.ended:
             why = f"RackTopology {self._key.name} is gone; {problem or 'no throttle is left'}"
-            await self._writer.end(known, State.STOPPED, why, self._topology)
+            await self._writer.end(known, ReassignmentState.STOPPED, why, self._topology)
+            after = self._writer.current(one)
+            if after is not None and not after.ended:
+                return False
+        if problem is not None:
+            self._writer.left_over(known, self._topology, problem)
         if (known := self._writer.current(one)) is not None:
             await self._writer.release(known)
+        return True
 
     async def _cleared(self, one: Reassignment) -> str | None:
         """Clear all throttles of one that is not carried out any more; what is left, in words. Never raises."""
@@ -233,12 +241,12 @@ class TopologyWorker:
             run.stopping = str(error)
             return _STEP_SECONDS
         except UnreadablePlanError as error:
-            await self._writer.end(one, State.STOPPED, str(error), topology, reason=Reason.INVALID_SPEC)
+            await self._writer.end(one, ReassignmentState.STOPPED, str(error), topology, reason=Reason.INVALID_SPEC)
             return _STEP_SECONDS
         except RecordTooLargeError as error:
             self._run = None
             if (known := self._writer.current(one)) is not None:
-                await self._writer.tell(known, known.status.state or State.RUNNING, str(error))
+                await self._writer.tell(known, known.status.state or ReassignmentState.RUNNING, str(error))
             return _RETRY_SECONDS
         except JournalError as error:
             return await self._record_failed(one, error)
@@ -261,7 +269,7 @@ class TopologyWorker:
             await self._writer.release(one)
             return _STEP_SECONDS
         if wish is Wish.CANCEL:
-            await self._writer.end(one, State.CANCELLED, "cancelled before it began", self._topology)
+            await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
             return _STEP_SECONDS
         obstacle = turns.obstacle(one, mine, self._dependencies.clock())
         if obstacle is not None and obstacle[0].ended:
@@ -271,11 +279,11 @@ class TopologyWorker:
             await self._writer.tell(one, *obstacle)
             return _RETRY_SECONDS
         if wish is Wish.PAUSE:
-            await self._writer.tell(one, State.PAUSED, paused_by(one))
+            await self._writer.tell(one, ReassignmentState.PAUSED, paused_by(one))
             return _IDLE_SECONDS
         refused = self._cache.quota.over_quota(self._key)
         if refused is not None:
-            await self._writer.tell(one, State.QUEUED, refused.message, reason=refused.reason)
+            await self._writer.tell(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
             return _IDLE_SECONDS
         return None
 
@@ -291,7 +299,7 @@ class TopologyWorker:
         if wish is not Wish.CANCEL:
             run.refuse_changed(topology, now)
         state, begins = run.state(wish)
-        if known.status.state is not state and state is not State.PAUSED:
+        if known.status.state is not state and state is not ReassignmentState.PAUSED:
             await self._writer.tell(known, state, begins)
             self._writer.begun(known, topology, state, known.spec.approved_by or begins)
         rules = rules_of(known, in_order(self._cache, self._key), topology)
@@ -317,7 +325,7 @@ class TopologyWorker:
             under_way = "what is under way goes on in Kafka, without a throttle; " if known.status.copying else ""
             status = known.status if problem else replace(known.status, throttles=0, record=None)
             message = f"stopped: {why}; {under_way}{problem or 'throttles are cleared'}; make a new plan"
-            await self._writer.end(known, State.STOPPED, message, self._topology, status=status)
+            await self._writer.end(known, ReassignmentState.STOPPED, message, self._topology, status=status)
         return _STEP_SECONDS
 
     async def _connection_failed(self, one: Reassignment, error: FailureError) -> None:
@@ -326,7 +334,7 @@ class TopologyWorker:
         known = self._writer.current(one)
         if error.failure.reason is Reason.LEASE_NOT_HELD or known is None:
             raise error
-        state = known.status.state or State.QUEUED
+        state = known.status.state or ReassignmentState.QUEUED
         await self._writer.tell(known, state, f"tried again: {error}", reason=error.failure.reason)
 
     async def _run_of(self, one: Reassignment) -> Run:

@@ -12,8 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rackspan.api.errors import SpecError
 from rackspan.api.meta import ObjectKey
+from rackspan.api.spec_errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -38,7 +38,7 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """One scan, as its Job or SparkApplication describes it.
 
     `cause` depends on `trigger`: the scheduled time, the value of scan-now, or the topology's fingerprint. `succeeded`
@@ -72,7 +72,7 @@ class Run:
         return _time(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
 
 
-def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
+def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
     """The scan that a Job or a SparkApplication runs; None where it has not the labels of a scan."""
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -88,7 +88,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> Run | None:
         return None
     status = body.get("status") or {}
     finished, succeeded, reason, message = (_job if kind is RunKind.JOB else _spark_application)(status, created)
-    return Run(
+    return JobRun(
         kind,
         metadata["name"],
         metadata["uid"],
@@ -182,14 +182,14 @@ def _time(text: Any) -> datetime | None:
 class ScanRuns(Protocol):
     """Jobs and SparkApplications in the namespace where scans run. Every call raises FailureError."""
 
-    async def runs(self, kind: RunKind) -> Sequence[Run]:
+    async def runs(self, kind: RunKind) -> Sequence[JobRun]:
         """All scans of one kind of object; empty where the API server does not serve the kind."""
 
-    async def unstarted(self, runs: Sequence[Run]) -> Mapping[str, str]:
+    async def unstarted(self, runs: Sequence[JobRun]) -> Mapping[str, str]:
         """Of those whose pods have not started, by uid: why."""
 
     async def start(self, body: JsonObject) -> bool:
         """Create the Job or SparkApplication; False where one of that name exists."""
 
-    async def delete(self, run: Run) -> None:
+    async def delete(self, run: JobRun) -> None:
         """Delete the object by uid, and its pods in the background. Succeeds where it is gone already."""

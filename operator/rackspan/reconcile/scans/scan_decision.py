@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import LastScan, RackTopology, ScansStatus
-    from rackspan.reconcile.scans.job_status import Run
+    from rackspan.reconcile.scans.job_status import JobRun
 
 DEBOUNCE: Final = timedelta(seconds=60)
 """How long a changed topology has to be stable before its change starts a scan."""
@@ -70,11 +70,11 @@ class ScanDecision:
     scans_if_started: ScansStatus
     """The new `status.scans` where `start` succeeded."""
     start: ScanStart | None = None
-    replaced: tuple[Run, ...] = ()
+    replaced: tuple[JobRun, ...] = ()
     """Running scans that `start` replaces (concurrencyPolicy Replace)."""
-    delete: tuple[Run, ...] = ()
+    delete: tuple[JobRun, ...] = ()
     """`overdue`, and finished scans beyond the history limits."""
-    overdue: tuple[Run, ...] = ()
+    overdue: tuple[JobRun, ...] = ()
     """Running scans past their deadline, or whose pod never started."""
     requeue_at: datetime | None = None
     """When to decide again at the latest; None where only a change can matter."""
@@ -88,7 +88,7 @@ def decide(
     topology: RackTopology,
     scans: ScansStatus,
     last: LastScan | None,
-    runs: Sequence[Run],
+    runs: Sequence[JobRun],
     now: datetime,
     change: TopologyChange | None = None,
     unstarted: Collection[str] = (),
@@ -157,7 +157,7 @@ def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None
     return (None if spec.suspend else schedule), None
 
 
-def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[Run], now: datetime) -> ScansStatus:
+def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> ScansStatus:
     """`scans`, with the scans that were started but not yet recorded: they are found by their objects."""
     unrecorded = [run for run in runs if last is None or run.created > last.started_at]
     for run in sorted(unrecorded, key=lambda run: run.created):
@@ -230,7 +230,7 @@ def _is_unhandled(spec: ComplianceScanSpec, change: TopologyChange, scans: Scans
     return spec.after_topology_change and not spec.suspend and change.fingerprint != scans.handled_topology
 
 
-def _beyond_history_limits(runs: Sequence[Run], spec: ComplianceScanSpec) -> tuple[Run, ...]:
+def _beyond_history_limits(runs: Sequence[JobRun], spec: ComplianceScanSpec) -> tuple[JobRun, ...]:
     """Finished scans beyond successfulJobsHistoryLimit and failedJobsHistoryLimit, which keep the latest."""
     ended = sorted(
         ((run.finished, run.name, run) for run in runs if run.finished is not None and not run.deleting), reverse=True
@@ -240,11 +240,11 @@ def _beyond_history_limits(runs: Sequence[Run], spec: ComplianceScanSpec) -> tup
     return (*succeeded[spec.successful_jobs_history_limit :], *failed[spec.failed_jobs_history_limit :])
 
 
-def _deadline(run: Run, spec: ComplianceScanSpec) -> datetime:
+def _deadline(run: JobRun, spec: ComplianceScanSpec) -> datetime:
     return run.created + timedelta(seconds=spec.active_deadline_seconds) + OVERDUE_GRACE
 
 
-def _is_stuck(run: Run, now: datetime, unstarted: Collection[str]) -> bool:
+def _is_stuck(run: JobRun, now: datetime, unstarted: Collection[str]) -> bool:
     return run.uid in unstarted and now > run.created + POD_START_DEADLINE
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.scans.job_status import Run, ScanRuns
+    from rackspan.reconcile.scans.job_status import JobRun, ScanRuns
     from rackspan.reconcile.scans.scan_decision import ScanDecision
     from rackspan.reconcile.scans.scan_setup import ScanSetup
 
@@ -86,7 +86,7 @@ class ScansReconciler(Controller):
         self._changes: dict[str, TopologyChange] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
-        self._runs: Sequence[Run] = ()
+        self._runs: Sequence[JobRun] = ()
         self._has_listed = False
         self._uses_applications = False
         self._applications_failure: Failure | None = None
@@ -151,7 +151,7 @@ class ScansReconciler(Controller):
         change = self._change(topology, now)
         return decide(topology, facts.scans, facts.last, self._runs_of(topology), now, change, self._unstarted)
 
-    def _runs_of(self, topology: RackTopology) -> list[Run]:
+    def _runs_of(self, topology: RackTopology) -> list[JobRun]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
 
     async def _reconcile_topology_safely(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
@@ -316,7 +316,7 @@ class ScansReconciler(Controller):
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             self._unstarted = {}
 
-    async def _spark_applications(self, port: ScanRuns) -> Sequence[Run]:
+    async def _spark_applications(self, port: ScanRuns) -> Sequence[JobRun]:
         """All SparkApplications; those last seen where listing fails, which affects only topologies that use them."""
         self._applications_failure = None
         known = [run for run in self._runs if run.kind is RunKind.SPARK_APPLICATION]

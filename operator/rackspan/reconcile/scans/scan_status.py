@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ObjectRef
-    from rackspan.reconcile.scans.job_status import Run
+    from rackspan.reconcile.scans.job_status import JobRun
 
 MAX_MESSAGE_CHARS = 1024
 _ENDED_BY_OPERATOR = (Reason.SCAN_TIMED_OUT, Reason.SCAN_NOT_STARTED)
@@ -55,8 +55,8 @@ class ScanFacts:
 
 def last_scan(
     before: LastScan | None,
-    runs: Sequence[Run],
-    overdue: Collection[Run],
+    runs: Sequence[JobRun],
+    overdue: Collection[JobRun],
     report: ComplianceReportStatus | None,
     now: datetime,
     unstarted: Mapping[str, str] | None = None,
@@ -101,7 +101,7 @@ def with_scans(
     return replace(status, conditions=conditions)
 
 
-def _failed_to_start(run: Run, now: datetime, why: str) -> LastScan:
+def _failed_to_start(run: JobRun, now: datetime, why: str) -> LastScan:
     within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
     return LastScan(
         run.name,
@@ -114,7 +114,7 @@ def _failed_to_start(run: Run, now: datetime, why: str) -> LastScan:
     )
 
 
-def _from_run(run: Run, overdue: Collection[Run], now: datetime, before: LastScan | None) -> LastScan:
+def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: LastScan | None) -> LastScan:
     scan = LastScan(run.name, run.trigger, ScanState.RUNNING, run.created)
     if run in overdue or (run.finished is not None and run.reason == DEADLINE_EXCEEDED):
         message = run.message or "the scan did not end within activeDeadlineSeconds"

@@ -15,16 +15,16 @@ from rackspan.api.plans import is_unmanaged, topology_hash
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.cluster.status import NO_PLAN, PlanSummary
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
 from rackspan.reconcile.topics import holds
 from rackspan.reconcile.topics.approved_hashes import ApprovedHashes
-from rackspan.reconcile.topics.plan import inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.topics.plan_review import Present, review_plan, summary
+from rackspan.reconcile.topics.plan_sizes import PlanSizes
 from rackspan.reconcile.topics.shrinking import make_last_room, make_room
-from rackspan.reconcile.topics.sizes import PlanSizes
-from rackspan.reconcile.topics.unmanaged import UnmanagedTopics
+from rackspan.reconcile.topics.topology_plan import inputs_of, inputs_of_unmanaged
+from rackspan.reconcile.topics.unmanaged import UnmanagedParts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.runtime.workqueue import WorkQueue
     from rackspan.reconcile.topics.holds import PlanHold
-    from rackspan.reconcile.topics.plan import PlanInputs, Plans
     from rackspan.reconcile.topics.plan_review import Review
-    from rackspan.reconcile.topics.quotas import Quotas
+    from rackspan.reconcile.topics.topic_quotas import Quotas
+    from rackspan.reconcile.topics.topology_plan import PlanInputs, Plans
 
 _ROOM_SECONDS = 10.0
 """Between two looks at what min.insync.replicas holds up: the way to lower it is two calls to Kafka."""
@@ -67,7 +67,7 @@ class Approvals:
         self._plans = plans
         self._quotas = quotas
         self._queue = queue
-        self._unmanaged = UnmanagedTopics(key, dependencies.cache, plans)
+        self._unmanaged = UnmanagedParts(key, dependencies.cache, plans)
         self._sizes = PlanSizes(dependencies.sizes)
         self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
         self._epoch = -1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.topics.plan import WholePlan
+    from rackspan.reconcile.topics.topology_plan import WholePlan
 
 _REMEMBERED = 100
 """Refused approvals on RackTopologies that are remembered, so that the plan is made anew once for each."""

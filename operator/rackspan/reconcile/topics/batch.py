@@ -15,13 +15,13 @@ from rackspan.reconcile.cluster.batching import batches, config_records, partiti
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicConfig
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
-from rackspan.reconcile.topics import audit
-from rackspan.reconcile.topics.configs import differing
+from rackspan.reconcile.topics import topic_audit
 from rackspan.reconcile.topics.creation_claims import with_known_claim
-from rackspan.reconcile.topics.decision import Decision, decide, ownership_problem
 from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.outcome import Outcome
 from rackspan.reconcile.topics.placement import MIN_ISR, third_party_placer
+from rackspan.reconcile.topics.topic_configs import differing
+from rackspan.reconcile.topics.topic_decision import TopicDecision, decide, ownership_problem
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -118,16 +118,18 @@ def _third_party_of(outcome: Outcome, state: ClusterState) -> str | None:
     return placer
 
 
-async def _call_placer(placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers) -> Decision:
+async def _call_placer(
+    placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers
+) -> TopicDecision:
     try:
         return await third_party.call(placer, partial(_decide_one, outcome, _with_own_load(state)))
     except PlacerTimedOutError:
         return _timed_out(placer)
 
 
-def _timed_out(placer: str) -> Decision:
+def _timed_out(placer: str) -> TopicDecision:
     message = f"the placer {placer!r} takes longer than {PLACER_SECONDS:g} seconds, for this topic or for another one"
-    return Decision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
+    return TopicDecision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
 
 
 def _with_own_load(state: ClusterState) -> ClusterState:
@@ -135,16 +137,16 @@ def _with_own_load(state: ClusterState) -> ClusterState:
     return replace(state, load=state.load.copy())
 
 
-def _apply(outcome: Outcome, decision: Decision, state: ClusterState) -> None:
+def _apply(outcome: Outcome, decision: TopicDecision, state: ClusterState) -> None:
     if outcome.topic.meta.is_paused:
         outcome.paused_decision = decision
-        outcome.decision = Decision(problem=decision.problem, foreign=decision.foreign)
+        outcome.decision = TopicDecision(problem=decision.problem, foreign=decision.foreign)
     else:
         outcome.decision = decision
         _add_load(decision, state)
 
 
-def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[Decision]:
+def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[TopicDecision]:
     decisions = []
     for outcome in outcomes:
         decision = _decide_one(outcome, state)
@@ -154,13 +156,13 @@ def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequen
     return decisions
 
 
-def _decide_one(outcome: Outcome, state: ClusterState) -> Decision:
+def _decide_one(outcome: Outcome, state: ClusterState) -> TopicDecision:
     own = outcome.config.own if outcome.config else {}
     try:
         return decide(outcome.topic, outcome.seen, own, state, outcome.above_quota)
     except Exception:
         _log.exception("KafkaTopic %s: unexpected error", outcome.topic.key)
-        return Decision(problem=UNEXPECTED)
+        return TopicDecision(problem=UNEXPECTED)
 
 
 async def _fetch_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
@@ -180,13 +182,13 @@ async def _fetch_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None
         by_name[name].config = config
 
 
-def _add_load(decision: Decision, state: ClusterState) -> None:
+def _add_load(decision: TopicDecision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
             state.load.add(change.assignment)
 
 
-def _remove_load(decision: Decision, state: ClusterState) -> None:
+def _remove_load(decision: TopicDecision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
             state.load.remove(change.assignment)
@@ -205,11 +207,11 @@ async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdm
             state.load.remove(one.assignment)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     for create in creations:
-        audit.created(by_name[create.name].topic, create, not_created.get(create.name))
+        topic_audit.created(by_name[create.name].topic, create, not_created.get(create.name))
     for grow in growths:
-        audit.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
+        topic_audit.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
     for change in changes:
-        audit.configured(by_name[change.name].topic, change, not_set.get(change.name))
+        topic_audit.configured(by_name[change.name].topic, change, not_set.get(change.name))
     for refused in (not_created, not_grown, not_set):
         for name, failure in refused.items():
             by_name[name].failures.append(failure)

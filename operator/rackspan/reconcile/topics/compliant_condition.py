@@ -14,8 +14,8 @@ from rackspan.core import compliance as core
 from rackspan.core.placement import Placement
 from rackspan.core.text import be, every, plural
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.topics.conditions import FALSE, TRUE, UNKNOWN, ConditionValue
 from rackspan.reconcile.topics.placement import judged
+from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, UNKNOWN, ConditionValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,15 +107,15 @@ def _mending(found: core.Compliance) -> str:
     return f"{moves}, and too few brokers may hold {never} of them" if never else moves
 
 
-def _finding_text(finding: core.Finding) -> str:
+def _finding_text(finding: core.Violation) -> str:
     match finding.reason:
-        case core.Reason.TOO_MANY_REPLICAS:
+        case core.ViolationReason.TOO_MANY_REPLICAS:
             return f"{finding.level} {finding.domain} holds {finding.excess} too many"
-        case core.Reason.BROKER_NOT_ELIGIBLE:
+        case core.ViolationReason.BROKER_NOT_ELIGIBLE:
             return f"broker {finding.domain} may hold no replica of it"
-        case core.Reason.BROKER_UNKNOWN:
+        case core.ViolationReason.BROKER_UNKNOWN:
             return f"broker {finding.domain} is not known"
-        case core.Reason.BROKER_REPEATED:
+        case core.ViolationReason.BROKER_REPEATED:
             return f"broker {finding.domain} is listed twice"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rackspan.api.conditions import STALLED, find_condition
 from rackspan.api.racktopology import MAX_HELD, MAX_RECENT, DeletionsStatus, HeldDeletions, RecentDeletions
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.topics.deletion import RATE_WINDOW, bursts, confirmation
+from rackspan.reconcile.topics.topic_deletion import RATE_WINDOW, bursts, confirmation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

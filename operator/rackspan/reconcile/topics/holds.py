@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Hold, Need
+from rackspan.core.reassignment import ApprovalHold, Need
 from rackspan.core.text import be, plural
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 REASON_OF: Final = {
     None: Reason.REASSIGNING,
-    Hold.PAUSED: Reason.PAUSED,
-    Hold.BUSY: Reason.REASSIGNING,
-    Hold.STALE: Reason.STALE_APPROVAL,
-    Hold.LIMIT: Reason.PLAN_ABOVE_LIMIT,
-    Hold.APPROVAL: Reason.PLAN_PENDING,
-    Hold.WINDOW: Reason.OUTSIDE_WINDOW,
-    Hold.SETTLING: Reason.PLAN_SETTLING,
+    ApprovalHold.PAUSED: Reason.PAUSED,
+    ApprovalHold.BUSY: Reason.REASSIGNING,
+    ApprovalHold.STALE: Reason.STALE_APPROVAL,
+    ApprovalHold.LIMIT: Reason.PLAN_ABOVE_LIMIT,
+    ApprovalHold.APPROVAL: Reason.PLAN_PENDING,
+    ApprovalHold.WINDOW: Reason.OUTSIDE_WINDOW,
+    ApprovalHold.SETTLING: Reason.PLAN_SETTLING,
 }
 """The reason of Ready of a topic with a plan; None is for one that is approved and begins."""
 PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED})
@@ -43,7 +43,7 @@ class PlanHold:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HoldContext:
     """What sentences about holds name: the Reassignment under way, when a window opens, and the limits."""
 
     topology: ObjectKey
@@ -63,35 +63,35 @@ def sharing(key: ObjectKey, topology: ObjectKey) -> str:
 
 
 def topic_hold(
-    hold: Hold | None, key: ObjectKey, plan_hash: str, around: Surroundings, *, may_approve: bool
+    hold: ApprovalHold | None, key: ObjectKey, plan_hash: str, around: HoldContext, *, may_approve: bool
 ) -> PlanHold:
     """What one topic's part waits for; `may_approve` tells whether its own object can approve it."""
-    if hold is Hold.STALE:
+    if hold is ApprovalHold.STALE:
         message = f"another plan was approved than this one, which is there now; {_approve_topic(key, plan_hash)}"
-    elif hold is Hold.APPROVAL and not may_approve:
+    elif hold is ApprovalHold.APPROVAL and not may_approve:
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
         message = sentence(hold, key, _approve_topic(key, plan_hash), around)
     return PlanHold(REASON_OF[hold], message)
 
 
-def sentence(hold: Hold | None, key: ObjectKey | None, how: str, around: Surroundings) -> str:
+def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around: HoldContext) -> str:
     """What a plan waits for, by the hold of the part of `key`; `how` says how to approve it."""
     begun = around.begun.get(key) if key is not None else None
     match hold:
         case None:
             return "it is approved, and begins now"
-        case Hold.PAUSED:
+        case ApprovalHold.PAUSED:
             return "it waits for the annotation rackspan.dev/paused to go"
-        case Hold.BUSY:
+        case ApprovalHold.BUSY:
             return f"Reassignment {around.busy} is under way; what is left is planned for once it has ended"
-        case Hold.LIMIT:
+        case ApprovalHold.LIMIT:
             return f"it is too large to begin by itself ({_limits(key, around)}); {how}"
-        case Hold.WINDOW if around.wrong_window is not None:
+        case ApprovalHold.WINDOW if around.wrong_window is not None:
             return f"it waits for a window, and none ever opens: {around.wrong_window}"
-        case Hold.WINDOW:
+        case ApprovalHold.WINDOW:
             return f"it waits for a window, which opens {_at(around.opens)}"
-        case Hold.SETTLING:
+        case ApprovalHold.SETTLING:
             return "it begins once racks and plan have stayed the same for a while"
         case _ if begun is not None:
             return f"Reassignment {begun} was to carry it out, and ended before; to begin it again, {how}"
@@ -115,7 +115,7 @@ def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:
     )
 
 
-def _limits(key: ObjectKey | None, around: Surroundings) -> str:
+def _limits(key: ObjectKey | None, around: HoldContext) -> str:
     """The limits, and what the namespace of a part needs: nothing that other namespaces change."""
     terms, name = around.reassignment, sharing(key, around.topology) if key is not None else around.topology.namespace
     need = around.above.get(name, Need())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Remedy
-from rackspan.reconcile.topics.decision import Decision
+from rackspan.reconcile.topics.topic_decision import TopicDecision
 
 if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
@@ -25,8 +25,8 @@ class Outcome:
     topic: KafkaTopic
     seen: TopicDescription | None = None
     config: TopicConfig | None = None
-    decision: Decision = field(default_factory=Decision)
-    paused_decision: Decision = field(default_factory=Decision)
+    decision: TopicDecision = field(default_factory=TopicDecision)
+    paused_decision: TopicDecision = field(default_factory=TopicDecision)
     """What would be done if the object were not paused; empty where it is not."""
     plan: TopicPlan | None = None
     """The moves that would make the topic compliant; None where no plan could be made."""

@@ -18,13 +18,13 @@ from rackspan.api.plans import (
 )
 from rackspan.api.policies import Approval
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import Approver, Hold, PlanPart, Terms, Verdict, judge_approval
+from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
 from rackspan.core.text import plural, rounded, size
-from rackspan.reconcile.cluster.status import PlanSummary
+from rackspan.reconcile.cluster.topology_status import PlanSummary
 from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleError
 from rackspan.reconcile.topics import holds
 from rackspan.reconcile.topics.approved_hashes import may_approve
-from rackspan.reconcile.topics.sizes import steady
+from rackspan.reconcile.topics.plan_sizes import steady
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.topics.approved_hashes import Approved, ApprovedHashes
-    from rackspan.reconcile.topics.holds import PlanHold, Surroundings
-    from rackspan.reconcile.topics.plan import WholePlan
-    from rackspan.reconcile.topics.sizes import PlanSizes
+    from rackspan.reconcile.topics.holds import HoldContext, PlanHold
+    from rackspan.reconcile.topics.plan_sizes import PlanSizes
+    from rackspan.reconcile.topics.topology_plan import WholePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Review:
     """The bytes that each part copies, None where they are not known."""
     asked: bool
     """Whether brokers have been asked for them since this process has known the plan."""
-    verdict: Verdict[ObjectKey]
-    around: Surroundings
+    verdict: ApprovalOutcome[ObjectKey]
+    around: HoldContext
 
     @property
     def approved(self) -> Mapping[ObjectKey, TopicPlan]:
@@ -122,7 +122,7 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
             first=topology.meta.namespace,
         ),
     )
-    around = holds.Surroundings(
+    around = holds.HoldContext(
         topology.key,
         terms,
         busy=present.busy,
@@ -198,7 +198,7 @@ def summary(review: Review) -> PlanSummary:
         namespaces=_namespaces(whole),
         samples=tuple(PlannedTopic(part_name(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
     )
-    order = list(Hold)
+    order = list(ApprovalHold)
     first, key = min(
         ((hold, key) for key, hold in verdict.holds.items()), key=lambda one: order.index(one[0]), default=(None, None)
     )

@@ -13,9 +13,9 @@ from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.settling import SETTLE_SECONDS
-from rackspan.reconcile.topics.conditions import FALSE, TRUE, ConditionValue, invalid_pause
-from rackspan.reconcile.topics.deletion import has_delete_policy, is_confirmed
 from rackspan.reconcile.topics.placement import leads_elsewhere
+from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, ConditionValue, invalid_pause
+from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confirmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,14 +10,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND
-from rackspan.api.requirements import requirements_of
+from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.durability import insync_bounds
 from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ConfigChange, KubernetesEvent, ObjectRef, TopicDescription
-from rackspan.reconcile.topics import audit
-from rackspan.reconcile.topics.events import config_event
+from rackspan.reconcile.topics import topic_audit
 from rackspan.reconcile.topics.placement import MIN_ISR, Assignment, managed_config
+from rackspan.reconcile.topics.topic_events import config_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -64,7 +64,7 @@ async def _lower(plans: Plans, state: ClusterState, admin: KafkaAdmin, value_of:
     events = []
     for change in changes:
         (topic, _), failure = shrinking[change.name], outcomes.get(change.name)
-        audit.configured(topic, change, failure)
+        topic_audit.configured(topic, change, failure)
         if failure is None:
             events.append(config_event(ObjectRef(KIND, topic.key, topic.meta.uid), change))
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rackspan.reconcile.cluster.batching import batches
 from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.topics.limits import PORTION, cost
-from rackspan.reconcile.topics.status import topic_status
+from rackspan.reconcile.topics.topic_status import topic_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.topics.plan import Plans, Replicas
+    from rackspan.reconcile.topics.topology_plan import Plans, Replicas
 
 _LOOK_SECONDS = 60.0
 """How old what is known of them may be: a look is a Metadata request over all topics."""
@@ -38,7 +38,7 @@ def unmanaged_topics(
     return {name: rows for name, rows in replicas.items() if name not in managed and topology.spec.repairs(name)}
 
 
-class UnmanagedTopics:
+class UnmanagedParts:
     """Keeps the plan's topics without a KafkaTopic up to date. Asks Kafka nothing where they are only reported."""
 
     def __init__(self, key: ObjectKey, cache: Cache, plans: Plans) -> None:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import to_builtins
 
 from rackspan.core.text import plural, size
-from rackspan.reports.document import ScanDocument, State
+from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page import formats
 from rackspan.reports.page.charts import heat_charts, library, trend_charts
 from rackspan.reports.page.smallest_loss import smallest_loss
@@ -31,7 +31,7 @@ def render(document: ScanDocument) -> str:
     forbids everything else, so a text that got through would be inert.
     """
     template = _environment().get_template("page.html.j2")
-    charts = [] if document.state is State.FAILED else [*trend_charts(document.trend), *heat_charts(document)]
+    charts = [] if document.state is ScanOutcome.FAILED else [*trend_charts(document.trend), *heat_charts(document)]
     scripts = ([_bokeh()] if charts else []) + [_own_script()]
     data = {
         "document": to_builtins(document),
@@ -42,7 +42,7 @@ def render(document: ScanDocument) -> str:
     }
     return template.render(
         scan=document,
-        failed=document.state is State.FAILED,
+        failed=document.state is ScanOutcome.FAILED,
         verdict=verdict(document),
         root=rack_tree(document),
         charts={chart.target: chart for chart in charts},

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rackspan.core.text import plural
-from rackspan.reports.document import ScanDocument, State
+from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.formats import ago
 from rackspan.reports.page.vocabulary import SEVERITIES
 
@@ -19,7 +19,7 @@ class Verdict:
 
 def verdict(document: ScanDocument) -> Verdict:
     """Sum up the scan: what is wrong, since when, and what a fix copies."""
-    if document.state is State.FAILED:
+    if document.state is ScanOutcome.FAILED:
         said = document.message or "Nobody wrote down why."
         return Verdict("failed", "This scan failed, so it says nothing about the cluster.", (said,))
     summary = document.summary

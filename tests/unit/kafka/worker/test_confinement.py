@@ -109,7 +109,7 @@ def test_the_process_loads_nothing_that_takes_much_of_the_limit():
     code, out, error = run(
         """
 import sys
-import rackspan.kafka.worker.process, rackspan.kafka.reassignments
+import rackspan.kafka.worker.process, rackspan.kafka.kafka_reassignments
 print({"numpy", "kubernetes", "kopf", "prometheus_client"} & sys.modules.keys())
 """
     )

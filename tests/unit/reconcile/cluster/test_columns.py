@@ -6,7 +6,7 @@ import pytest
 from tests.unit.cli.test_status import PLAN, condition, seen
 
 from rackspan.api.plans import TopologyPlanStatus
-from rackspan.cli.shared.situation import State, situation
+from rackspan.cli.shared.situation import AspectState, situation
 from rackspan.reconcile.cluster.columns import offline_summary, overall_state, plan_summary
 
 AWAY = condition("Connected", "False", "KafkaUnreachable")
@@ -66,7 +66,7 @@ def test_the_command_status_agrees_whether_anything_is_wrong():
     kinds = [*WORST_FIRST, ("Reassigning", MOVING, {"plan": PLAN}), ("TopicsNotReady", None, NOT_MADE)]
     for some in itertools.chain.from_iterable(itertools.combinations(kinds, count) for count in range(3)):
         found = stood(*some)
-        fine = situation(found, None, ()).state is State.FINE
+        fine = situation(found, None, ()).state is AspectState.FINE
         assert (overall_state(found.status) == "InSync") == fine, some
 
 

@@ -5,7 +5,7 @@ from tests.unit.reconcile.examples import NOON, known, topic, topology
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import HeldDeletions
-from rackspan.reconcile.cluster.deletion import blocking_topics, how_to_confirm, in_use_failure
+from rackspan.reconcile.cluster.topology_deletion import blocking_topics, how_to_confirm, in_use_failure
 from rackspan.reconcile.ports import Terminating
 
 AROUND = Terminating()

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.reconcile.examples import EVEN, NOON, known, state, topic
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
-from rackspan.reconcile.cluster.drains import drain_statuses, drained_condition, summary
+from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 

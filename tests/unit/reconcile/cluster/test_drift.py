@@ -11,11 +11,11 @@ from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.settling import Settling
-from rackspan.reconcile.cluster.status import StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
 from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.plan import Plans
-from rackspan.reconcile.topics.status import topic_status
+from rackspan.reconcile.topics.topic_status import topic_status
+from rackspan.reconcile.topics.topology_plan import Plans
 
 SPREAD = {0: "a", 1: "b", 2: "c"}
 ABOUT = topology(rackSource="Nodes", levels=[{"name": "zone", "nodeLabel": "zone"}], brokers={"podSelector": {}})

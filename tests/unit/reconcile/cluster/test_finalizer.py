@@ -7,7 +7,7 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.cluster.finalizer import TopologyFinalizer
+from rackspan.reconcile.cluster.topology_finalizer import TopologyFinalizer
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 

@@ -8,8 +8,8 @@ from tests.unit.reconcile.examples import state, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.gauges import measure, measure_observation
-from rackspan.reconcile.cluster.status import StatusInputs
+from rackspan.reconcile.cluster.topology_gauges import measure, measure_observation
+from rackspan.reconcile.cluster.topology_status import StatusInputs
 from rackspan.reconcile.failures import Failure, Remedy
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.group_commit import Group, GroupedAdmin
+from rackspan.reconcile.cluster.group_commit import CommitGroup, GroupedAdmin
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import NewTopic
 
@@ -41,7 +41,7 @@ class Kafka:
 
 
 def group(kafka):
-    return Group(kafka.call, lambda _: 1, LIMIT)
+    return CommitGroup(kafka.call, lambda _: 1, LIMIT)
 
 
 def asked(names):

@@ -16,7 +16,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.status import StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import BrokerDescription, RemainingReplicas, ReplicaCounts
 

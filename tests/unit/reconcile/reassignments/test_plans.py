@@ -16,10 +16,10 @@ from rackspan.core.planning import Change
 from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, TopicPartition
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments import plans
-from rackspan.reconcile.reassignments.documents import packed, progress_document
-from rackspan.reconcile.reassignments.plans import UnreadablePlanError, reassignments_of, record_from
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments import reassignment_plans
+from rackspan.reconcile.reassignments.executor_ports import Record
+from rackspan.reconcile.reassignments.plan_documents import packed, progress_document
+from rackspan.reconcile.reassignments.reassignment_plans import UnreadablePlanError, reassignments_of, record_from
 
 HASH = "0123456789abcdef"
 RACKS = {0: ("a", "x"), 1: ("a", "y"), 2: ("b", "x"), 3: None}
@@ -48,7 +48,7 @@ def read(body, **status):
 @given(changes, st.integers(1, 5))
 def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_first(some, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "_MOST_PARTITIONS", most)
+        patch.setattr(reassignment_plans, "_MOST_PARTITIONS", most)
         parts = objects(some)
     records = [read(one) for one in parts]
     found = [change for record in records for change in record.changes]
@@ -77,7 +77,7 @@ def test_new_partitions_are_no_part_of_it():
 
 
 def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
-    monkeypatch.setattr(plans.api, "MAX_PLAN", 600)
+    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 600)
     some = [Change("orders", number, (0, 1), (1, 2), number**7) for number in range(200)]
     parts = objects(some)
     assert len(parts) > 1
@@ -206,6 +206,6 @@ def test_a_plan_of_more_partitions_than_are_written_is_refused():
 
 
 def test_racks_that_fit_into_no_object_are_told(monkeypatch):
-    monkeypatch.setattr(plans.api, "MAX_PLAN", 100)
+    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 100)
     with pytest.raises(FailureError, match="the racks of 4 brokers fit into no Reassignment"):
         objects([Change("orders", 0, (0, 1), (1, 2))])

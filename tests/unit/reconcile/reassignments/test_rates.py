@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rackspan.reconcile.reassignments.rates import Rate
+from rackspan.reconcile.reassignments.copy_rates import Rate
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -8,13 +8,13 @@ from prometheus_client import REGISTRY
 from tests.unit.reconcile.examples import topology
 from tests.unit.reconcile.reassignments.test_worker import AWAY, CONFIGS, NAME, World
 
-from rackspan.reconcile.reassignments import reconciler, runs
-from rackspan.reconcile.reassignments.reconciler import ReassignmentsReconciler
+from rackspan.reconcile.reassignments import reassignments_reconciler, runs
+from rackspan.reconcile.reassignments.reassignments_reconciler import ReassignmentsReconciler
 
 
 @pytest.fixture
 async def loop(monkeypatch):
-    monkeypatch.setattr(reconciler, "_DEBOUNCE_SECONDS", 0.0)
+    monkeypatch.setattr(reassignments_reconciler, "_DEBOUNCE_SECONDS", 0.0)
     for name in ("_STEP_SECONDS", "_COPYING_SECONDS", "_WAITING_SECONDS"):
         monkeypatch.setattr(runs, name, 0.0)
     world = Crowd()
@@ -128,12 +128,12 @@ async def test_a_namespace_whose_topologies_never_come_to_an_end_leaves_others_t
     await until(world, found, lambda: world.read().ended)
     world.all_is_planned()
     busy = [one for one in found._served.values() if one.task is not None]
-    assert len(busy) == reconciler._PLACES
+    assert len(busy) == reassignments_reconciler._PLACES
 
 
 async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop, monkeypatch):
-    monkeypatch.setattr(reconciler, "_PLACES", 1)
-    monkeypatch.setattr(reconciler, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
     world, found = loop
     world.hangs = True
     await world.add(1)
@@ -143,7 +143,7 @@ async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop,
 
 
 async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, monkeypatch):
-    monkeypatch.setattr(reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
     world, found = loop
     await world.begin()
     world.objects.edit(NAME, paused=True)
@@ -158,8 +158,8 @@ async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, 
 
 
 async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, monkeypatch):
-    monkeypatch.setattr(reconciler, "_PLACES", 1)
-    monkeypatch.setattr(reconciler, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
     world, found = loop
     world.hangs = True
     await world.add(1)

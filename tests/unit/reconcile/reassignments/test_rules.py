@@ -8,7 +8,7 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.api.reassignment import Reassignment
 from rackspan.core.reassignment import Adaptive
-from rackspan.reconcile.reassignments.rules import rules_of
+from rackspan.reconcile.reassignments.move_rules import rules_of
 
 HASH = "0123456789abcdef"
 throttles = st.sampled_from([{}, {"throttle": 7}, {"throttle": 9}, {"adaptiveThrottle": {"floor": 5, "ceiling": 6}}])

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rackspan.api.reassignment import ProgressTexts, Reassignment, ReassignmentStatus, State
-from rackspan.reconcile.reassignments.status import in_state
+from rackspan.api.reassignment import ProgressTexts, Reassignment, ReassignmentState, ReassignmentStatus
+from rackspan.reconcile.reassignments.reassignment_status import in_state
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OBJECT = {
@@ -17,7 +17,7 @@ OBJECT = {
 MOVING = ReassignmentStatus(rate=5, estimated_end=NOON, progress=ProgressTexts("1/3", "5 B/15 B", "5 B/s"))
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", ReassignmentState)
 def test_only_what_goes_on_has_a_rate(state):
     status = in_state(Reassignment.from_object(OBJECT), MOVING, state, "why", NOON)
     assert (status.progress.moves, status.progress.bytes) == ("1/3", "5 B/15 B")

@@ -5,7 +5,7 @@ import pytest
 from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.reassignments.ports import Record
+from rackspan.reconcile.reassignments.executor_ports import Record
 from rackspan.reconcile.reassignments.throttling import Throttles
 
 RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")

@@ -25,13 +25,13 @@ from rackspan.reconcile.audit_log import LOGGER
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import ApprovedPlan, BegunPlan
-from rackspan.reconcile.reassignments import journal, plans, runs, worker
-from rackspan.reconcile.reassignments.audit import AuditedAdmin
+from rackspan.reconcile.reassignments import object_journal, reassignment_plans, runs, worker
 from rackspan.reconcile.reassignments.leaving import clear_throttles
-from rackspan.reconcile.reassignments.objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.plans import record_from
+from rackspan.reconcile.reassignments.reassignment_audit import AuditedAdmin
+from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
+from rackspan.reconcile.reassignments.reassignment_plans import record_from
+from rackspan.reconcile.reassignments.reassignment_status import PACES
 from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.reassignments.status import PACES
 from rackspan.reconcile.reassignments.worker import TopologyWorker
 from rackspan.reconcile.runtime.namespaces import NamespaceQuota
 from rackspan.reconcile.runtime.writers import FinalizerWriter
@@ -512,7 +512,7 @@ async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of
     world = World()
     await world.begin()
     with monkeypatch.context() as patch:
-        patch.setattr(journal, "MAX_PLAN", 10)
+        patch.setattr(object_journal, "MAX_PLAN", 10)
         assert await world.passes(3) == worker._RETRY_SECONDS
     assert "lower maxConcurrentMoves" in world.read().status.message
     assert world.kafka.copies == []
@@ -565,6 +565,21 @@ async def test_once_its_topology_goes_throttles_are_cleared_and_it_is_let_go(goi
     assert world.read().meta.finalizers == ()
 
 
+@pytest.mark.parametrize("refused", range(1, 7))
+async def test_it_is_let_go_with_its_topology_only_once_it_is_told_that_it_stopped(refused):
+    """The garbage collector changes the object at the same moment, so the API server refuses one of the writes."""
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.topology = None
+    world.objects.delete_by_hand(NAME)
+    world.objects.failing = {world.objects.writes + refused: None}
+    await world.passes(4)
+    assert world.objects.names() == []
+    assert "ReassignmentStopped" in {event.reason for event in world.objects.events}
+    assert world.kafka.configs == CONFIGS
+
+
 async def test_once_its_topology_is_gone_and_kafka_with_it_people_are_told_what_is_left():
     world = World()
     await world.begin()
@@ -613,7 +628,7 @@ async def test_another_cluster_is_left_alone():
     world = World()
     await world.begin(world.plan())
     body = world.objects._of(NAME)
-    other = plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
+    other = reassignment_plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
     body["spec"]["plan"] = other["spec"]["plan"]
     world.objects._stored(body)
     await world.passes(3)
@@ -795,7 +810,7 @@ async def test_a_second_plan_waits_for_the_first():
 
 @pytest.fixture
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(plans, "_MOST_PARTITIONS", 1)
+    monkeypatch.setattr(reassignment_plans, "_MOST_PARTITIONS", 1)
 
 
 @pytest.mark.usefixtures("_small_parts")

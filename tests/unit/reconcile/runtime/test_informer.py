@@ -2,9 +2,9 @@
 
 import pytest
 
-from rackspan.api.errors import SpecError
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.meta import ObjectKey
+from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.runtime.informer import ObjectVersions
 

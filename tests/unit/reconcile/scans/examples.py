@@ -8,7 +8,7 @@ from tests.support.manifests import TOPOLOGY, changed
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
-from rackspan.reconcile.scans.job_status import Run, RunKind
+from rackspan.reconcile.scans.job_status import JobRun, RunKind
 
 UID = "11111111-2222-3333-4444-555555555555"
 
@@ -31,7 +31,7 @@ def run(name="scan-a", created="2026-01-31 03:00", trigger=ScanTrigger.SCHEDULE,
     if cause is None:
         cause = at(created).strftime("%Y-%m-%dT%H:%M:%SZ")
     uid = f"uid-of-{name}"
-    return Run(RunKind.JOB, name, uid, ObjectKey("kafka", "prod"), UID, trigger, cause, at(created), **fields)
+    return JobRun(RunKind.JOB, name, uid, ObjectKey("kafka", "prod"), UID, trigger, cause, at(created), **fields)
 
 
 def succeeded(one, minutes=1):

@@ -15,7 +15,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.scans.scan_status import MAX_EVENTS, ScanFacts, last_scan, report_events, with_scans
 from rackspan.reports.compliance_report import compliance_status
-from rackspan.reports.document import Changes, Summary
+from rackspan.reports.document import ScanChanges, Summary
 
 SCAN = run("prod-1")
 RUNNING = LastScan("prod-1", ScanTrigger.SCHEDULE, ScanState.RUNNING, SCAN.created)
@@ -124,7 +124,7 @@ def events(changes):
 def test_findings_are_told_on_the_topology_and_on_the_topics_object():
     new = [finding("a", topic="orders", message="uneven"), finding("b", topic="unmanaged", severity="info")]
     cleared = [finding("c", message="was bad")]
-    told_now = events(Changes(new=2, cleared=1, new_findings=new, cleared_findings=cleared))
+    told_now = events(ScanChanges(new=2, cleared=1, new_findings=new, cleared_findings=cleared))
     assert [(event.about.kind, event.reason, event.warning) for event in told_now] == [
         ("RackTopology", "FindingNew", True),
         ("KafkaTopic", "FindingNew", True),
@@ -136,11 +136,11 @@ def test_findings_are_told_on_the_topology_and_on_the_topics_object():
 
 def test_many_findings_are_told_in_one_sentence():
     many = [finding(str(number), topic="orders") for number in range(500)]
-    told_now = events(Changes(new=500, cleared=0, new_findings=many))
+    told_now = events(ScanChanges(new=500, cleared=0, new_findings=many))
     assert len(told_now) == 2 * MAX_EVENTS + 1
     assert told_now[-1].reason == "FindingsChanged"
     assert told_now[-1].message.startswith("500 findings are new and 0 are cleared; the first 10")
 
 
 def test_a_scan_without_changes_is_no_news():
-    assert events(Changes()) == []
+    assert events(ScanChanges()) == []

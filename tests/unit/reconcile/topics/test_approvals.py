@@ -20,8 +20,8 @@ from rackspan.reconcile.ports import ReplicaCounts
 from rackspan.reconcile.reassignment_ports import ActiveReassignment, BegunPlan
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics import approvals, holds
-from rackspan.reconcile.topics.reconciler import TopicsReconciler
-from rackspan.reconcile.topics.sizes import PlanSizes
+from rackspan.reconcile.topics.plan_sizes import PlanSizes
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
 """Of EVEN: two replicas in one zone."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.topics.configs import differing, same_value
+from rackspan.reconcile.topics.topic_configs import differing, same_value
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
-from rackspan.reconcile.topics.decision import Decision
-from rackspan.reconcile.topics.events import condition_events
 from rackspan.reconcile.topics.outcome import Outcome
+from rackspan.reconcile.topics.topic_decision import TopicDecision
+from rackspan.reconcile.topics.topic_events import condition_events
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
 ROWS = ((0, 1, 2),)
@@ -51,13 +51,13 @@ def test_another_message_is_no_event_and_another_reason_to_stall_is():
 
 
 def test_what_was_done_is_told():
-    created = Outcome(topic(), seen(*ROWS), decision=Decision(create=CREATE))
+    created = Outcome(topic(), seen(*ROWS), decision=TopicDecision(create=CREATE))
     assert told((), (), created) == [("Created", False)]
     adopted = Outcome(topic(), seen(*ROWS))
     assert told((), (), adopted) == [("Adopted", False)]
     known_already = Outcome(topic(status=known()), seen(*ROWS))
     assert told((), (), known_already) == []
-    grown = Outcome(topic(status=known()), seen(*ROWS), decision=Decision(grow=NewPartitions("orders", 2, None)))
+    grown = Outcome(topic(status=known()), seen(*ROWS), decision=TopicDecision(grow=NewPartitions("orders", 2, None)))
     assert told((), (), grown) == [("PartitionsAdded", False)]
 
 
@@ -66,7 +66,7 @@ def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
         ready = condition("Ready", "True" if reason == Reason.IN_SYNC else "False", reason)
         status = {**known(topic_id), "conditions": KafkaTopicStatus(conditions=ready).to_dict()["conditions"]}
         wanted = topic(status=status, generation=generation)
-        outcome = Outcome(wanted, seen(*ROWS), decision=Decision(configure=CONFIGURE))
+        outcome = Outcome(wanted, seen(*ROWS), decision=TopicDecision(configure=CONFIGURE))
         *_, event = condition_events(REF, (), (), outcome)
         return event.message
 
@@ -84,7 +84,9 @@ def test_a_min_insync_that_follows_from_moved_replicas_was_changed_by_nobody():
         conditions = KafkaTopicStatus(conditions=ready).to_dict()["conditions"]
         wanted = topic(status={**known("id-1"), "conditions": conditions, "minInSyncReplicas": before}, generation=1)
         change = ConfigChange("orders", {"min.insync.replicas": "3"})
-        *_, event = condition_events(REF, (), (), Outcome(wanted, seen(*ROWS), decision=Decision(configure=change)))
+        *_, event = condition_events(
+            REF, (), (), Outcome(wanted, seen(*ROWS), decision=TopicDecision(configure=change))
+        )
         return event.message
 
     assert message(before=2) == "topic orders: set: min.insync.replicas=3"
@@ -93,10 +95,10 @@ def test_a_min_insync_that_follows_from_moved_replicas_was_changed_by_nobody():
 
 def test_what_kafka_refused_was_not_done():
     refused = Failure(Reason.INVALID_CONFIG, "no", Remedy.SPEC)
-    outcome = Outcome(topic(), decision=Decision(create=CREATE), failures=[refused])
+    outcome = Outcome(topic(), decision=TopicDecision(create=CREATE), failures=[refused])
     assert told((), condition("Stalled", "True", Reason.INVALID_CONFIG), outcome) == [("InvalidConfig", True)]
 
 
 def test_somebody_else_s_topic_is_not_adopted():
     other = Failure(Reason.CLUSTER_ID_MISMATCH, "no", Remedy.SPEC)
-    assert told((), (), Outcome(topic(), seen(*ROWS), decision=Decision(foreign=other))) == []
+    assert told((), (), Outcome(topic(), seen(*ROWS), decision=TopicDecision(foreign=other))) == []

@@ -15,8 +15,8 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.runtime.writers import FinalizerWriter
-from rackspan.reconcile.topics import finalizer
-from rackspan.reconcile.topics.deletion import Step
+from rackspan.reconcile.topics import topic_finalizer
+from rackspan.reconcile.topics.topic_deletion import DeletionStep
 
 LONG = "2026-01-01T00:00:00Z"
 
@@ -75,7 +75,7 @@ class MemoryKube:
 
 @pytest.fixture(autouse=True)
 def _without_pause(monkeypatch):
-    monkeypatch.setattr(finalizer, "_LAG_SECONDS", 0)
+    monkeypatch.setattr(topic_finalizer, "_LAG_SECONDS", 0)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ class House:
         for one in topics:
             self.cache.keep_topic(one)
         dependencies = SimpleNamespace(cache=self.cache, kube=kube, finalizers=FinalizerWriter(kube))
-        self.finalizer = finalizer.TopicFinalizer(prod.key, dependencies, lambda: lambda _: refusal, self.record)
+        self.finalizer = topic_finalizer.TopicFinalizer(prod.key, dependencies, lambda: lambda _: refusal, self.record)
 
     def annotate(self, prod):
         self.cache.topologies[prod.key] = prod
@@ -148,7 +148,7 @@ async def test_one_that_was_made_anew_behind_a_broker_that_is_behind_is_kept(kaf
 
 async def test_an_object_that_changes_meanwhile_is_let_go_later(kafka):
     (decision,) = (await process(MemoryKube(changed=True), kafka, leaving())).values()
-    assert decision.step is Step.RETRY
+    assert decision.step is DeletionStep.RETRY
 
 
 async def test_five_hundred_deletions_are_a_handful_of_calls(many):
@@ -185,14 +185,14 @@ async def test_a_topic_that_kafka_does_not_let_go_of_holds_back_no_other(many):
 async def test_an_object_that_the_api_server_does_not_release_holds_back_no_other(many):
     topics, kafka = many
     again = await process(MemoryKube(failing={"orders-7"}), kafka, *topics)
-    assert {key.name: decision.step for key, decision in again.items()} == {"orders-7": Step.HOLD}
+    assert {key.name: decision.step for key, decision in again.items()} == {"orders-7": DeletionStep.HOLD}
     assert kafka.replicas == {}
 
 
 async def test_while_kafka_is_away_all_wait_and_are_told(kafka):
     kafka.broken["describe_topics"] = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
     (decision,) = (await process(MemoryKube(), kafka, leaving())).values()
-    assert (decision.step, decision.message) == (Step.HOLD, "no broker answers")
+    assert (decision.step, decision.message) == (DeletionStep.HOLD, "no broker answers")
 
 
 # -- who has to be asked first ---------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_o
 
 async def test_where_the_api_server_does_not_tell_what_else_ends_nothing_is_deleted(kafka):
     (decision,) = (await process(MemoryKube(around=AWAY), kafka, leaving())).values()
-    assert decision.step is Step.HOLD
+    assert decision.step is DeletionStep.HOLD
     assert "nobody answers" in decision.message
     assert "orders" in kafka.replicas
 
@@ -424,7 +424,7 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
 
     setattr(asked, moment, spare)
     (decision,) = (await house.process(leaving())).values()
-    assert decision.step is Step.RETRY
+    assert decision.step is DeletionStep.RETRY
     assert "orders" in kafka.replicas
 
 
@@ -532,7 +532,7 @@ async def test_a_topic_that_one_broker_does_not_show_yet_is_not_believed_gone(ka
     house = House(kube, kafka, leaving())
     kafka._hidden["orders"] = 1
     (decision,) = (await house.process()).values()
-    assert decision.step is Step.RETRY
+    assert decision.step is DeletionStep.RETRY
     assert "do not show the same of topic orders" in decision.message
     assert kube.announced == kafka.made("delete_topics") == []
     assert await house.process() == {}
@@ -550,7 +550,7 @@ async def test_a_topic_that_the_second_broker_does_not_show_is_not_believed_gone
 
     kafka.topics = hidden
     (decision,) = (await house.process()).values()
-    assert decision.step is Step.RETRY
+    assert decision.step is DeletionStep.RETRY
     assert await house.process() == {}
     assert kafka.replicas == {}
 
@@ -565,7 +565,7 @@ async def test_a_topic_that_both_looks_miss_is_gone():
 
 async def test_the_pause_counts_from_the_beginning_of_a_batch_and_not_anew_in_its_turn(kafka, monkeypatch):
     """So that the pauses of batches overlap with each other and with their looks."""
-    monkeypatch.setattr(finalizer, "_LAG_SECONDS", 0.5)
+    monkeypatch.setattr(topic_finalizer, "_LAG_SECONDS", 0.5)
     loop, slept, passed = asyncio.get_running_loop(), [], 0.0
     monkeypatch.setattr(loop, "time", lambda: passed)
     look, sleep = kafka.topics, asyncio.sleep
@@ -580,6 +580,6 @@ async def test_the_pause_counts_from_the_beginning_of_a_batch_and_not_anew_in_it
         await sleep(0)
 
     kafka.topics = topics
-    monkeypatch.setattr(finalizer.asyncio, "sleep", pause)
+    monkeypatch.setattr(topic_finalizer.asyncio, "sleep", pause)
     assert await process(MemoryKube(), kafka, leaving()) == {}
     assert slept == [0.3]

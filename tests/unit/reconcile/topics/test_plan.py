@@ -7,8 +7,8 @@ from tests.unit.reconcile.examples import EVEN, seen, state, topic
 
 from rackspan.api.plans import topology_hash
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
-from rackspan.reconcile.topics import plan as planning
-from rackspan.reconcile.topics.plan import Plans
+from rackspan.reconcile.topics import topology_plan as planning
+from rackspan.reconcile.topics.topology_plan import Plans
 
 CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
 

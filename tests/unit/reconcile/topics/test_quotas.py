@@ -11,9 +11,9 @@ from tests.unit.reconcile.topics.test_approvals import World
 from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.labels import FINALIZER
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.topics import quotas
-from rackspan.reconcile.topics.quotas import Claim, above_quotas
-from rackspan.reconcile.topics.reconciler import TopicsReconciler
+from rackspan.reconcile.topics import topic_quotas
+from rackspan.reconcile.topics.topic_quotas import Claim, above_quotas
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
 class Tenants(World):
@@ -232,7 +232,7 @@ async def test_batches_that_run_at_once_do_not_exceed_the_quota():
 
 
 async def test_a_namespace_of_very_many_objects_rests_and_others_do_not(monkeypatch):
-    monkeypatch.setattr(quotas, "_REST", 1e9)
+    monkeypatch.setattr(topic_quotas, "_REST", 1e9)
     world = Tenants(quota(topics=1))
     for name, namespace in (("first", "shop"), ("other", "bank"), ("own", "kafka")):
         world.ask(name, namespace=namespace)
@@ -242,7 +242,7 @@ async def test_a_namespace_of_very_many_objects_rests_and_others_do_not(monkeypa
     world.edit("own", partitions=4)
     await world.work()
     assert (world.there["own"], world.there["first"]) == ((4, 3), (3, 3))
-    monkeypatch.setattr(quotas, "_REST", 0.0)
+    monkeypatch.setattr(topic_quotas, "_REST", 0.0)
     world.loop._quotas._rested_at.clear()
     world.loop.add(world.cache.topics)
     await world.work()

@@ -21,7 +21,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics import placement, status_updates
-from rackspan.reconcile.topics.reconciler import TopicsReconciler
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
 @dataclass

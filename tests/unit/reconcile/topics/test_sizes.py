@@ -12,10 +12,10 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.text import rounded
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.reassignments.sizes import LogDirSizes
-from rackspan.reconcile.topics import holds, sizes
-from rackspan.reconcile.topics.reconciler import TopicsReconciler
-from rackspan.reconcile.topics.sizes import steady
+from rackspan.reconcile.reassignments.log_dir_sizes import LogDirSizes
+from rackspan.reconcile.topics import holds, plan_sizes
+from rackspan.reconcile.topics.plan_sizes import steady
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
@@ -39,12 +39,12 @@ class Told:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr(sizes, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(plan_sizes, "_LEAST_SECONDS", 0.0)
 
 
 async def world(told, *names, made=World, **spec):
     made = made(**spec)
-    made.loop.approvals._sizes = sizes.PlanSizes(told)
+    made.loop.approvals._sizes = plan_sizes.PlanSizes(told)
     for name in names or ["one"]:
         await made.topic(name)
     return made
@@ -85,7 +85,7 @@ class Watched(World):
 
 
 async def test_a_topic_tells_the_bytes_of_its_part_and_anew_only_once_they_are_a_tenth_off(monkeypatch):
-    monkeypatch.setattr(sizes, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
     told = Told({"one": 123_456, "two": 5})
     made = await world(told, "one", "two", made=Watched)
     assert (made.bytes("one"), made.bytes("two")) == (250_000, 10)
@@ -135,7 +135,7 @@ async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_b
             await asyncio.Event().wait()
 
     made = World(reassignment={"maxBytes": 10**18}, **AUTOMATIC)
-    made.loop.approvals._sizes = sizes.PlanSizes(Slow())
+    made.loop.approvals._sizes = plan_sizes.PlanSizes(Slow())
     looking = asyncio.create_task(made.topic("one"))
     await asked.wait()
     assert made.ready("one")["reason"] == "PlanSettling"
@@ -144,7 +144,7 @@ async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_b
 
 
 async def test_without_an_answer_the_sizes_of_the_same_plan_stay(monkeypatch):
-    monkeypatch.setattr(sizes, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
     told = Told({"one": 500})
     made = await world(told)
     told.broken = True
@@ -159,7 +159,7 @@ async def test_brokers_are_asked_once_in_a_while_and_not_without_a_plan():
     assert len(told.asked) == 1
     rest = Told()
     calm = World()
-    calm.loop.approvals._sizes = sizes.PlanSizes(rest)
+    calm.loop.approvals._sizes = plan_sizes.PlanSizes(rest)
     await calm.topic("one", rows=((0, 1, 2), (3, 4, 5)))
     assert not rest.asked
 

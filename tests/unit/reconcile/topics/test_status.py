@@ -17,10 +17,10 @@ from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
-from rackspan.reconcile.topics.decision import Decision, decide
 from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.plan import Plans
-from rackspan.reconcile.topics.status import failed_status, topic_status
+from rackspan.reconcile.topics.topic_decision import TopicDecision, decide
+from rackspan.reconcile.topics.topic_status import failed_status, topic_status
+from rackspan.reconcile.topics.topology_plan import Plans
 
 LATER = NOON + timedelta(minutes=1)
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
@@ -79,7 +79,7 @@ def test_what_writes_survive_is_not_told_of_a_topic_that_is_not_there_and_kept_w
     before = concluded(outcome(topic()))
     again = topic(status=before.to_dict())
     assert concluded(Outcome(again, seen(*FAIR), None)).durability == before.durability
-    gone = Outcome(again, None, None, decision=Decision(foreign=AWAY))
+    gone = Outcome(again, None, None, decision=TopicDecision(foreign=AWAY))
     assert concluded(gone).durability is None
 
 
@@ -279,7 +279,7 @@ def test_what_is_unknown_spoils_only_what_depends_on_it():
 
 def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
     wrong = Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)
-    stalled = concluded(outcome(topic(), decision=Decision(problem=wrong)))
+    stalled = concluded(outcome(topic(), decision=TopicDecision(problem=wrong)))
     assert told(stalled, "Stalled") == ("True", "Infeasible")
     assert told(stalled, "Reconciling") is None
     retried = concluded(outcome(structs.replace(topic(), status=stalled), failures=[AWAY]))
@@ -289,7 +289,7 @@ def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
 
 
 def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
-    growing = outcome(topic(partitions=4), settled=False, decision=Decision(grow=NewPartitions("orders", 4, None)))
+    growing = outcome(topic(partitions=4), settled=False, decision=TopicDecision(grow=NewPartitions("orders", 4, None)))
     status = concluded(growing)
     assert told(status, "Ready") == ("False", "Updating")
     assert told(status, "Reconciling") == ("True", "Updating")
@@ -369,7 +369,7 @@ def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
 
 
 def test_a_paused_topic_tells_what_waits():
-    waiting = Decision(configure=ConfigChange("orders", {"retention.ms": "1"}))
+    waiting = TopicDecision(configure=ConfigChange("orders", {"retention.ms": "1"}))
     status = concluded(outcome(topic(annotations=PAUSED), paused_decision=waiting))
     assert told(status, "Ready") == ("False", "Paused")
     assert sentence(status) == "paused; waiting for the annotation to go: set retention.ms=1"
@@ -427,7 +427,7 @@ def test_ready_is_true_only_where_all_is_as_asked(rows):
 
 # -- whose it is -------------------------------------------------------------------------------------------------------
 
-CREATION = Decision(create=NewTopic("orders", 3, 3, FAIR, {}))
+CREATION = TopicDecision(create=NewTopic("orders", 3, 3, FAIR, {}))
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
 EXISTS = Failure(Reason.KAFKA_REFUSED, "Kafka says TOPIC_ALREADY_EXISTS", Remedy.RETRY)
 BEGUN = {"creating": True}

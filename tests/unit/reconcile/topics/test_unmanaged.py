@@ -11,8 +11,8 @@ from rackspan.api.plans import unmanaged_key
 from rackspan.cli.rendering.plan_document import topology_document
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import examine
-from rackspan.reconcile.cluster.drains import drain_statuses
-from rackspan.reconcile.cluster.status import broker_status
+from rackspan.reconcile.cluster.drain_status import drain_statuses
+from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.expectations import locations_of_topology
 from rackspan.reconcile.ports import RemainingReplicas

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
-from rackspan.core.placement.engine.balance.replicas import Reach, Replicas, any_equal
+from rackspan.core.placement.engine.balance.replicas import PlacedReplicas, Reach, any_equal
 from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import IntArray
 
@@ -54,7 +54,7 @@ class Exchanges:
     (partitions,) choose between partitions: the smallest are moved, the largest brought back.
     """
 
-    def __init__(self, graph: Replicas, size_bytes: IntArray) -> None:
+    def __init__(self, graph: PlacedReplicas, size_bytes: IntArray) -> None:
         self._graph = graph
         self._sizes = size_bytes
         self._brokers = len(graph.load)

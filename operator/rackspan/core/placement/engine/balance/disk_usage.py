@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.placement.engine.balance.replicas import Replicas
+from rackspan.core.placement.engine.balance.replicas import PlacedReplicas
 from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray
@@ -29,7 +29,7 @@ _SORTED = 8  # rounds after which followers are sorted by broker again, if any w
 _PICK = 0xA00
 
 
-def even_bytes(replicas: Replicas, size_bytes: IntArray, load: IntArray) -> None:
+def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: IntArray) -> None:
     """
     Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
 
@@ -61,7 +61,7 @@ class _Shelf:
     first: IntArray
 
     @classmethod
-    def of(cls, replicas: Replicas) -> "_Shelf":
+    def of(cls, replicas: PlacedReplicas) -> "_Shelf":
         row, column = replicas.movable()
         row, column = row[column > 0], column[column > 0]
         holder = replicas.placed[row, column]
@@ -86,7 +86,7 @@ class _Shelf:
             part[one], part[other] = part[other], part[one]
 
 
-def _round(replicas: Replicas, shelf: _Shelf, sizes: IntArray, load: IntArray, turn: int) -> tuple[int, int]:
+def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: IntArray, turn: int) -> tuple[int, int]:
     """Let pairs of brokers exchange what brings them closest together; say how many did, and how many just gave."""
     giver, taker = _pairs(replicas, shelf, load, turn)
     if not len(giver):
@@ -123,7 +123,7 @@ def _round(replicas: Replicas, shelf: _Shelf, sizes: IntArray, load: IntArray, t
     return len(pair) - moved, moved
 
 
-def _pairs(replicas: Replicas, shelf: _Shelf, load: IntArray, turn: int) -> tuple[IntArray, IntArray]:
+def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: IntArray, turn: int) -> tuple[IntArray, IntArray]:
     """
     Brokers with many bytes, each beside some with fewer that one of its replicas could go to.
 
@@ -157,7 +157,7 @@ def _best(giver: IntArray, taker: IntArray, gain: IntArray, load: IntArray) -> I
     return order
 
 
-def _towards(replicas: Replicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> tuple[IntArray, BoolArray]:
+def _towards(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> tuple[IntArray, BoolArray]:
     """The places, and which of the followers there could lie on the broker of their line instead."""
     line, nth = np.nonzero(places >= 0)
     at = places[line, nth]
@@ -177,5 +177,5 @@ def _apart(pair: IntArray, leaving: IntArray, coming: IntArray, row: IntArray) -
     return pair[free], leaving[free], coming[free]
 
 
-def _hand_over(replicas: Replicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> None:
+def _hand_over(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> None:
     replicas.placed[shelf.row[places], shelf.column[places]] = broker

@@ -17,16 +17,18 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance.domain_counts import Holding, blocks, holdings, sums
-from rackspan.core.placement.engine.balance.replicas import Rules
+from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings, sums
+from rackspan.core.placement.engine.balance.replicas import BalanceRules
 from rackspan.core.topology import IntArray
 
-_Lying = tuple[Rules, int, tuple[Holding, ...]]  # rules, partitions, and where these lie
+_Lying = tuple[BalanceRules, int, tuple[DomainHoldings, ...]]  # rules, partitions, and where these lie
 _NEVER = 1 << 20
 _PARTS, _SAMPLE = 8, 1 << 13  # thresholds compared at once, and the partitions by which
 
 
-def fewest_by_prices(rules: Sequence[Rules], rule: IntArray, before: IntArray, load: IntArray, prices: IntArray) -> int:
+def fewest_by_prices(
+    rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, prices: IntArray
+) -> int:
     """
     A number of moves that no way to share fair placements out to loads of `load` (brokers,) goes below.
 
@@ -37,7 +39,9 @@ def fewest_by_prices(rules: Sequence[Rules], rule: IntArray, before: IntArray, l
     return int((prices * load).sum()) + _least(_lying(rules, rule, before), prices)
 
 
-def fewest_by_surplus(rules: Sequence[Rules], rule: IntArray, before: IntArray, load: IntArray, total: IntArray) -> int:
+def fewest_by_surplus(
+    rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, total: IntArray
+) -> int:
     """
     The same for all loads that are as even as `load`, by the best prices that tell brokers with a surplus from others.
 
@@ -76,7 +80,7 @@ def _at_least(load: IntArray, total: IntArray, some: npt.NDArray[np.bool_]) -> i
     return int(total.sum()) - others - int((total - load)[some].sum())
 
 
-def _lying(rules: Sequence[Rules], rule: IntArray, before: IntArray) -> Iterator[_Lying]:
+def _lying(rules: Sequence[BalanceRules], rule: IntArray, before: IntArray) -> Iterator[_Lying]:
     """What lies where, by rules and in parts that are looked at in one go."""
     for number, one in enumerate(rules):
         rows, eligible = np.flatnonzero(rule == number), np.append(one.tree.eligible, [False])
@@ -90,7 +94,7 @@ def _least(parts: Iterable[_Lying], prices: IntArray) -> int:
     return sum(_least_by(*part, prices) for part in parts)
 
 
-def _least_by(one: Rules, partitions: int, pairs: tuple[Holding, ...], prices: IntArray) -> int:
+def _least_by(one: BalanceRules, partitions: int, pairs: tuple[DomainHoldings, ...], prices: IntArray) -> int:
     """The least that some partitions under the same rules pay together."""
     tree, windows = one.tree, one.windows
     costs = np.append(np.arange(-int(prices.max()), 2 - int(prices.min())), _NEVER)  # of a replica, by its number below

@@ -23,7 +23,7 @@ from rackspan.core.placement.engine.allocation.quotas import quotas
 from rackspan.core.placement.engine.balance.cycle_cancelling import MOST_BROKERS, MOST_CELLS, MOST_PAIRS, Exchanges
 from rackspan.core.placement.engine.balance.moves_by_prices import fewest_by_prices, fewest_by_surplus
 from rackspan.core.placement.engine.balance.replica_order import with_followers_as_before, with_leader_first
-from rackspan.core.placement.engine.balance.replicas import Replicas, Rules, even_out, once
+from rackspan.core.placement.engine.balance.replicas import BalanceRules, PlacedReplicas, even_out, once
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.topology import IntArray, RackTree
@@ -52,13 +52,13 @@ def rebalance_loads(
         rule[task.rows] = number
     rows = np.concatenate([task.rows for task in tasks])
     loads.remove(placed[rows], size_bytes[rows])
-    rules = [Rules(task.tree, own) for task, own in zip(tasks, windows, strict=True)]
+    rules = [BalanceRules(task.tree, own) for task, own in zip(tasks, windows, strict=True)]
     goal = loads.replicas.copy()
     for task, rule_of in zip(tasks, rules, strict=True):
         goal += quotas(task.tree, rule_of.windows, len(task.rows), goal, seed)
     loads.replicas += np.bincount(placed[rows][placed[rows] >= 0], minlength=len(tree))
     free = np.zeros(len(rows), dtype=bool)  # none has to stay
-    graph = Replicas(rules, rule[rows], placed[rows], once(before[rows]), free, loads.replicas)
+    graph = PlacedReplicas(rules, rule[rows], placed[rows], once(before[rows]), free, loads.replicas)
     cost = np.maximum(size_bytes[rows], 0)
     while graph.relieve(cost, goal):
         pass
@@ -74,9 +74,9 @@ def rebalance_loads(
 
 def _cheapened(
     tasks: Sequence[Task],
-    rules: Sequence[Rules],
+    rules: Sequence[BalanceRules],
     rule: IntArray,
-    graph: Replicas,
+    graph: PlacedReplicas,
     before: IntArray,
     cost: IntArray,
 ) -> int | None:

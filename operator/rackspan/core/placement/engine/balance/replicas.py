@@ -66,21 +66,21 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rules:
+class BalanceRules:
     """What holds for some partitions: brokers that are eligible, and the windows of every domain."""
 
     tree: RackTree
     windows: Windows
 
 
-def windows_by_rule(rules: Sequence[Rules]) -> tuple[list[IntArray], list[IntArray]]:
+def windows_by_rule(rules: Sequence[BalanceRules]) -> tuple[list[IntArray], list[IntArray]]:
     """The least and the most that domains may hold, per named level, each of shape (rules, domains)."""
     levels = range(1, len(rules[0].tree.nodes) - 1)
     low = [np.array([one.windows.low[at] for one in rules]) for at in levels]
     return low, [np.array([one.windows.high[at] for one in rules]) for at in levels]
 
 
-class Replicas:
+class PlacedReplicas:
     """
     Who holds which replica of some partitions; an item is a partition and a column of `placed`.
 
@@ -91,7 +91,7 @@ class Replicas:
 
     def __init__(
         self,
-        rules: Sequence[Rules],
+        rules: Sequence[BalanceRules],
         rule: IntArray,
         placed: IntArray,
         before: IntArray,
@@ -518,7 +518,7 @@ def once(placed: IntArray) -> IntArray:
     return found
 
 
-def even_out(replicas: Replicas, cost: IntArray | None = None) -> None:
+def even_out(replicas: PlacedReplicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
     replicas.relieve(cost)  # which replicas stay comes first: targets tell where the others go
     for goal in (replicas.targets(), None):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.compliance.domain_counts import Holding, blocks
+from rackspan.core.compliance.domain_counts import DomainHoldings, blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.compliance.fewest_moves import Kept, most_kept
 from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of
@@ -167,7 +167,9 @@ class _Descent:
         return child
 
 
-def _inside(pairs: Holding, below: int, domains: int, row: IntArray, domain: IntArray) -> tuple[IntArray, IntArray]:
+def _inside(
+    pairs: DomainHoldings, below: int, domains: int, row: IntArray, domain: IntArray
+) -> tuple[IntArray, IntArray]:
     """Where the pairs below each partition and domain begin, and how many there are."""
     if not len(pairs):
         return np.zeros_like(row), np.zeros_like(row)

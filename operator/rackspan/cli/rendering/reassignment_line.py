@@ -1,0 +1,48 @@
+"""How far a Reassignment is that the operator carries out: for a bar, as a sentence, and as a document."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rackspan.api.codec import encode
+from rackspan.api.reassignment import Reassignment
+from rackspan.cli.rendering.progress import ProgressStep
+from rackspan.core.text import plural, size
+
+
+def sentence(one: Reassignment) -> str:
+    """Such as `prod-0123: Running, 3 of 12 moves, 1.0 GiB of 4.0 GiB, 50.0 MiB/s`."""
+    status = one.status
+    words = [f"{one.meta.name}: {status.state or 'Queued'}"]
+    if one.spec.parts > 1:
+        words.append(f"part {one.spec.part} of {one.spec.parts}")
+    if status.moves is not None:
+        words.append(f"{status.moved or 0:,} of {plural(status.moves, 'move')}")
+    if status.bytes:
+        words.append(f"{size(status.moved_bytes or 0)} of {size(status.bytes)}")
+    if status.copying:
+        words.append(f"{status.copying:,} copying")
+    if status.rate:
+        words.append(f"{size(status.rate)}/s")
+    if status.estimated_end is not None:
+        words.append(f"ends at about {status.estimated_end:%H:%M:%S} UTC")
+    if status.waiting is not None:
+        words += [f"{reason.partitions:,} {reason.reason}" for reason in status.waiting.reasons]
+    words += [f"failed: {text}" for text in status.failures[:1]]
+    return ", ".join(words)
+
+
+def advance(bar: ProgressStep, one: Reassignment) -> None:
+    """Show it on a bar: by bytes where these are known, else by moves."""
+    status = one.status
+    bar.describe(sentence(one))
+    if status.bytes:
+        bar.advance(status.moved_bytes or 0, status.bytes)
+    elif status.moves:
+        bar.advance(status.moved or 0, status.moves)
+
+
+def document(one: Reassignment) -> Mapping[str, Any]:
+    """Give what it is and how far, without the plan and the record."""
+    status = {key: value for key, value in encode(one.status).items() if key not in ("record", "conditions")}
+    spec = one.spec
+    return {"reassignment": str(one.key), "plan": spec.plan_hash, "part": spec.part, "parts": spec.parts, **status}

@@ -1,0 +1,182 @@
+"""
+The journal of `rackspan apply`: one file per cluster, safe on disk before each call that it is needed for.
+
+It says what is done to a cluster, so nobody else may write it, nor lead it elsewhere by a symbolic link.
+"""
+
+import asyncio
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.reconcile.reassignments.executor_ports import Record
+from rackspan.reconcile.reassignments.plan_documents import UNREADABLE, plan_document, progress_document, record_of
+
+_MOST_BYTES = 256 << 20
+"""More than a plan of a million partitions takes."""
+_PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
+_OWN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_ELSEWHERE = "name a file in a directory of your own with --journal FILE"
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """A record in a file; implements `Journal`."""
+
+    path: Path
+    _plan: list[tuple[object, str]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The changes that were written last, and the JSON of all that stays with them: it may be tens of megabytes."""
+
+    @classmethod
+    def of_cluster(cls, cluster_id: str, path: Path | None) -> "JournalFile":
+        """The journal at `path`, or the one where those of a cluster are found again. Raises CommandError."""
+        if path is not None:
+            return cls(path)
+        if not _CLUSTER_ID.fullmatch(cluster_id):
+            raise CommandError(f'the cluster id "{cluster_id}" is no file name', "say where with --journal FILE")
+        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        return cls(home / "rackspan" / "reassignments" / f"{cluster_id}.json")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commands off the journal. Raises CommandError where one is at work, or nothing can be written."""
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        try:
+            self.path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            _refuse_open_directory(self.path.parent)
+            file = _opened(lock, os.O_CREAT | os.O_RDWR)
+        except OSError as error:
+            raise CommandError(
+                f"{lock}: cannot be written: {error.strerror}", "say where with --journal FILE"
+            ) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise CommandError(
+                f"{self.path}: another rackspan apply is at work", "rackspan watch shows how far it is"
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(file)
+
+    def read(self, cluster_id: str) -> Record | None:
+        """What was recorded, None where nothing was. Raises CommandError, also where it is another cluster's."""
+        try:
+            with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
+                text = file.read(_MOST_BYTES + 1)
+            if len(text) > _MOST_BYTES:
+                raise CommandError(f"{self.path}: is too large to be a journal")
+            record = record_of(text)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except UNREADABLE as error:
+            raise CommandError(f"{self.path}: is no journal of rackspan apply: {error}") from None
+        if record.cluster_id != cluster_id:
+            raise CommandError(
+                f"{self.path}: is of the cluster {record.cluster_id}, and this one is {cluster_id}",
+                "leave --journal out, or name another file",
+            )
+        return record
+
+    async def write(self, record: Record) -> None:
+        """Return once it is safe on disk. Raises CommandError where it cannot be written."""
+        await asyncio.to_thread(self._write, record)
+
+    def where_possible(self) -> "_WherePossible":
+        """The journal at an end, when what it says last may be more than there is."""
+        return _WherePossible(self)
+
+    def discard(self) -> None:
+        """Forget it: nothing is left that needs it. Raises CommandError where it cannot be deleted."""
+        try:
+            self.path.unlink(missing_ok=True)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise CommandError(
+                f"all is done, but {self.path} cannot be deleted: {error.strerror}", "delete it", ExitCode.OUTPUT
+            ) from None
+
+    def _write(self, record: Record) -> None:
+        text = self._encoded(record)
+        new = self.path.with_name(f"{self.path.name}.new")
+        try:
+            if len(text) > _MOST_BYTES:
+                raise CommandError(
+                    f"{self.path}: the plan is too large for a journal", "carry it out in parts: --topic"
+                )
+            new.unlink(missing_ok=True)  # of one that was killed
+            with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _OWN, _PRIVATE), "wb") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            new.replace(self.path)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise CommandError(
+                f"{self.path}: cannot be written: {error.strerror}",
+                "nothing goes on without it; free space, then run the same command again",
+                ExitCode.OUTPUT,
+            ) from None
+
+    def _encoded(self, record: Record) -> bytes:
+        if not self._plan or self._plan[0][0] is not record.changes:
+            self._plan[:] = [(record.changes, _json(plan_document(record)))]
+        return f"{self._plan[0][1][:-1]},{_json(progress_document(record))[1:]}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _WherePossible:
+    """Writes a journal where that is possible; implements `Journal`."""
+
+    _kept: JournalFile
+
+    async def write(self, record: Record) -> None:
+        with suppress(CommandError):
+            await self._kept.write(record)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a regular file of this user's that is no symbolic link. Raises OSError, and CommandError for others."""
+    try:
+        file = os.open(path, flags | _OWN, _PRIVATE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CommandError(f"{path}: is a symbolic link", _ELSEWHERE) from None
+        raise
+    seen = os.fstat(file)
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
+        os.close(file)
+        raise CommandError(f"{path}: is no file of yours", _ELSEWHERE)
+    return file
+
+
+def _refuse_open_directory(directory: Path) -> None:
+    mode = directory.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise CommandError(f"{directory}: everybody may replace files there", _ELSEWHERE)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,47 @@
+"""Sizes of partitions, as brokers tell them."""
+
+from dataclasses import replace
+
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import warn
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.connection import Connection
+from rackspan.core.partitions import TopicPartition, largest
+from rackspan.core.planning import Changes
+from rackspan.core.reassignment import of_change
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import IntArray
+
+
+def measured(connection: Connection, changes: Changes) -> Changes:
+    """Changes with the sizes of their partitions, where brokers tell them. Raises CommandError."""
+    holders = {of_change(change): change.before for change in changes if change.copied}
+    if not holders:
+        return changes
+    with step("asking brokers for sizes"):
+        sizes = largest(connection.ask(lambda admin: admin.sizes(holders)))
+    return changes.with_sizes([sizes.get(of_change(change), change.size_bytes) for change in changes])
+
+
+def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Partitions:
+    """Partitions with the sizes of those in `rows`, where brokers tell them. Warns where none does."""
+    places = {
+        TopicPartition(partitions.names[partitions.topic[row]], int(partitions.number[row])): row
+        for row in rows.tolist()
+    }
+    holders = {
+        at: [broker for broker in partitions.replicas[row].tolist() if broker != NONE] for at, row in places.items()
+    }
+    if not holders:
+        return partitions
+    try:
+        with step("asking brokers for sizes"):
+            found = largest(connection.ask(lambda admin: admin.sizes(holders)))
+    except CommandError as error:
+        warn(f"brokers do not tell how many bytes that is: {error}")
+        return partitions
+    size_bytes = partitions.size_bytes.copy()
+    for at, size in found.items():
+        if at in places:
+            size_bytes[places[at]] = size
+    return replace(partitions, size_bytes=size_bytes)

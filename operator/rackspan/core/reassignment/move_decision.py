@@ -1,0 +1,225 @@
+"""One pass over a plan: which calls come next, within the limits, the partitions worst off first."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rackspan.core.partitions import PartitionState, TopicPartition
+from rackspan.core.planning.changes import Change
+from rackspan.core.reassignment.model import Limits, Observed, Racks, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.steps import (
+    Add,
+    Arrange,
+    Copying,
+    Elect,
+    Settled,
+    StepContext,
+    StepHold,
+    next_step,
+)
+
+_AT_ONCE = 1_000
+"""Replica lists changed, or leaders elected, in a pass: far below the 10,000 records of a controller's operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDecision:
+    """
+    What to do now.
+
+    `alter` are new replica lists, None to cancel what is under way, in the order of their importance; `copying` are the
+    brokers that copy a partition now, or will as soon as `alter` is done. `postponed` wait for the next pass only
+    because of this one's size.
+    """
+
+    alter: Mapping[TopicPartition, tuple[int, ...] | None]
+    elect: tuple[TopicPartition, ...]
+    copying: Mapping[TopicPartition, frozenset[int]]
+    waiting: tuple[Waiting, ...]
+    settled: frozenset[TopicPartition]
+    postponed: tuple[TopicPartition, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do and nothing under way: it is finished, but for what is `waiting`."""
+        return not (self.alter or self.elect or self.copying or self.postponed)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known."""
+
+    moves: int
+    moved: int
+    bytes: int
+    moved_bytes: int
+
+
+def decide(
+    changes: Iterable[Change],
+    observed: Observed,
+    started: Mapping[TopicPartition, tuple[int, ...]],
+    limits: Limits,
+    racks: Racks,
+) -> MoveDecision:
+    """
+    Decide what to do about some changes of a plan; `started` are the replica lists that were last asked for.
+
+    Called again from whatever state, it goes on from there: nothing is remembered but `started`.
+    """
+    made = _Pass(observed, limits)
+    additions: list[tuple[tuple[int, ...], TopicPartition, PartitionState, Add]] = []
+    for change in changes:
+        at = of_change(change)
+        state = observed.partitions.get(at)
+        match next_step(change, state, started.get(at), StepContext.of(change, observed, racks)):
+            case Settled():
+                made.settled.add(at)
+            case Copying(adding) if state is not None:
+                made.under_way(at, state, adding)
+            case Arrange(replicas):
+                made.arrange(at, replicas)
+            case Elect():
+                made.lead(at)
+            case StepHold(reason, brokers, min_insync):
+                made.waiting.append(Waiting(at, reason, brokers, min_insync))
+            case Add() as add if state is not None:
+                additions.append((racks.spread(state.in_sync), at, state, add))
+    # Those in the fewest domains come first, counted from the top level down.
+    for _, at, state, add in sorted(additions, key=lambda one: one[:2]):
+        made.add(at, state, add)
+    return made.decision()
+
+
+class Tally:
+    """How far a plan is, kept up by what each pass has looked at."""
+
+    def __init__(self, changes: Iterable[Change], sizes: Mapping[TopicPartition, int]) -> None:
+        """`sizes` are bytes of one replica, where a change has none of its own; they may become known later."""
+        self._sizes = sizes
+        self._new: dict[TopicPartition, frozenset[int]] = {}
+        self._size: dict[TopicPartition, int] = {}
+        self._done: dict[TopicPartition, int] = {}
+        self._moves = self._moved = self._bytes = self._moved_bytes = 0
+        for change in changes:
+            if not change.copied:
+                continue
+            at = of_change(change)
+            self._new[at] = frozenset(change.replicas).difference(change.before)
+            self._moves += len(self._new[at])
+            self._weigh(at, sizes.get(at) or change.size_bytes or 0)
+
+    def settle(self, some: Iterable[TopicPartition]) -> None:
+        """Count partitions that are as planned."""
+        for at in some:
+            if at in self._new:
+                self._count(at, len(self._new[at]))
+
+    def see(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
+        """Count what is in sync of partitions that are not settled."""
+        for at, state in partitions.items():
+            if at in self._new:
+                self._weigh(at, self._sizes.get(at, self._size[at]))
+                self._count(at, len(self._new[at] & state.in_sync))
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is now."""
+        return Progress(self._moves, self._moved, self._bytes, self._moved_bytes)
+
+    def _count(self, at: TopicPartition, done: int) -> None:
+        more = done - self._done.get(at, 0)
+        if more:
+            self._done[at] = done
+            self._moved += more
+            self._moved_bytes += more * self._size[at]
+
+    def _weigh(self, at: TopicPartition, size: int) -> None:
+        more = size - self._size.get(at, 0)
+        if not more and at in self._size:
+            return
+        self._size[at] = size
+        self._bytes += more * len(self._new[at])
+        self._moved_bytes += more * self._done.get(at, 0)
+
+
+class _Pass:
+    """A decision in the making, and what has been used up of the limits."""
+
+    def __init__(self, observed: Observed, limits: Limits) -> None:
+        self._observed = observed
+        self._limits = limits
+        self._moves = 0
+        self._per_broker: Counter[int] = Counter()
+        self._taken_bytes: Counter[int] = Counter()
+        self._postponed: list[TopicPartition] = []
+        self.alter: dict[TopicPartition, tuple[int, ...] | None] = {}
+        self.elect: list[TopicPartition] = []
+        self.copying: dict[TopicPartition, frozenset[int]] = {}
+        self.waiting: list[Waiting] = []
+        self.settled: set[TopicPartition] = set()
+
+    def under_way(self, at: TopicPartition, state: PartitionState, adding: frozenset[int]) -> None:
+        """Count a reassignment of ours."""
+        self.copying[at] = adding
+        for broker in adding & self._observed.online - state.offline:
+            self._count(at, state.leader, broker)
+
+    def arrange(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:
+        """Change a list without a copy."""
+        if len(self.alter) < _AT_ONCE:
+            self.alter[at] = replicas
+        else:
+            self._postponed.append(at)
+
+    def lead(self, at: TopicPartition) -> None:
+        """Elect the preferred leader."""
+        if len(self.elect) < _AT_ONCE:
+            self.elect.append(at)
+        else:
+            self._postponed.append(at)
+
+    def add(self, at: TopicPartition, state: PartitionState, add: Add) -> None:
+        """Start a copy to the first broker that the limits allow."""
+        wrong = WaitReason.LIMIT
+        for broker in add.brokers:
+            if not self._has_room(at, broker):
+                wrong = WaitReason.DISK_FULL
+            elif self._within_limits(state.leader, broker) and len(self.alter) < _AT_ONCE:
+                self.alter[at] = add.replicas[broker]
+                self.copying[at] = frozenset({broker})
+                self._count(at, state.leader, broker)
+                return
+            else:
+                wrong = WaitReason.LIMIT
+        self.waiting.append(Waiting(at, wrong, add.brokers if wrong is WaitReason.DISK_FULL else ()))
+
+    def decision(self) -> MoveDecision:
+        """Conclude."""
+        return MoveDecision(
+            self.alter,
+            tuple(self.elect),
+            self.copying,
+            tuple(self.waiting),
+            frozenset(self.settled),
+            tuple(self._postponed),
+        )
+
+    def _within_limits(self, leader: int | None, broker: int) -> bool:
+        most = self._limits.moves_per_broker
+        busy = self._per_broker
+        return self._moves < self._limits.moves and busy[broker] < most and (leader is None or busy[leader] < most)
+
+    def _count(self, at: TopicPartition, leader: int | None, broker: int) -> None:
+        self._moves += 1
+        self._per_broker[broker] += 1
+        if leader is not None:
+            self._per_broker[leader] += 1
+        self._taken_bytes[broker] += self._observed.sizes.get(at, 0)
+
+    def _has_room(self, at: TopicPartition, broker: int) -> bool:
+        disk = self._observed.disks.get(broker)
+        if disk is None:
+            return True
+        left = disk.usable - self._taken_bytes[broker] - self._observed.sizes.get(at, 0)
+        return left >= self._limits.free_disk * disk.total

@@ -1,0 +1,227 @@
+"""A snapshot of a live cluster, over the same client as the operator's.
+
+Kafka's metadata has replicas, ISR and leaders, the cluster's description racks, and topics' configurations the rest.
+Sizes of partitions are not among what confluent-kafka can ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import TopicCollection
+from confluent_kafka import admin as _admin
+
+from rackspan.api.racktopology import KafkaSpec
+from rackspan.core.snapshot import Snapshot, table
+from rackspan.core.text import plural
+from rackspan.core.topology import BrokerLocation
+from rackspan.kafka.admin import ConfluentAdmin, config_seen
+from rackspan.kafka.client_config import client_properties
+from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
+from rackspan.reconcile.ports import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from rackspan.reconcile.ports import ClusterDescription, TopicConfig
+
+client: Any = _admin  # its parameters are not annotated
+T = TypeVar("T")
+_CALL_SECONDS = 60.0
+_CONFIGS_AT_ONCE = 1000
+_MIN_INSYNC = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSnapshot:
+    """A snapshot, and sentences about what could not be read."""
+
+    snapshot: Snapshot
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LivePortion:
+    """Some topics of a cluster. Of those in `unread`, by their names, Kafka did not say all; the values are why."""
+
+    snapshot: Snapshot
+    unread: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOutline:
+    """A cluster without its topics' partitions; `partitions` is their number."""
+
+    cluster_id: str
+    brokers: tuple[BrokerLocation, ...]
+    topics: tuple[str, ...]
+    partitions: int
+
+
+def take_snapshot(
+    servers: str, properties: Mapping[str, str], advance: Callable[[int, int], None] | None = None
+) -> LiveSnapshot:
+    """
+    Ask the cluster at `servers`; `advance` is told how many topics' configurations are read, and of how many.
+
+    Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
+    """
+    told = advance or (lambda _done, _all: None)
+    return _asked(servers, properties, lambda admin: _taken(admin, told))
+
+
+def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
+    """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
+    return _asked(servers, properties, _outlined)
+
+
+def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
+    """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
+    return _asked(servers, properties, lambda admin: _portion(admin, names))
+
+
+def _asked(
+    servers: str, properties: Mapping[str, str], question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]
+) -> T:
+    defaults = client_properties(KafkaSpec(servers), Credentials())
+    admin = _SnapshotAdmin({**defaults, **properties, "bootstrap.servers": servers})
+    return asyncio.run(_answered(admin, question))
+
+
+class _SnapshotAdmin(ConfluentAdmin):
+    async def metadata(self) -> Mapping[str, Any]:
+        """Every topic's TopicMetadata by its name."""
+        return await self._run(self._metadata)
+
+    async def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
+
+        def call() -> tuple[Mapping[str, Any], Mapping[str, str]]:
+            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
+            return _sorted_out(self._answers(answers))
+
+        return await self._run(call)
+
+    async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
+        """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
+
+        def call() -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
+            resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+            answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
+            by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
+            found, unread = _sorted_out(by_name)
+            return {name: config_seen(entries) for name, entries in found.items()}, unread
+
+        return await self._run(call) if names else ({}, {})
+
+
+async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]) -> T:
+    try:
+        return await question(admin)
+    finally:
+        await admin.close()
+
+
+async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
+    cluster = await admin.cluster()
+    topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
+    names, configs = list(topics), dict[str, "TopicConfig"]()
+    for start in range(0, len(names), _CONFIGS_AT_ONCE):
+        configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
+        advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
+    cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
+    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs)
+
+
+async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
+    cluster = await admin.cluster()
+    topics = await admin.metadata()
+    partitions = sum(len(topic.partitions) for topic in topics.values())
+    return ClusterOutline(cluster.cluster_id, _brokers(cluster, {}), tuple(sorted(topics)), partitions)
+
+
+def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+    errors = {name: error for name, answer in answers.items() if (error := answer.exception()) is not None}
+    found = {name: answer.result() for name, answer in answers.items() if name not in errors}
+    unread = {name: failure_of(error).message for name, error in errors.items() if not is_unknown_topic(error)}
+    return found, unread
+
+
+async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
+    topics: dict[str, Any] = {}
+    configs: dict[str, TopicConfig] = {}
+    unread: dict[str, str] = {}
+    for start in range(0, len(names), _CONFIGS_AT_ONCE):
+        described, unseen = await admin.described(names[start : start + _CONFIGS_AT_ONCE])
+        configured, unknown = await admin.configured(list(described))
+        unread |= {**unseen, **unknown}
+        configs |= configured
+        topics |= {name: described[name] for name in configured}
+    rows = [
+        (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None, None)
+        for at, topic in enumerate(topics.values())
+        for one in topic.partitions
+    ]
+    snapshot = Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
+    return LivePortion(snapshot, unread)
+
+
+def _ids(nodes: Iterable[Any]) -> list[int]:
+    return [node.id for node in nodes]
+
+
+def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool | None]) -> tuple[BrokerLocation, ...]:
+    return tuple(
+        BrokerLocation(broker.id, broker.rack or None, cordoned=cordoned.get(broker.id) is True)
+        for broker in cluster.brokers
+    )
+
+
+def _assembled(
+    cluster_id: str, brokers: tuple[BrokerLocation, ...], topics: Mapping[str, Any], configs: Mapping[str, TopicConfig]
+) -> LiveSnapshot:
+    rows = [
+        (at, number, partition.replicas, set(partition.isrs), _leader(partition), None)
+        for at, topic in enumerate(topics.values())
+        for number, partition in topic.partitions.items()
+    ]
+    snapshot = Snapshot(
+        cluster_id,
+        brokers,
+        table(tuple(topics), rows),
+        tuple(_config(configs.get(name)) for name in topics),
+        tuple(_inherited(configs.get(name)) for name in topics),
+    )
+    warnings = []
+    if snapshot.unknown_brokers:
+        ids = ", ".join(map(str, snapshot.unknown_brokers))
+        many = len(snapshot.unknown_brokers) > 1
+        warnings.append(f"broker{'s' if many else ''} {ids} hold{'' if many else 's'} replicas and did not answer")
+    unread = len(topics) - len(configs)
+    if unread:
+        warnings.append(
+            f"the configuration of {plural(unread, 'topic')} could not be read; min.insync.replicas is taken "
+            "to be 1 there"
+        )
+    return LiveSnapshot(snapshot, tuple(warnings))
+
+
+def _leader(partition: Any) -> int | None:
+    return partition.leader if partition.leader >= 0 else None
+
+
+def _config(seen: TopicConfig | None) -> Mapping[str, str]:
+    """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
+    if seen is None:
+        return {}
+    effective = {} if seen.min_insync is None else {_MIN_INSYNC: str(seen.min_insync)}
+    return {**{key: value for key, value in seen.own.items() if value is not None}, **effective}
+
+
+def _inherited(seen: TopicConfig | None) -> frozenset[str]:
+    """Whether min.insync.replicas comes from the brokers."""
+    inherits = seen is not None and seen.min_insync is not None and seen.own.get(_MIN_INSYNC) is None
+    return frozenset({_MIN_INSYNC}) if inherits else frozenset()

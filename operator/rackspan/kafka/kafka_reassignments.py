@@ -1,0 +1,447 @@
+"""
+`ReassignmentAdmin` over two clients: confluent-kafka to connect first, and kafka-python for all that moves replicas.
+
+librdkafka has no AlterPartitionReassignments, no ListPartitionReassignments and no DescribeLogDirs, and for a dynamic
+config it asks what it takes for the controller, for minutes where that is dead. Both clients take the same properties.
+kafka-python's blocks, so it is called in the threads of the other one.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import threading
+import uuid
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import KafkaError
+from kafka import TopicPartition as PythonTopicPartition
+from kafka.admin import AlterConfigOp, ConfigResourceType
+from kafka.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    SaslAuthenticationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.errors import KafkaError as PythonKafkaError
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
+
+from rackspan.api.reasons import Reason
+from rackspan.core.partitions import (
+    Disk,
+    ListChange,
+    PartitionState,
+    Setting,
+    SettingChange,
+    SettingKind,
+    TopicPartition,
+)
+from rackspan.kafka.admin import ConfluentAdmin, client
+from rackspan.kafka.kafka_errors import UNKNOWN_TOPIC
+from rackspan.kafka.python_admin import PythonAdmin
+from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from rackspan.reconcile.ports import Permit
+    from rackspan.reconcile.reassignments.executor_ports import Replicas
+
+T = TypeVar("T")
+_AT_ONCE = 1_000
+_BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
+"""How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
+_BOOTSTRAP_MS = 10_000
+_MOST_BACKOFF_MS = 1_000
+"""A broker that is back is asked again so soon."""
+_MIN_INSYNC = "min.insync.replicas"
+_NO_ID = uuid.UUID(int=0)
+_PREFERRED = 0  # of ElectLeaders' two types
+_OWN = {
+    SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
+    SettingKind.BROKER: client.ConfigSource.DYNAMIC_BROKER_CONFIG.value,
+}
+_TYPES = {SettingKind.TOPIC: ConfigResourceType.TOPIC, SettingKind.BROKER: ConfigResourceType.BROKER}
+_NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
+_log = logging.getLogger("kafka")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False  # what matters of it comes back from calls
+
+
+class KafkaReassignments(ConfluentAdmin):
+    """One Kafka cluster's calls that move replicas; implements `ReassignmentAdmin`."""
+
+    def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
+        """Raise FailureError where one of the clients refuses `properties`, which are librdkafka's."""
+        try:
+            self._python_properties = python_client_properties(properties)
+        except UnsupportedPropertyError as error:
+            raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
+        except (OSError, ValueError) as error:
+            words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
+            raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error
+        super().__init__(properties, permit)
+        self._python: PythonAdmin | None = None
+        self._python_lock = threading.Lock()
+
+    async def cluster(self) -> ClusterDescription:
+        """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
+        if self._python is None:
+            return await super().cluster()  # it tells best what is wrong with a connection
+
+        def call() -> ClusterDescription:
+            found = self._ask(lambda python: python.describe_cluster())
+            brokers = [
+                BrokerDescription(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"])
+                for one in found["brokers"]
+                if not one.get("is_fenced")
+            ]
+            return ClusterDescription(found["cluster_id"], tuple(sorted(brokers, key=lambda broker: broker.id)))
+
+        return await self._run(call)
+
+    async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Replicas, ISR and leader from metadata; what is under way from the controller, which is asked last.
+
+        Not by librdkafka, which sends such questions to the controller, and for a minute to one that is dead.
+        """
+
+        def call() -> Mapping[TopicPartition, PartitionState]:
+            names = sorted(topics)
+            found: dict[TopicPartition, PartitionState] = {}
+            for start in range(0, len(names), _AT_ONCE):
+                some = names[start : start + _AT_ONCE]
+                for topic in self._ask(lambda python, some=some: python.describe_topics(some)):  # type: ignore[misc]
+                    found |= _states(topic)
+            under_way = self._ask(lambda python: python.list_partition_reassignments())
+            for one, lists in under_way.items():
+                at = TopicPartition(one.topic, one.partition)
+                if at in found:
+                    found[at] = replace(
+                        found[at],
+                        replicas=tuple(lists["replicas"]),
+                        adding=frozenset(lists["adding_replicas"]),
+                        removing=frozenset(lists["removing_replicas"]),
+                    )
+            return found
+
+        return await self._run(call)
+
+    async def topic_names(self) -> Collection[str]:
+        """The names of all topics that can be seen, Kafka's own among them."""
+
+        def call() -> Collection[str]:
+            names: Collection[str] = self._ask(lambda python: python.list_topics())
+            return names
+
+        return await self._run(call)
+
+    async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Each topic's effective min.insync.replicas, where it can be read."""
+
+        def call() -> Mapping[str, int]:
+            wanted = [Setting(SettingKind.TOPIC, topic, _MIN_INSYNC) for topic in topics]
+            return {
+                one.resource_name: int(entry.value)
+                for one in self._described(wanted)
+                for entry in one.configs
+                if entry.name == _MIN_INSYNC and (entry.value or "").isdecimal()
+            }
+
+        return await self._run(call) if topics else {}
+
+    async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
+        """Room on brokers' log directories (KIP-827); those that are offline are no room, and one of them is enough."""
+
+        def call() -> Mapping[int, Disk]:
+            found = {}
+            for broker, directories in self._log_dirs({one: {} for one in brokers}).items():
+                room = [
+                    (one.total_bytes, one.usable_bytes)
+                    for one in directories
+                    if one.error_code == 0 and getattr(one, "total_bytes", -1) >= 0
+                ]
+                if room:
+                    total, usable = min(room, key=lambda one: one[1])
+                    found[broker] = Disk(total, usable)
+            return found
+
+        return await self._run(call)
+
+    async def sizes(
+        self, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[tuple[TopicPartition, int], int]:
+        """Bytes of replicas on the given brokers; those that do not tell are left out."""
+
+        def call() -> Mapping[tuple[TopicPartition, int], int]:
+            asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+            for at, brokers in partitions.items():
+                for broker in brokers:
+                    asked[broker][at.topic].append(at.partition)
+            return {
+                (TopicPartition(topic.name, one.partition_index), broker): one.partition_size
+                for broker, directories in self._log_dirs(asked).items()
+                for directory in directories
+                for topic in directory.topics
+                for one in topic.partitions
+                if not one.is_future_key
+            }
+
+        return await self._run(call)
+
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
+        """One AlterPartitionReassignments call (KIP-455) for `same_size` (KIP-860), and one for the others."""
+
+        def call() -> Mapping[TopicPartition, Failure | None]:
+            found: dict[TopicPartition, Failure | None] = {}
+            for resizing in (False, True):
+                some = {at: replicas for at, replicas in targets.items() if (at not in same_size) is resizing}
+                if some:
+                    found |= self._alter(some, resizing=resizing)
+            return found
+
+        return await self._run(call)
+
+    def _alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], *, resizing: bool
+    ) -> dict[TopicPartition, Failure | None]:
+        self._permit.check()
+        wanted = {
+            PythonTopicPartition(*at): None if replicas is None else list(replicas) for at, replicas in targets.items()
+        }
+        answers = self._ask(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
+        return {
+            TopicPartition(one.topic, one.partition): None if error is None else _failure(error)
+            for one, error in answers.items()
+        }
+
+    async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
+        """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""
+
+        def call() -> Mapping[TopicPartition, Failure | None]:
+            self._permit.check()
+            wanted: dict[str, list[int]] = defaultdict(list)
+            for at in partitions:
+                wanted[at.topic].append(at.partition)
+            # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
+            answer = self._ask(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
+            if error := getattr(answer, "error_code", 0):
+                raise FailureError(_failure(for_code(error)()))
+            return {
+                TopicPartition(topic.topic, one.partition_id): (
+                    None
+                    if one.error_code in (0, KafkaError.ELECTION_NOT_NEEDED)
+                    else _failure(for_code(one.error_code)(one.error_message or ""))
+                )
+                for topic in answer.replica_election_results
+                for one in topic.partition_result
+            }
+
+        return await self._run(call)
+
+    async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
+        """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
+
+        def call() -> Mapping[Setting, str | Failure | None]:
+            found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
+            topics, brokers = _by_resource(wanted)
+            for one in self._described(one for one in wanted if one.kind is SettingKind.TOPIC):
+                found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
+            for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
+                found |= (
+                    dict.fromkeys(brokers[broker], answer)
+                    if isinstance(answer, Failure)
+                    else _own_values(answer.results[0], SettingKind.BROKER, brokers[broker])
+                )
+            return found
+
+        return await self._run(call)
+
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
+
+        def call() -> Mapping[Setting, Failure | None]:
+            self._permit.check()
+            outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
+            topics, brokers = _by_resource(changes)
+
+            def change(kind: SettingKind, some: Mapping[str, Collection[Setting]]) -> Any:
+                return IncrementalAlterConfigsRequest(
+                    resources=[
+                        (_TYPES[kind], name, [(one.key, *_operation(changes[one])) for one in sorted(settings)])
+                        for name, settings in some.items()
+                    ],
+                    validate_only=False,
+                )
+
+            for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
+                outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
+                outcomes |= dict.fromkeys(brokers[broker], outcome)
+            for some in _parts(topics):
+                asked = change(SettingKind.TOPIC, some)
+                for one in self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).responses:  # type: ignore[misc]
+                    if one.error_code not in UNKNOWN_TOPIC:
+                        outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
+            return outcomes
+
+        return await self._run(call)
+
+    async def close(self) -> None:
+        """Close both clients; calls under way end with a FailureError."""
+        python, self._python = self._python, None
+        if python is not None:
+            threading.Thread(target=python.close, name="kafka-python-close", daemon=True).start()
+        await super().close()
+
+    def _described(self, settings: Iterable[Setting]) -> list[Any]:
+        """What whichever broker answers says of topics' configs, a part of them at a time."""
+        topics, _ = _by_resource(settings)
+        found: list[Any] = []
+        for some in _parts(topics):
+            asked = _describe(SettingKind.TOPIC, some)
+            found += self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).results  # type: ignore[misc]
+        return found
+
+    def _of_each(
+        self, brokers: Mapping[str, T], request: Callable[[Mapping[str, T]], Any]
+    ) -> Mapping[str, Any | Failure]:
+        """Ask brokers about themselves, all at the same time; one that is away is a Failure of its own."""
+        if not brokers:
+            return {}
+        requests = {int(name): request({name: one}) for name, one in brokers.items()}
+        answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+        return {
+            str(broker): _failure(answer) if isinstance(answer, BaseException) else answer
+            for broker, answer in answers.items()
+        }
+
+    def _log_dirs(self, wanted: Mapping[int, Mapping[str, Sequence[int]]]) -> Mapping[int, Sequence[Any]]:
+        """Log directories of brokers, all asked at the same time; those that do not tell are left out."""
+        requests = {
+            broker: DescribeLogDirsRequest(topics=list(topics.items())) for broker, topics in sorted(wanted.items())
+        }
+        if not requests:
+            return {}
+        with contextlib.suppress(FailureError):
+            answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+            return {one: answer.results for one, answer in answers.items() if not isinstance(answer, BaseException)}
+        return {}
+
+    def _ask(self, question: Callable[[PythonAdmin], T]) -> T:
+        """Ask by kafka-python's client. One that failed is given up: it can go on asking a broker that is gone."""
+        with self._python_lock:
+            try:
+                return self._answered(question)
+            except _NO_ANSWER as error:
+                # The broker that was asked may be gone: once more, by whichever there is.
+                if isinstance(error, BrokerResponseError) and not error.retriable:
+                    raise FailureError(_failure(error)) from error
+            try:
+                return self._answered(question)
+            except _NO_ANSWER as error:
+                raise FailureError(_failure(error)) from error
+
+    def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
+        try:
+            if self._python is None:
+                properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._python_properties}
+                self._python = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
+            return question(self._python)
+        except _NO_ANSWER:
+            failed, self._python = self._python, None
+            if failed is not None:
+                threading.Thread(target=failed.close, name="kafka-python-close", daemon=True).start()
+            raise
+
+
+def _by_resource(settings: Iterable[Setting]) -> tuple[dict[str, list[Setting]], dict[str, list[Setting]]]:
+    """Settings of topics and of brokers, by the name of what they belong to, sorted."""
+    found: dict[SettingKind, dict[str, list[Setting]]] = {kind: defaultdict(list) for kind in SettingKind}
+    for one in sorted(settings):
+        found[one.kind][one.name].append(one)
+    return found[SettingKind.TOPIC], found[SettingKind.BROKER]
+
+
+def _parts(topics: Mapping[str, T]) -> Iterator[Mapping[str, T]]:
+    """As many topics at a time as one call takes."""
+    names = list(topics)
+    for start in range(0, len(names), _AT_ONCE):
+        yield {name: topics[name] for name in names[start : start + _AT_ONCE]}
+
+
+def _describe(kind: SettingKind, some: Mapping[str, Iterable[Setting]]) -> Any:
+    return DescribeConfigsRequest(
+        resources=[(_TYPES[kind], name, [one.key for one in settings]) for name, settings in some.items()],
+        include_synonyms=False,
+    )
+
+
+def _operation(change: SettingChange) -> tuple[AlterConfigOp, str | None]:
+    if isinstance(change, ListChange):
+        return AlterConfigOp[change.operation.name], change.names
+    return AlterConfigOp.DELETE if change is None else AlterConfigOp.SET, change
+
+
+def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> dict[Setting, str | Failure | None]:
+    """What is set on a topic or broker itself, and not inherited; nothing on a topic that is gone."""
+    if answer.error_code in UNKNOWN_TOPIC:
+        return dict.fromkeys(settings)
+    if answer.error_code:
+        return dict.fromkeys(settings, _refused(answer))
+    entries = {one.name: one.value for one in answer.configs if one.config_source == _OWN[kind]}
+    return {one: entries.get(one.key) or None for one in settings}
+
+
+def _refused(answer: Any) -> Failure | None:
+    """The Failure that an answer about one resource means, None where it is none."""
+    code = answer.error_code
+    return _failure(for_code(code)(answer.error_message or "")) if code else None
+
+
+def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]:
+    """Partitions of a topic in a Metadata response; none where it is gone. Raises FailureError for other errors."""
+    code = topic["error_code"]
+    if code in UNKNOWN_TOPIC:
+        return {}
+    if code:
+        raise FailureError(_failure(for_code(code)(f"topic {topic['name']}")))
+    return {
+        TopicPartition(topic["name"], one["partition_index"]): PartitionState(
+            tuple(one["replica_nodes"]),
+            frozenset(one["isr_nodes"]),
+            one["leader_id"] if one["leader_id"] >= 0 else None,
+            offline=frozenset(one["offline_replicas"]),
+            topic_id=_topic_id(topic),
+        )
+        for one in topic["partitions"]
+    }
+
+
+def _topic_id(topic: Mapping[str, Any]) -> str | None:
+    """A topic's id as Kafka's own tools print it; None where the broker is older than topic ids."""
+    found = topic.get("topic_id")
+    known = uuid.UUID(str(found)) if found is not None else _NO_ID
+    return None if known == _NO_ID else base64.urlsafe_b64encode(known.bytes).decode().rstrip("=")
+
+
+def _failure(error: BaseException) -> Failure:
+    """The Failure that an exception of kafka-python means."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    code = f"Kafka says {type(error).__name__.removesuffix('Error')}"
+    if isinstance(error, AuthorizationError):
+        return Failure(Reason.NOT_AUTHORIZED, f"{code}: {words}", Remedy.ACCESS)
+    if isinstance(error, SaslAuthenticationFailedError):
+        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return Failure(Reason.KAFKA_REFUSED, f"{code}: {words}", Remedy.RETRY)
+    answered = getattr(error, "errno", None) and isinstance(error, BrokerResponseError) and not error.retriable
+    reason = Reason.KAFKA_REFUSED if answered else Reason.KAFKA_UNREACHABLE
+    return Failure(reason, f"{code}: {words}", Remedy.RETRY)

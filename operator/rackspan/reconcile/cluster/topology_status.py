@@ -1,0 +1,465 @@
+"""From the observed state to a RackTopology's status. Pure: the clock is an argument."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from rackspan.api.conditions import (
+    BROKERS_ONLINE,
+    COMPLIANT,
+    CONNECTED,
+    DELETIONS_HELD,
+    DRAINED,
+    PAUSED,
+    RACKS_IN_SYNC,
+    READY,
+    REASSIGNED,
+    RECONCILING,
+    STALLED,
+    Condition,
+    ConditionStatus,
+    is_false,
+    is_true,
+    remove_condition,
+    set_condition,
+)
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
+from rackspan.api.racktopology import (
+    MAX_DRIFT_SAMPLES,
+    BrokerCount,
+    BrokerStatus,
+    DriftedTopics,
+    DriftStatus,
+    LevelCount,
+    RackSource,
+    TopicCounts,
+    domain_summary,
+)
+from rackspan.api.reasons import Reason
+from rackspan.core.rack_path import format_rack
+from rackspan.core.text import be, few, plural, rounded
+from rackspan.reconcile.cluster import columns, drain_status
+from rackspan.reconcile.cluster.broker_events import broker_list
+from rackspan.reconcile.cluster.drift import both_racks, topics_told, ways_out
+from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
+from rackspan.reconcile.failures import Failure, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologySpec, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
+    from rackspan.reconcile.ports import RemainingReplicas
+
+_BROKERS_BYTES: Final = 1_000_000
+"""Of `status.brokers`: etcd takes objects of 1,572,864 bytes, by default."""
+_BROKER_BYTES: Final = 140
+"""Of one broker without its texts."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./:, -]*")
+_ESCAPED: Final = 6
+"""Bytes of one character of any other text: such as \\u003c."""
+_NO_PAUSE = (
+    "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
+    "stop everything"
+)
+_REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+_LOCATING = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
+_DRAINING = ("drain_brokers", "drain_racks")
+"""Fields of the spec by which brokers are located, and by which they are drained."""
+_NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """The plan over all topics, None where none needs a change, and what the condition Reassigned says of it."""
+
+    plan: TopologyPlanStatus | None
+    status: ConditionStatus
+    reason: Reason
+    message: str
+    unmanaged: frozenset[str] = frozenset()
+    """The topics without a KafkaTopic that have a part in it."""
+
+
+NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInputs:
+    """What a status is computed from: the state or why there is none, the last known racks, and the KafkaTopics."""
+
+    state: ClusterState | Failure
+    racks: RackView | None
+    topics: Sequence[KafkaTopic]
+    remaining: RemainingReplicas | None = None
+    """The replicas on drained brokers, when last counted."""
+    deletions: DeletionsStatus | None = None
+    waiting: Sequence[ObjectKey] = ()
+    """KafkaTopics whose deletion waits for a person to confirm it."""
+    deletion_blocked: Failure | None = None
+    """What blocks the deletion of the RackTopology, if it is being deleted."""
+    planned: PlanSummary | None = None
+    """The plan, None while not all topics have been looked at."""
+    failed_spec: RackTopologySpec | None = None
+    """The spec that `state` is about, where that is a Failure."""
+    cordon_problem: str | None = None
+    """Why a drained broker could not be cordoned in Kafka."""
+
+    def are_about(self, spec: RackTopologySpec, fields: Sequence[str]) -> bool:
+        """Whether the state was observed with these fields of a spec."""
+        observed = self.state.spec if isinstance(self.state, ClusterState) else self.failed_spec
+        return observed is None or all(getattr(observed, name) == getattr(spec, name) for name in fields)
+
+    @property
+    def counts(self) -> TopicCounts:
+        """The topics by state."""
+        return TopicCounts(
+            total=len(self.topics),
+            ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
+            non_compliant=sum(is_false(topic.status.conditions, COMPLIANT) for topic in self.topics),
+            stalled=sum(is_true(topic.status.conditions, STALLED) for topic in self.topics),
+            pinned=sum((one.status.compliance.pinned or 0) for one in self.topics if one.status.compliance),
+        )
+
+    @property
+    def drifted_topics(self) -> DriftedTopics | None:
+        """The topics that are not compliant only because of drift; None where there are none."""
+        if self.racks is None or not self.racks.drifted:
+            return None
+        found = sorted(str(one.key) for one in self.topics if one.status.compliance and one.status.compliance.drifted)
+        return DriftedTopics(len(found), tuple(found[:MAX_DRIFT_SAMPLES])) if found else None
+
+    @property
+    def offline(self) -> tuple[int, ...]:
+        """Ids of brokers that Kafka does not list, but a pod, an earlier observation or replicas on them show."""
+        rows = self.racks.rows if self.racks else ()
+        offline_ids = {row.id for row in rows if not row.online}
+        if isinstance(self.state, ClusterState):
+            offline_ids |= set(self.state.load.holders) - {row.id for row in rows}
+        return tuple(sorted(offline_ids))
+
+    @property
+    def online(self) -> tuple[int, ...]:
+        """Ids of brokers that Kafka listed when last asked."""
+        return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
+
+    @property
+    def plan(self) -> TopologyPlanStatus | None:
+        """The plan; while not all topics have been looked at, the sums over what they told last."""
+        if self.planned is not None:
+            return self.planned.plan
+        planned = sorted(
+            ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
+            key=lambda pair: (-pair[1].moves, pair[0]),
+        )
+        if not planned:
+            return None
+        plans = [plan for _, plan in planned]
+        sizes = [plan.bytes for plan in plans if plan.bytes is not None]
+        return TopologyPlanStatus(
+            hash=topology_hash({key: plan.hash for key, plan in planned}),
+            topics=len(plans),
+            moves=sum(plan.moves for plan in plans),
+            lower_bound=sum(plan.lower_bound for plan in plans),
+            reorders=sum(plan.reorders for plan in plans),
+            partitions=sum(plan.partitions for plan in plans),
+            bytes=rounded(sum(sizes)) if len(sizes) == len(plans) else None,
+            samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
+        )
+
+
+def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime) -> RackTopologyStatus:
+    """The next status. While Kafka cannot be reached the last facts stay, and the conditions say why."""
+    status, state, racks = topology.status, inputs.state, inputs.racks
+    if isinstance(state, ClusterState):
+        status = replace(status, cluster_id=state.cluster_id)
+    if racks is not None:
+        domains = tuple(LevelCount(level, count) for level, count in racks.domain_counts())
+        status = replace(
+            status,
+            broker_count=len(racks.rows),
+            rack_hash=racks.rack_hash,
+            brokers=_brokers(racks.rows),
+            domains=domains,
+            domain_summary=domain_summary(domains),
+            drift=DriftStatus(*_drifted(racks), inputs.drifted_topics),
+            missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
+            offline=BrokerCount.of(inputs.offline),
+        )
+    conditions = _Conditions(topology, status.conditions, now)
+    problem = _problem(topology, status, inputs) or inputs.deletion_blocked
+    conditions.set(CONNECTED, *_connected(state))
+    if racks is not None:
+        conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
+    conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
+    if topology.meta.is_paused:
+        conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
+    else:
+        conditions.all = remove_condition(conditions.all, PAUSED)
+    if problem is None:
+        why = Reason.BROKER_OFFLINE if inputs.offline else Reason.IN_SYNC
+        message = f"{_broker_summary(inputs)}, {status.domain_summary}{_ignored_pods(racks)}"
+        conditions.set(READY, _TRUE, why, message)
+    else:
+        conditions.set(READY, _FALSE, problem.reason, problem.message)
+    conditions.set_stalled_or_reconciling(problem)
+    status = _with_drains(topology, status, inputs, conditions)
+    held = inputs.deletions.held if inputs.deletions else ()
+    told = how_to_confirm(topology, inputs.waiting, held) if inputs.waiting else None
+    conditions.set_or_remove(DELETIONS_HELD, Reason.DELETION_HELD, told)
+    if (planned := inputs.planned) is not None:
+        conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
+    is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
+    status = replace(
+        status,
+        observed_generation=topology.meta.generation if is_observed else status.observed_generation,
+        topics=inputs.counts,
+        plan=_plan(inputs, topology.status.plan),
+        deletions=inputs.deletions,
+        conditions=conditions.all,
+    )
+    return replace(
+        status,
+        state=columns.overall_state(status),
+        offline_summary=columns.offline_summary(status),
+        plan_summary=columns.plan_summary(status.plan),
+    )
+
+
+def _with_drains(
+    topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: _Conditions
+) -> RackTopologyStatus:
+    """The status with its drains. While Kafka cannot be reached the last counts stay and Drained is Unknown."""
+    if not topology.spec.drain_brokers and not topology.spec.drain_racks:
+        conditions.remove(DRAINED)
+        return replace(status, drains=(), drain_summary=None)
+    state = inputs.state
+    if isinstance(state, Failure) or not inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING)):
+        why = state if isinstance(state, Failure) else _NOT_OBSERVED
+        conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
+        return replace(status, drain_summary="unknown")
+    planned = inputs.planned.unmanaged if inputs.planned else ()
+    found = drain_status.drain_statuses(state, inputs.remaining, inputs.topics, planned)
+    drained, reason, message = drain_status.drained_condition(found)
+    if inputs.cordon_problem:
+        message += f"; not cordoned in Kafka, so that others may place new replicas there: {inputs.cordon_problem}"
+    conditions.set(DRAINED, drained, reason, message)
+    return replace(status, drains=drain_status.shown(found), drain_summary=drain_status.summary(found))
+
+
+class _Conditions:
+    """Collects the conditions of one topology."""
+
+    def __init__(self, topology: RackTopology, existing: tuple[Condition, ...], now: datetime) -> None:
+        self.all = existing
+        self._generation = topology.meta.generation
+        self._now = now
+
+    def set(self, kind: str, status: ConditionStatus, reason: Reason, message: str) -> None:
+        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
+
+    def remove(self, kind: str) -> None:
+        self.all = remove_condition(self.all, kind)
+
+    def set_or_remove(self, kind: str, reason: Reason, message: str | None) -> None:
+        """Set to True with a message, and removed without one."""
+        if message is None:
+            self.all = remove_condition(self.all, kind)
+        else:
+            self.set(kind, _TRUE, reason, message)
+
+    def set_stalled_or_reconciling(self, problem: Failure | None) -> None:
+        retrying = problem is not None and problem.remedy is Remedy.RETRY
+        for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
+            if on and problem is not None:
+                self.set(kind, _TRUE, problem.reason, problem.message)
+            else:
+                self.remove(kind)
+
+
+def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs) -> Failure | None:
+    state, racks = inputs.state, inputs.racks
+    if isinstance(state, Failure):
+        return state
+    if not inputs.are_about(topology.spec, _LOCATING):
+        return _NOT_OBSERVED
+    if racks is None or not racks.rows:
+        return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
+    if racks.duplicates:
+        row = racks.duplicates[0]
+        return Failure(
+            Reason.DUPLICATE_BROKER_ID,
+            f"pods {few(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
+            Remedy.SPEC,
+        )
+    refused = next((row.problem for row in racks.missing if _is_not_shared(row)), None)
+    if refused is not None:
+        return refused
+    if racks.missing and not racks.ignore_missing:
+        row = next((row for row in racks.missing if _is_invalid(row)), racks.missing[0])
+        why = row.problem.message if row.problem else "its rack is not known"
+        ids = ", ".join(str(row.id) for row in racks.missing[:10])
+        return Failure(
+            Reason.INVALID_RACK if _is_invalid(row) else Reason.MISSING_RACKS,
+            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
+            "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            Remedy.SPEC,
+        )
+    if not status.lists_all_brokers:
+        return Failure(
+            Reason.TOO_LARGE,
+            f"the racks of {len(racks.rows)} brokers do not fit into the status, which has the first "
+            f"{len(status.brokers)}: scans and Reassignments need all of them; shorten the names of racks",
+            Remedy.SPEC,
+        )
+    return _empty_level(topology, racks)
+
+
+def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
+    """The problem of a level without any domain, most likely from a misspelt label; rack paths alone may end early."""
+    if not racks.known_racks:
+        return None
+    empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
+    if not empty:
+        return None
+    level = empty[0]
+    by_label = topology.spec.rack_source == RackSource.NODES
+    why = f"no node under one has the label {level.node_label}" if by_label else "each broker.rack ends above it"
+    return Failure(
+        Reason.EMPTY_LEVEL,
+        f"no broker has a {level.name}: {why}; mend spec.levels or the labels, or remove the level",
+        Remedy.SPEC,
+    )
+
+
+def _is_not_shared(row: LocatedBroker) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.BROKER_PODS_NOT_SHARED
+
+
+def _is_invalid(row: LocatedBroker) -> bool:
+    return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
+
+
+def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, str]:
+    if isinstance(state, ClusterState):
+        return _TRUE, Reason.CONNECTED, f"Kafka cluster {state.cluster_id}"
+    return _FALSE, state.reason, state.message
+
+
+def _broker_summary(inputs: StatusInputs) -> str:
+    """How many brokers there are, and which are offline."""
+    online, offline = inputs.online, inputs.offline
+    if not offline:
+        return plural(len(online), "broker")
+    return f"{len(online)} of {plural(len(online) + len(offline), 'broker')} online ({broker_list(offline)} offline)"
+
+
+def _cordoned(inputs: StatusInputs) -> str:
+    """Which brokers are cordoned, to be appended to a message; empty where none is."""
+    cordoned = inputs.racks.tree.cordoned if inputs.racks else ()
+    takes = "takes" if len(cordoned) == 1 else "take"
+    return (
+        f"; {broker_list(cordoned)} {be(len(cordoned))} cordoned in Kafka and {takes} no new replicas"
+        if cordoned
+        else ""
+    )
+
+
+def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
+    """BrokersOnline. It does not affect Ready: brokers come back, and a rolling restart is no fault."""
+    state, offline = inputs.state, inputs.offline
+    if not isinstance(state, ClusterState):
+        return _UNKNOWN, state.reason, "Kafka cannot be asked which brokers are online"
+    if offline:
+        return (
+            _FALSE,
+            Reason.BROKER_OFFLINE,
+            f"{_broker_summary(inputs)}; what lies there stays there, and new topics go elsewhere{_cordoned(inputs)}",
+        )
+    return _TRUE, Reason.BROKERS_ONLINE, f"every broker that is known is online{_cordoned(inputs)}"
+
+
+def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
+    """The plan; the one of the status, with its bytes, while topics are still looked at and tell of the same."""
+    same = inputs.planned is None and inputs.plan is not None and before is not None and inputs.plan.hash == before.hash
+    return before if same else inputs.plan
+
+
+def _racks_in_sync(
+    topology: RackTopology, racks: RackView, topics: DriftedTopics | None
+) -> tuple[ConditionStatus, Reason, str]:
+    """RacksInSync. A broker that is away reports nothing: while one is, drift that was told is not said to be over."""
+    drifted = racks.drifted
+    away = [row.id for row in racks.rows if not row.online]
+    if not drifted and away and is_false(topology.status.conditions, RACKS_IN_SYNC):
+        message = f"{broker_list(away)} offline: the rack is not known there; the others report those of their nodes"
+        return _FALSE, Reason.RACK_DRIFT, f"{message}{_ignored_pods(racks)}"
+    if not drifted:
+        who = "every broker that is online" if away else "every broker"
+        return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
+    why = f"{topics_told(topics)}; " if topics else ""
+    message = (
+        f"{len(drifted)} of {plural(len(racks.rows), 'broker')} {_REPORTS[len(drifted) == 1]}: "
+        f"{both_racks(broker_status(drifted[0]))}; {why}"
+        f"{ways_out(topology.spec, racks, topics=topics is not None)}{_ignored_pods(racks)}"
+    )
+    return _FALSE, Reason.RACK_DRIFT, message
+
+
+def _drifted(racks: RackView) -> tuple[int, tuple[int, ...]]:
+    found = BrokerCount.of(tuple(row.id for row in racks.drifted))
+    return found.count, found.brokers
+
+
+def _ignored_pods(racks: RackView | None) -> str:
+    """Which pods are ignored, to be appended to a message; empty where none is."""
+    if racks is None or not racks.ignored_pods:
+        return ""
+    first, *others = racks.ignored_pods
+    who = f"{first} and {plural(len(others), 'other')} are" if others else f"{first} is"
+    return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
+
+
+def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:
+    """The brokers as shown, so that the object fits into etcd.
+
+    Where all of it is too much, hosts, pods and nodes are left out; where that is too much still, the last brokers.
+    """
+    found = tuple(map(broker_status, rows))
+    if sum(map(_bytes, found)) <= _BROKERS_BYTES:
+        return found
+    found = tuple(replace(one, host=None, pod=None, node=None) for one in found)
+    ends = accumulate(map(_bytes, found))
+    return tuple(one for one, end in zip(found, ends, strict=True) if end <= _BROKERS_BYTES)
+
+
+def _bytes(one: BrokerStatus) -> int:
+    """The most bytes that etcd holds of one broker."""
+    texts = filter(None, (one.host, one.pod, one.node, one.rack, one.reported_rack))
+    return _BROKER_BYTES + sum(len(text) if _PLAIN.fullmatch(text) else _ESCAPED * len(text) for text in texts)
+
+
+def broker_status(row: LocatedBroker) -> BrokerStatus:
+    """One broker as shown in `status.brokers`."""
+    return BrokerStatus(
+        id=row.id,
+        host=row.host,
+        pod=few(row.pods) or None,
+        node=row.node,
+        rack=format_rack(row.rack) if row.rack else None,
+        reported_rack=row.reported_rack,
+        online=row.online,
+        drift=row.drift,
+        draining=row.draining or None,
+        cordoned=row.cordoned or None,
+    )

@@ -1,0 +1,125 @@
+"""Writing Reassignments: their statuses, how they end, and letting them go; the cache has what was written."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rackspan.api.reassignment import KIND, ReassignmentState
+from rackspan.reconcile.reassignments.reassignment_events import post_events
+from rackspan.reconcile.reassignments.reassignment_status import in_state
+from rackspan.reconcile.runtime.waiting import Liveness
+from rackspan.reconcile.runtime.writers import has_finalizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reasons import Reason
+    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.ports import JsonObject, KubeApi
+    from rackspan.reconcile.reassignments.executor_ports import ReassignmentConnector, ReassignmentObjects
+    from rackspan.reconcile.runtime.writers import FinalizerWriter
+
+_log = logging.getLogger("rackspan.reassignments")
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentDependencies:
+    """What carrying out Reassignments needs."""
+
+    cache: Cache
+    kube: KubeApi
+    objects: ReassignmentObjects
+    connector: ReassignmentConnector
+    finalizers: FinalizerWriter
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    liveness: Liveness = field(default_factory=Liveness)
+
+
+class ReassignmentWriter:
+    """Writes of one worker. All of them raise FailureError where the API server does not take them."""
+
+    def __init__(self, dependencies: ReassignmentDependencies) -> None:
+        self._dependencies = dependencies
+        self._cache = dependencies.cache
+
+    def current(self, one: Reassignment) -> Reassignment | None:
+        """The object as it is known now, None where it is gone."""
+        known = self._cache.reassignments.get(one.key)
+        return known if known is not None and known.meta.uid == one.meta.uid else None
+
+    async def read(self, one: Reassignment) -> None:
+        """Know an object as the API server has it."""
+        body = await self._dependencies.kube.find(KIND, one.key)
+        if body is not None:
+            self._cache.put_reassignment_answer(body)
+        elif self.current(one) is not None:
+            self._cache.drop_reassignment(one.key)
+
+    async def tell(
+        self,
+        one: Reassignment,
+        state: ReassignmentState,
+        message: str,
+        *,
+        status: ReassignmentStatus | None = None,
+        reason: Reason | None = None,
+    ) -> None:
+        """Write a state and why, with the counts of `status`, unless all of that stands there already."""
+        new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
+        if new != one.status:
+            await self.write(one, new)
+
+    async def end(
+        self,
+        one: Reassignment,
+        state: ReassignmentState,
+        message: str,
+        topology: RackTopology | None,
+        *,
+        status: ReassignmentStatus | None = None,
+        reason: Reason | None = None,
+    ) -> None:
+        """Write how it ended and tell it as an Event, then let go of it unless throttles are left."""
+        new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
+        if not await self.write(one, new):
+            return
+        post_events(self._dependencies.kube, one, topology, state, message)
+        known = self.current(one)
+        if known is not None and not new.throttles:
+            await self.release(known)
+
+    async def write(self, one: Reassignment, status: ReassignmentStatus) -> bool:
+        """Write a status; False where the object changed meanwhile, which is then known."""
+        written = await self._dependencies.objects.write_status(one, status.to_dict())
+        await self._answered(one, written)
+        return written is not None
+
+    async def hold(self, one: Reassignment) -> None:
+        """Put the finalizer on it."""
+        await self._answered(one, await self._dependencies.finalizers.add(KIND, one.meta))
+
+    async def release(self, one: Reassignment) -> None:
+        """Take the finalizer off, so that it can go."""
+        if has_finalizer(one.meta):
+            await self._answered(one, await self._dependencies.finalizers.remove(KIND, one.meta))
+
+    def begun(self, one: Reassignment, topology: RackTopology, state: ReassignmentState, message: str) -> None:
+        """Tell as Events what is done about it from now on."""
+        post_events(self._dependencies.kube, one, topology, state, message)
+
+    def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
+        """Tell that the object goes and throttles may be left."""
+        _log.warning("Reassignment %s is let go: %s", one.key, problem)
+        post_events(self._dependencies.kube, one, topology, None, problem)
+
+    async def _answered(self, one: Reassignment, written: JsonObject | None) -> None:
+        """Know an object as it was written, or as it is if it was not."""
+        if written is None:
+            await self.read(one)
+        else:
+            self._cache.put_reassignment_answer(written)

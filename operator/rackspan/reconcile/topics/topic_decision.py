@@ -1,0 +1,162 @@
+"""Decides what to change in Kafka for one topic, from the object, the topic and the cluster's state. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.kafkatopic import OnTopicLoss
+from rackspan.api.labels import ADOPT_TOPIC_ID
+from rackspan.api.reasons import Reason
+from rackspan.core.text import plural
+from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
+from rackspan.reconcile.topics.limits import too_large
+from rackspan.reconcile.topics.ownership import adoption_refused, internal
+from rackspan.reconcile.topics.placement import Judged, ManagedConfig, managed_config, place
+from rackspan.reconcile.topics.topic_configs import differing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDecision:
+    """What to do. The parts are independent: an infeasible growth does not prevent a change of configuration."""
+
+    create: NewTopic | None = None
+    grow: NewPartitions | None = None
+    configure: ConfigChange | None = None
+    problem: Failure | None = None
+    foreign: Failure | None = None
+    """Why Kafka's topic is not this object's: then nothing is changed, and the status describes no topic."""
+
+    judged: Judged | None = None
+    """The compliance of the present replicas, or of those of the new topic, where the decision needed it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do in Kafka."""
+        return self.create is None and self.grow is None and self.configure is None
+
+    @property
+    def summary(self) -> str:
+        """The steps as text for conditions and Events, such as `grow to 5 partitions; set retention.ms=1`."""
+        steps = []
+        if self.create is not None:
+            replicas = plural(self.create.replication_factor, "replica")
+            steps.append(f"create {plural(self.create.partitions, 'partition')} of {replicas}")
+        if self.grow is not None:
+            steps.append(f"grow to {plural(self.grow.total, 'partition')}")
+        if self.configure is not None:
+            steps.append("set " + ", ".join(f"{key}={value}" for key, value in sorted(self.configure.set.items())))
+        return "; ".join(steps)
+
+
+def decide(
+    topic: KafkaTopic,
+    seen: TopicDescription | None,
+    own: Mapping[str, str],
+    state: ClusterState,
+    above_quota: Failure | None = None,
+) -> TopicDecision:
+    """The changes that fulfil the spec without moving a replica; `own` are the configs set on the topic itself.
+
+    `seen` is None where Kafka has no topic of that name, `above_quota` says why the topic may not get more than Kafka
+    holds, None where it may. Failures are part of the decision; none is raised.
+    """
+    other = ownership_problem(topic, seen, state)
+    if other is not None:
+        return TopicDecision(foreign=other)
+    large = too_large(topic, seen, state)
+    if large is not None:
+        return TopicDecision(problem=large)
+    if seen is None:
+        return _creation(topic, state) if above_quota is None else TopicDecision(problem=above_quota)
+    waits = above_quota is not None and _asks_for_more(topic, seen)
+    grow, grow_problem = (None, above_quota) if waits else _growth(topic, seen, state)
+    try:
+        managed, config_problem = managed_config(topic.spec, seen.replicas, state), None
+    except FailureError as error:
+        managed, config_problem = ManagedConfig(topic.spec.config_values), error.failure
+    different = differing(managed.values, own)
+    configure = ConfigChange(topic.topic_name, different) if different else None
+    problem = grow_problem or config_problem
+    return TopicDecision(grow=grow, configure=configure, problem=problem, judged=managed.judged)
+
+
+def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
+    """Why Kafka's topic of this name, or its absence, does not match what the object recorded; None where it does."""
+    known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
+    if known_cluster not in (None, state.cluster_id):
+        return Failure(
+            Reason.CLUSTER_ID_MISMATCH,
+            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
+            f"the topology now leads to {state.cluster_id}",
+            Remedy.SPEC,
+        )
+    if seen is not None and seen.internal and topic.topic_name not in state.spec.internal_topics:
+        return internal(topic.topic_name, state.topology)
+    if not known_id:
+        made_for_it = seen is None or topic.status.creating
+        return None if made_for_it else adoption_refused(topic, state.topology, state.spec.adoption)
+    if seen is None:
+        lost = f"topic {topic.topic_name} ({known_id}) was deleted in Kafka"
+        if topic.spec.on_topic_loss == OnTopicLoss.RECREATE:
+            return Failure(Reason.TOPIC_VANISHED, f"{lost}; an empty one takes its place", Remedy.RETRY)
+        return Failure(Reason.TOPIC_VANISHED, f"{lost}; set onTopicLoss: Recreate to make an empty one", Remedy.SPEC)
+    if seen.topic_id == known_id:
+        return None
+    refused = adoption_refused(topic, state.topology, state.spec.adoption)
+    if seen.topic_id == topic.adopt_topic_id:
+        return refused
+    helps = refused.message if refused else f"annotate {ADOPT_TOPIC_ID}={seen.topic_id} to accept it"
+    return Failure(
+        Reason.TOPIC_ID_MISMATCH,
+        f"topic {topic.topic_name} was recreated by someone else: it is {seen.topic_id}, "
+        f"this object is about {known_id}; {helps}",
+        Remedy.SPEC,
+    )
+
+
+def _asks_for_more(topic: KafkaTopic, seen: TopicDescription) -> bool:
+    size = topic.spec.replication_factor
+    return topic.spec.partitions > len(seen.replicas) or any(len(row) < size for row in seen.replicas)
+
+
+def _creation(topic: KafkaTopic, state: ClusterState) -> TopicDecision:
+    spec = topic.spec
+    partitions = min(spec.partitions, MAX_PARTITIONS_AT_ONCE)
+    try:
+        assignment = place(topic.topic_name, spec, partitions, (), state)
+        managed = managed_config(spec, assignment or (), state)
+    except FailureError as error:
+        return TopicDecision(problem=error.failure)
+    create = NewTopic(topic.topic_name, partitions, spec.replication_factor, assignment, managed.values)
+    return TopicDecision(create=create, judged=managed.judged)
+
+
+def _growth(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState
+) -> tuple[NewPartitions | None, Failure | None]:
+    spec, have = topic.spec, len(seen.replicas)
+    if spec.partitions < have:
+        return None, Failure(
+            Reason.PARTITIONS_CANNOT_SHRINK,
+            f"topic {topic.topic_name} has {plural(have, 'partition')} and Kafka cannot remove any: "
+            f"set spec.partitions to {have} or more",
+            Remedy.SPEC,
+        )
+    if spec.partitions == have:
+        return None, None
+    total = min(spec.partitions, have + MAX_PARTITIONS_AT_ONCE)
+    try:
+        assignment = place(topic.topic_name, spec, total, seen.replicas, state)
+    except FailureError as error:
+        return None, error.failure
+    return NewPartitions(topic.topic_name, total, assignment and assignment[have:]), None

@@ -1,0 +1,226 @@
+"""Whether the deletion of a KafkaTopic may delete the topic in Kafka, and its data with it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from rackspan.api.kafkatopic import DeletionPolicy
+from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.runtime.writers import has_finalizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import Terminating, TopicDescription
+
+RATE_WINDOW = timedelta(minutes=1)
+"""Over which `spec.maxDeletionsPerMinute` is counted, in each namespace."""
+NAMESPACE_TIMEOUT = timedelta(minutes=10)
+"""How long objects hold up the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
+_DIGEST = 32
+"""Characters of a confirmation's digest: 128 bits, so that nobody finds other names that fit."""
+
+
+class DeletionStep(Enum):
+    """The next step of a deletion."""
+
+    RELEASE = auto()
+    """Remove the finalizer; the topic stays in Kafka, or is gone already."""
+
+    DELETE = auto()
+    """Delete the topic in Kafka, then remove the finalizer."""
+
+    HOLD = auto()
+    """Keep the finalizer and say why in the status."""
+
+    RETRY = auto()
+    """Requeue: the object changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionDecision:
+    """The next step, with the reason and message for the status or the Event."""
+
+    step: DeletionStep
+    message: str
+    reason: Reason = Reason.DELETION_BLOCKED
+
+
+def has_delete_policy(topic: KafkaTopic) -> bool:
+    """Whether `deletionPolicy` is Delete."""
+    return topic.spec.deletion_policy == DeletionPolicy.DELETE
+
+
+def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
+    """Whether the annotation that confirms the deletion of an adopted topic names this topic id."""
+    return topic.confirm_delete == topic_id
+
+
+def would_delete_topic(topic: KafkaTopic) -> bool:
+    """Whether deleting the object would delete its topic in Kafka, as far as the object itself says."""
+    return has_finalizer(topic.meta) and retained_by_spec(topic, None) is None
+
+
+def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | None:
+    """Why the topic is kept by the object's spec and status alone; None where more has to be checked.
+
+    `refusal` says why the topology does not admit the object, None where it does. An object that is not admitted is
+    released at once.
+    """
+    if not has_delete_policy(topic):
+        return DeletionDecision(
+            DeletionStep.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain"
+        )
+    if not topic.status.topic_id:
+        return DeletionDecision(
+            DeletionStep.RELEASE, f"this object never had a topic in Kafka; a topic {topic.topic_name} is not touched"
+        )
+    if refusal is not None:
+        return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
+    if topic.status.adopted and not is_confirmed(topic, topic.status.topic_id):
+        return DeletionDecision(
+            DeletionStep.RELEASE,
+            f"topic {topic.topic_name} is kept in Kafka: it was there before this object, and no annotation "
+            f"{CONFIRM_DELETE}={topic.status.topic_id} says to delete it",
+        )
+    return None
+
+
+def retained_by_teardown(
+    topic: KafkaTopic, topology: RackTopology | None, terminating: Terminating
+) -> DeletionDecision | None:
+    """Why the topic is kept because the CustomResourceDefinitions or its RackTopology go away; None otherwise."""
+    kept = f"topic {topic.topic_name} is kept in Kafka"
+    if terminating.definitions:
+        return DeletionDecision(
+            DeletionStep.RELEASE, f"{kept}: the definition {terminating.definitions[0]} is being deleted"
+        )
+    if topology is None:
+        return DeletionDecision(DeletionStep.RELEASE, f"{kept}: there is no RackTopology {topic.topology}")
+    return None
+
+
+def held_or_retained(
+    topic: KafkaTopic, topology: RackTopology, terminating: Terminating, *, confirmed: bool, waits: bool
+) -> DeletionDecision | None:
+    """Why the topic is kept, for now (HOLD) or for good (RELEASE); None where it may be deleted.
+
+    `confirmed`: a person confirmed the deletion. `waits`: it needs that confirmation, by the deletion gate.
+    """
+    namespace_ends = topic.meta.namespace in terminating.namespaces
+    if namespace_ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
+        return DeletionDecision(
+            DeletionStep.RELEASE,
+            f"topic {topic.topic_name} is kept in Kafka: "
+            f"namespace {topic.meta.namespace} is being deleted, and RackTopology {topology.key} with it",
+        )
+    if topic.meta.is_paused:
+        paused = "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
+        return DeletionDecision(DeletionStep.HOLD, topic.meta.unclear_pause or paused)
+    if waits:
+        burst = "many deletions were asked for at once"
+        message = f"namespace {topic.meta.namespace} is being deleted" if namespace_ends else burst
+        return DeletionDecision(
+            DeletionStep.HOLD,
+            f"{message}: topic {topic.topic_name} goes once somebody confirms it on RackTopology {topology.key}, whose "
+            f"condition DeletionsHeld says how; set deletionPolicy: Retain to let the object go and keep the topic",
+            Reason.DELETION_HELD,
+        )
+    return None
+
+
+def released_after_timeout(
+    topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, now: datetime
+) -> DeletionDecision:
+    """The decision, or RELEASE where its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
+    terminating_since = terminating.namespaces.get(topic.meta.namespace)
+    if (
+        decision.step is not DeletionStep.HOLD
+        or terminating_since is None
+        or now - terminating_since < NAMESPACE_TIMEOUT
+    ):
+        return decision
+    minutes = int(NAMESPACE_TIMEOUT.total_seconds()) // 60
+    return DeletionDecision(
+        DeletionStep.RELEASE,
+        f"topic {topic.topic_name} is kept in Kafka: namespace {topic.meta.namespace} has been waiting "
+        f"for {minutes} minutes to be deleted, and this is still so: {decision.message}",
+    )
+
+
+def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]:
+    """The times at which deletions were requested that are among more than `limit` within `RATE_WINDOW`.
+
+    `requested` maps each deletion timestamp to the number of objects that have it.
+    """
+    times = sorted(requested)
+    found: set[datetime] = set()
+    first = total = 0
+    for last, time in enumerate(times):
+        total += requested[time]
+        while time - times[first] >= RATE_WINDOW:
+            total -= requested[times[first]]
+            first += 1
+        if total > limit:
+            found.update(times[first : last + 1])
+    return frozenset(found)
+
+
+def confirmation(namespace: str, topics: Iterable[KafkaTopic]) -> str:
+    """What confirms the deletion of just these topics of a namespace: a digest of the objects' names and topic ids."""
+    lines = sorted(f"{topic.meta.name} {topic.status.topic_id}\n" for topic in topics)
+    return f"{namespace}:{hashlib.sha256(''.join(lines).encode()).hexdigest()[:_DIGEST]}"
+
+
+def given_confirmations(topology: RackTopology) -> Mapping[str, str] | None:
+    """The confirmations that a person wrote into the annotation, by namespace; None without the annotation."""
+    text = topology.meta.annotations.get(CONFIRM_DELETIONS)
+    if text is None:
+        return None
+    words = (word.strip() for word in text.split(","))
+    return {word.partition(":")[0]: word for word in words if ":" in word}
+
+
+def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:
+    """DELETE only where Kafka's topic is the one that the object recorded, by topic id (KIP-516) and cluster id."""
+    known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
+    if known_cluster != state.cluster_id:
+        return DeletionDecision(
+            DeletionStep.HOLD,
+            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
+            f"the topology now leads to {state.cluster_id}; "
+            "set deletionPolicy: Retain to let the object go without deleting anything",
+        )
+    if seen is None:
+        return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is already gone from Kafka")
+    if seen.topic_id != known_id:
+        return DeletionDecision(
+            DeletionStep.RELEASE,
+            f"topic {topic.topic_name} is kept in Kafka: it is {seen.topic_id}, recreated by someone else; "
+            f"this object's topic was {known_id}",
+        )
+    return DeletionDecision(DeletionStep.DELETE, f"topic {topic.topic_name} ({known_id}) is deleted from Kafka")
+
+
+def agreed(topic: KafkaTopic, first: DeletionDecision, second: DeletionDecision, *, gone: bool) -> DeletionDecision:
+    """What two looks at a topic allow: any broker may have answered either, and one of them may lag.
+
+    `gone`: the second one found no topic of the name. RETRY where they contradict each other. That another topic of the
+    name was seen is enough to let the object go: nothing is deleted.
+    """
+    contradicts = gone if first.step is DeletionStep.DELETE else second.step is DeletionStep.DELETE
+    if contradicts and second.step is not DeletionStep.HOLD:
+        return DeletionDecision(
+            DeletionStep.RETRY, f"Kafka's brokers do not show the same of topic {topic.topic_name} yet"
+        )
+    return second

@@ -1,0 +1,387 @@
+"""Deletes topics of KafkaTopics that are being deleted, and removes their finalizers.
+
+A topic is deleted only if its id is the one that the object's status recorded. See `deletion` for the rules.
+
+Deletions take turns: one call is under way, and all that ask meanwhile share the next turn. Finalizers are removed
+beside it. What a turn deletes was looked at twice, with a pause between; pauses of several batches overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rackspan.api import racktopology
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.labels import CONFIRM_DELETIONS
+from rackspan.api.reasons import Reason
+from rackspan.core.text import shown
+from rackspan.metrics import BATCH_TOPICS, count_error
+from rackspan.reconcile.cluster.batching import MAX_RECORDS, batches
+from rackspan.reconcile.cluster.group_commit import CommitGroup
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
+from rackspan.reconcile.runtime.writers import has_finalizer
+from rackspan.reconcile.topics import topic_audit
+from rackspan.reconcile.topics.deletion_gate import DeletionGate
+from rackspan.reconcile.topics.topic_deletion import (
+    DeletionDecision,
+    DeletionStep,
+    agreed,
+    decide_deletion,
+    given_confirmations,
+    held_or_retained,
+    released_after_timeout,
+    retained_by_spec,
+    retained_by_teardown,
+    would_delete_topic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import DeletionsStatus, RackTopology
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.dependencies import Dependencies
+    from rackspan.reconcile.ports import KafkaAdmin
+
+_log = logging.getLogger("rackspan.reconcile")
+_LAG_SECONDS = 0.5
+"""How much later than the first look at a topic the one that decides is made, at least.
+
+librdkafka deletes by name, and any broker may answer a look. One that lags may still show the object's topic where
+somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
+"""
+_MAX_SHOWN = 63
+_NOT_LOOKED_AT = Failure(Reason.WAITING, "it has not been looked at yet", Remedy.RETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doomed:
+    """A topic whose turn is asked for, and what the first look at it said."""
+
+    topic: KafkaTopic
+    first: DeletionDecision
+    partitions: int
+
+    @property
+    def records(self) -> int:
+        return 1 + self.partitions
+
+
+class TopicFinalizer:
+    """Finalizes the KafkaTopics of one topology, in batches.
+
+    `refusals()` returns a function that says why the topology does not admit an object, None where it does.
+    `write_topology_status` writes the RackTopology's status and raises FailureError.
+    """
+
+    def __init__(
+        self,
+        topology: ObjectKey,
+        dependencies: Dependencies,
+        refusals: Callable[[], Callable[[KafkaTopic], Failure | None]],
+        write_topology_status: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._topology = topology
+        self._cache = dependencies.cache
+        self._kube = dependencies.kube
+        self._finalizers = dependencies.finalizers
+        self._refusals = refusals
+        self._write_topology_status = write_topology_status
+        self._gate = DeletionGate()
+        self._terminating = Terminating()
+        self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
+        """As the latest batch has it: a turn goes by that, be its batches older."""
+        self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(
+            self._take_turn, lambda one: one.records, MAX_RECORDS
+        )
+
+    def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
+        """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
+        topology = self._cache.topologies.get(self._topology)
+        if topology is None:
+            return None, ()
+        self._review_gate(topology)
+        return self._gate.status, self._gate.waiting.keys()
+
+    def dependents(self) -> Collection[KafkaTopic]:
+        """The admitted objects whose topics are to be deleted with them: they need the RackTopology until then."""
+        found = (self._cache.topics[key] for key in self._cache.topics_of(self._topology))
+        refusal = self._refusals()
+        return [topic for topic in found if would_delete_topic(topic) and refusal(topic) is None]
+
+    async def process(
+        self, deleting: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
+    ) -> Mapping[ObjectKey, DeletionDecision]:
+        """Delete topics and remove finalizers, as far as possible now; the objects left, each with what holds it.
+
+        Without an `admin` nothing is deleted in Kafka. Objects without our finalizer are skipped.
+        """
+        due = asyncio.get_running_loop().time() + _LAG_SECONDS
+        self._cluster = state, admin
+        finalized = [topic for topic in deleting if has_finalizer(topic.meta)]
+        refusal = self._refusals()
+        decisions = {
+            topic.key: known for topic in finalized if (known := retained_by_spec(topic, refusal(topic))) is not None
+        }
+        decisions |= await self._check_kubernetes([topic for topic in finalized if topic.key not in decisions])
+        remaining = [topic for topic in finalized if topic.key not in decisions]
+        decisions |= await self._delete_in_kafka(remaining, due)
+        now = datetime.now(UTC)
+        decisions = {
+            topic.key: released_after_timeout(topic, decisions[topic.key], self._terminating, now)
+            for topic in finalized
+        }
+        pending = await asyncio.gather(*(self._release(topic, decisions[topic.key]) for topic in finalized))
+        return {topic.key: decision for topic, decision in zip(finalized, pending, strict=True) if decision is not None}
+
+    # --- what Kubernetes says ----------------------------------------------------------------------------------------
+
+    async def _check_kubernetes(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
+        """Decisions that need no answer from Kafka."""
+        if not topics:
+            return {}
+        namespaces = {topic.meta.namespace for topic in topics}
+        try:
+            seen = await self._kube.terminating(namespaces)
+        except FailureError as error:
+            why = f"it cannot be told whether more than this object is being deleted: {error.failure.message}"
+            return {topic.key: DeletionDecision(DeletionStep.HOLD, why) for topic in topics}
+        others = {name: since for name, since in self._terminating.namespaces.items() if name not in namespaces}
+        self._terminating = Terminating(seen.definitions, {**others, **seen.namespaces})
+        topology = self._cache.topologies.get(self._topology)
+        decisions = {
+            topic.key: known for topic in topics if (known := retained_by_teardown(topic, topology, seen)) is not None
+        }
+        if topology is None or len(decisions) == len(topics):
+            return decisions
+        self._review_gate(topology)
+        await self._read_confirmation(topology)
+        return decisions | self._check_gate(topics, topology)
+
+    def _check_gate(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
+        gate, refusal, decisions = self._gate, self._refusals(), {}
+        for topic in topics:
+            current = self._cache.topics.get(topic.key)
+            if current is None or not _is_unchanged(topic, current, refusal(current)):
+                decisions[topic.key] = DeletionDecision(
+                    DeletionStep.RETRY, "the object changed while it was being let go"
+                )
+                continue
+            confirmed, waits = gate.is_confirmed(current), current.key in gate.waiting
+            known = held_or_retained(current, topology, self._terminating, confirmed=confirmed, waits=waits)
+            if known is not None:
+                decisions[topic.key] = known
+        return decisions
+
+    def _review_gate(self, topology: RackTopology) -> None:
+        """Show the gate all objects whose topics would be deleted, not only those of a batch."""
+        found = [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
+        # A namespace without objects that are being deleted may be a newer one of the same name.
+        terminating = {
+            topic.meta.namespace for topic in found if topic.meta.is_deleting
+        } & self._terminating.namespaces.keys()
+        refusal = self._refusals()
+        topics = [
+            topic
+            for topic in found
+            if (topic.meta.is_deleting or topic.meta.namespace in terminating)
+            and would_delete_topic(topic)
+            and refusal(topic) is None
+        ]
+        self._gate.restore(topology.status.deletions)
+        self._gate.review(
+            [topic for topic in topics if topic.meta.is_deleting],
+            [topic for topic in topics if topic.meta.namespace in terminating],
+            topology.spec.max_deletions_per_minute,
+        )
+
+    async def _read_confirmation(self, topology: RackTopology) -> None:
+        """Confirm the deletions of namespaces whose confirmation the annotation has, and remove it: it counts once.
+
+        One of a namespace where nothing waits is kept until something does, whatever waits in other namespaces.
+        """
+        given = given_confirmations(topology)
+        waiting = {one.namespace for one in self._gate.held()}
+        if given is None or not waiting or (given and waiting.isdisjoint(given)):
+            return
+        about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
+        try:
+            written = await self._kube.remove_annotation(about, CONFIRM_DELETIONS, topology.meta.resource_version)
+        except FailureError as error:
+            _log.warning("topology %s: a confirmation waits for the API server: %s", self._topology, error)
+            return
+        if written is None:
+            return  # changed meanwhile: its watch event follows
+        self._cache.put_topology_answer(written)
+        fits = {one.namespace for one in self._gate.held() if one.confirmation == given.get(one.namespace)}
+        for namespace in fits:
+            self._gate.confirm(namespace)
+        if not given or given.keys() - fits:
+            which = "" if not given else f" in namespace {shown(min(given.keys() - fits), _MAX_SHOWN)}"
+            message = (
+                f"{CONFIRM_DELETIONS} does not name just the deletions that wait{which}: none was carried out there; "
+                "the condition DeletionsHeld says how to confirm them"
+            )
+            self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
+
+    # --- what Kafka says ---------------------------------------------------------------------------------------------
+
+    async def _delete_in_kafka(self, topics: Sequence[KafkaTopic], due: float) -> Mapping[ObjectKey, DeletionDecision]:
+        """Look at the topics, wait until `due`, and have a turn with those that Kafka told of."""
+        if not topics:
+            return {}
+        state, admin = self._cluster
+        if isinstance(state, Failure) or admin is None:
+            return _not_connected(topics, state)
+        try:
+            first, sizes = await _compare_ids(topics, state, admin)
+        except FailureError as error:
+            return {topic.key: DeletionDecision(DeletionStep.HOLD, error.failure.message) for topic in topics}
+        told = [topic for topic in topics if first[topic.key].step is not DeletionStep.HOLD]
+        if not told:
+            return first
+        await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
+        doomed = {
+            topic.topic_name: _Doomed(topic, first[topic.key], sizes[topic.topic_name])  # admitted: one for each name
+            for topic in told
+        }
+        answers = await self._turns.submit(doomed)
+        return first | {topic.key: answers[topic.topic_name] for topic in told}
+
+    async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
+        """Ask everybody again, and delete what may go; the decisions by topic name.
+
+        A turn may have been waited for. So nothing counts that was found out before it, but what was against deleting.
+        """
+        topics = [one.topic for one in doomed]
+        decisions = await self._check_kubernetes(topics)
+        remaining = [one for one in doomed if one.topic.key not in decisions]
+        decisions |= await self._delete_unchanged(remaining)
+        return {topic.topic_name: decisions[topic.key] for topic in topics}
+
+    async def _delete_unchanged(self, doomed: Sequence[_Doomed]) -> Mapping[ObjectKey, DeletionDecision]:
+        topics = [one.topic for one in doomed]
+        state, admin = self._cluster
+        if isinstance(state, Failure) or admin is None:
+            return _not_connected(topics, state)
+        try:
+            again, sizes = await _compare_ids(topics, state, admin)
+            decisions = {
+                one.topic.key: agreed(
+                    one.topic, one.first, again[one.topic.key], gone=sizes.get(one.topic.topic_name) == 0
+                )
+                for one in doomed
+            }
+            decisions |= self._recheck_gate(
+                [topic for topic in topics if decisions[topic.key].step is DeletionStep.DELETE]
+            )
+            to_delete = [topic for topic in topics if decisions[topic.key].step is DeletionStep.DELETE]
+            if to_delete:
+                self._gate.record_deletions(to_delete)
+                await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
+                decisions |= await _delete(to_delete, sizes, admin)
+        except FailureError as error:
+            return {topic.key: DeletionDecision(DeletionStep.HOLD, error.failure.message) for topic in topics}
+        return decisions
+
+    def _recheck_gate(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
+        """Decisions for those that have to wait after all: many more deletions may have been requested meanwhile."""
+        topology = self._cache.topologies.get(self._topology)
+        if topology is None:
+            return {
+                topic.key: DeletionDecision(DeletionStep.HOLD, "its RackTopology went a moment ago") for topic in topics
+            }
+        self._review_gate(topology)
+        return self._check_gate(topics, topology)
+
+    async def _release(self, topic: KafkaTopic, decision: DeletionDecision) -> DeletionDecision | None:
+        """Remove the finalizer if the decision allows it; the decision that stands where the object is still there."""
+        if decision.step in (DeletionStep.HOLD, DeletionStep.RETRY):
+            return decision
+        try:
+            written = await self._finalizers.remove(KIND, topic.meta)
+        except FailureError as error:
+            count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
+            return DeletionDecision(DeletionStep.HOLD, error.failure.message)
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error", topic.key)
+            return DeletionDecision(DeletionStep.HOLD, UNEXPECTED.message)
+        if written is None:
+            return DeletionDecision(DeletionStep.RETRY, "the object changed while it was being let go")
+        about = ObjectRef(KIND, topic.key, topic.meta.uid)
+        reason = "Deleted" if decision.step is DeletionStep.DELETE else "Released"
+        self._kube.record_event(KubernetesEvent(about, reason, decision.message))
+        return None
+
+
+def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | None) -> bool:
+    """Whether the latest version of the object still asks for the deletion: it may say Retain by now."""
+    return (
+        current.meta.uid == topic.meta.uid
+        and current.meta.is_deleting
+        and current.status.topic_id == topic.status.topic_id
+        and would_delete_topic(current)
+        and refusal is None
+    )
+
+
+def hold_failure(decision: DeletionDecision) -> Failure:
+    """What the status says while an object is held."""
+    return Failure(decision.reason, decision.message, Remedy.ACCESS)
+
+
+def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> dict[ObjectKey, DeletionDecision]:
+    why = state.message if isinstance(state, Failure) else "not connected"
+    return {
+        topic.key: DeletionDecision(
+            DeletionStep.HOLD,
+            f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
+            "set deletionPolicy: Retain to let the object go without deleting anything",
+        )
+        for topic in topics
+    }
+
+
+async def _compare_ids(
+    topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin
+) -> tuple[dict[ObjectKey, DeletionDecision], Mapping[str, int]]:
+    """Decisions by comparing topic ids with Kafka's, and the number of partitions of each topic by name."""
+    found = await admin.topics([topic.topic_name for topic in topics])
+    decisions: dict[ObjectKey, DeletionDecision] = {}
+    sizes: dict[str, int] = {}
+    for topic in topics:
+        seen = found[topic.topic_name]
+        if isinstance(seen, Failure):
+            decisions[topic.key] = DeletionDecision(DeletionStep.HOLD, seen.message)
+            continue
+        decisions[topic.key] = decide_deletion(topic, seen, state)
+        sizes[topic.topic_name] = len(seen.replicas) if seen is not None else 0
+    return decisions, sizes
+
+
+async def _delete(
+    topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
+) -> Mapping[ObjectKey, DeletionDecision]:
+    """Delete topics in few calls; those that Kafka refused, each held for its own failure. `sizes` has partitions."""
+    failed: dict[ObjectKey, DeletionDecision] = {}
+    for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
+        ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}
+        BATCH_TOPICS.labels("delete_topics").observe(len(ids))
+        try:
+            refused = await admin.delete_topics(ids)
+        except FailureError as error:
+            refused = dict.fromkeys(ids, error.failure)
+        for topic in batch:
+            failure = refused[topic.topic_name]
+            topic_audit.deleted(topic, failure)
+            if failure is not None:
+                count_error(str(topic.topology), failure.remedy, failure.reason)
+                failed[topic.key] = DeletionDecision(DeletionStep.HOLD, failure.message)
+    return failed

@@ -1,0 +1,196 @@
+"""From what a pass observed and did to a KafkaTopic's status. Pure: the clock is an argument."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_condition
+from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, PlacementStatus
+from rackspan.api.labels import CREATED_FOR
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
+from rackspan.api.reasons import PLAN_GOES_ON, Reason
+from rackspan.core.rack_path import RackPath, domain_name
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
+from rackspan.reconcile.topics.durability import durability_status
+from rackspan.reconcile.topics.limits import too_large
+from rackspan.reconcile.topics.placement import placer_name
+from rackspan.reconcile.topics.ready_condition import ready_condition
+from rackspan.reconcile.topics.topic_conditions import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    ConditionValue,
+    invalid_pause,
+    with_condition,
+    with_paused,
+    with_stalled_or_reconciling,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rackspan.api.conditions import ConditionStatus
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.topics.outcome import Outcome
+
+
+def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
+    """The status after a pass in which Kafka was asked about the topic."""
+    topic, seen = outcome.topic, outcome.seen
+    if seen is None or outcome.is_foreign:
+        return _status_without_topic(outcome, now)
+    large = too_large(topic, seen, state)
+    result = compliance_result(outcome, seen, state) if large is None else not_judged(large)
+    ready = ready_condition(outcome, seen, result.condition, state)
+    conditions = with_condition(topic, topic.status.conditions, READY, ready, now)
+    conditions = with_condition(topic, conditions, COMPLIANT, result.condition, now)
+    problem = invalid_pause(topic) if topic.meta.is_paused else outcome.problem
+    conditions = with_stalled_or_reconciling(topic, conditions, problem or _problem_of(ready), now)
+    if not outcome.settled:
+        updating = ConditionValue(TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
+        conditions = with_condition(topic, conditions, RECONCILING, updating, now)
+    return structs.replace(
+        topic.status,
+        observed_generation=topic.meta.generation,
+        topic_name=topic.topic_name,
+        topic_id=seen.topic_id,
+        adopted=outcome.is_adopted or None,
+        creating=None,
+        cluster_id=state.cluster_id,
+        partitions=len(seen.replicas),
+        replication_factor=min(map(len, seen.replicas), default=0),
+        min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
+        placer=None if topic.spec.placement.assignment else placer_name(topic.spec, state),
+        durability=durability_status(outcome, seen, state) if large is None else None,
+        compliance=result.compliance,
+        placement=_placement_status(seen.replicas, state) if large is None else None,
+        plan=_plan_status(outcome),
+        conditions=with_paused(topic, conditions, now),
+    )
+
+
+def failed_status(
+    topic: KafkaTopic, failure: Failure, now: datetime, ready: ConditionStatus = FALSE
+) -> KafkaTopicStatus:
+    """The status where nothing is known about the topic in Kafka now: the last facts stay, the conditions say why.
+
+    `ready` is what Ready becomes. A failure that is not retried makes Compliant Unknown: nobody would notice if it
+    became wrong.
+    """
+    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, ready), now)
+    if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
+        conditions = with_condition(topic, conditions, COMPLIANT, ConditionValue.of_failure(failure, UNKNOWN), now)
+    conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
+    return structs.replace(
+        topic.status,
+        observed_generation=topic.meta.generation,
+        topic_name=topic.topic_name,
+        conditions=with_paused(topic, conditions, now),
+    )
+
+
+def _status_without_topic(outcome: Outcome, now: datetime) -> KafkaTopicStatus:
+    """The status where Kafka has no topic of the name, or has one that is not this object's."""
+    topic, foreign = outcome.topic, outcome.decision.foreign
+    status = failed_status(topic, outcome.problem or _absence(topic), now)
+    status = structs.replace(status, creating=outcome.creating or _denial(topic))
+    if foreign is not None:
+        status = _without_facts(topic, status, foreign, now)
+    return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
+
+
+def _denial(topic: KafkaTopic) -> bool | None:
+    """What `creating` is where no topic is about to be created: an annotation that says so has been used up."""
+    return False if CREATED_FOR in topic.meta.annotations else None
+
+
+def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, now: datetime) -> KafkaTopicStatus:
+    """The status without what describes a topic in Kafka; the topic id stays, to recognize it should it come back."""
+    unknown = ConditionValue.of_failure(why, UNKNOWN)
+    return structs.replace(
+        status,
+        partitions=None,
+        replication_factor=None,
+        min_in_sync_replicas=None,
+        placer=None,
+        durability=None,
+        compliance=None,
+        placement=None,
+        plan=None,
+        conditions=with_condition(topic, status.conditions, COMPLIANT, unknown, now),
+    )
+
+
+def _is_to_be_recreated(outcome: Outcome) -> bool:
+    """Whether to forget the id of a topic that was lost, so that a later pass creates a new one.
+
+    The id is removed first: after a crash in between, the new topic would otherwise look like somebody else's.
+    """
+    problem = outcome.problem
+    return (
+        problem is not None
+        and problem.reason == Reason.TOPIC_VANISHED
+        and problem.remedy is Remedy.RETRY
+        and not outcome.topic.meta.is_paused
+    )
+
+
+def _absence(topic: KafkaTopic) -> Failure:
+    """Why Kafka has no topic yet although nothing failed."""
+    invalid = invalid_pause(topic)
+    if invalid is not None:
+        return invalid
+    if topic.meta.is_paused:
+        return Failure(Reason.PAUSED, "paused: the topic is not created before the annotation is gone", Remedy.SPEC)
+    return Failure(Reason.CREATING, "Kafka has taken the creation and does not show the topic yet", Remedy.RETRY)
+
+
+def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
+    plan = outcome.plan
+    if plan is None or plan.empty:
+        return None
+    return TopicPlanStatus(
+        hash=plan.hash,
+        moves=plan.moves,
+        lower_bound=plan.lower_bound,
+        reorders=plan.reorders,
+        partitions=len(plan.changes),
+        bytes=outcome.copied_bytes,
+        samples=tuple(
+            PartitionChange(change.partition, change.before, change.replicas)
+            for change in plan.changes[:MAX_PLAN_SAMPLES]
+        ),
+    )
+
+
+def _problem_of(ready: ConditionValue) -> Failure | None:
+    """What keeps the topic from being Ready: an update that continues by itself, or what only a person can change."""
+    if ready.status == TRUE:
+        return None
+    continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING, *PLAN_GOES_ON)
+    return Failure(ready.reason, ready.message, Remedy.RETRY if continues else Remedy.SPEC)
+
+
+def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) -> PlacementStatus:
+    """Replicas and preferred leaders per domain; the lowest levels are left out if there are more than MAX_DOMAINS."""
+    racks = {row.id: row.rack or () for row in state.racks.rows}
+    replicas_in: Counter[RackPath] = Counter()
+    leaders_in: Counter[RackPath] = Counter()
+    for row in replicas:
+        for position, broker in enumerate(row):
+            path = racks.get(broker, ())
+            for depth in range(1, len(path) + 1):
+                replicas_in[path[:depth]] += 1
+                leaders_in[path[:depth]] += position == 0
+    by_level = sorted(replicas_in, key=lambda path: (len(path), path))
+    while len(by_level) > MAX_DOMAINS:
+        by_level = [path for path in by_level if len(path) < len(by_level[-1])]
+    return PlacementStatus(
+        tuple(DomainPlacement(domain_name(path), replicas_in[path], leaders_in[path]) for path in by_level)
+    )

@@ -1,0 +1,421 @@
+"""Reconciles the KafkaTopics of one topology in batches from a work queue, and requeues those that need it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, find_condition, is_true
+from rackspan.api.kafkatopic import KIND, KafkaTopic
+from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
+from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.workqueue import WorkQueue
+from rackspan.reconcile.topics.absences import Absences
+from rackspan.reconcile.topics.admission import Admission
+from rackspan.reconcile.topics.approvals import Approvals
+from rackspan.reconcile.topics.batch import reconcile_topics
+from rackspan.reconcile.topics.creation_claims import is_prepared, prepare
+from rackspan.reconcile.topics.isolated import isolated
+from rackspan.reconcile.topics.limits import too_large
+from rackspan.reconcile.topics.placement import third_party_placer
+from rackspan.reconcile.topics.status_updates import status_updates
+from rackspan.reconcile.topics.topic_deletion import DeletionStep
+from rackspan.reconcile.topics.topic_events import condition_events
+from rackspan.reconcile.topics.topic_finalizer import TopicFinalizer, hold_failure
+from rackspan.reconcile.topics.topic_quotas import Quotas
+from rackspan.reconcile.topics.topic_status import failed_status
+from rackspan.reconcile.topics.topology_plan import Plans
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopicStatus
+    from rackspan.reconcile.cluster.state import ClusterState, ObservedCluster
+    from rackspan.reconcile.dependencies import Dependencies
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.topics.outcome import Outcome
+    from rackspan.reconcile.topics.status_updates import StatusUpdate
+
+R = TypeVar("R")
+_log = logging.getLogger("rackspan.reconcile")
+
+_BATCH = 500
+_LINGER_SECONDS = 0.2
+_MAX_LINGER_SECONDS = 0.6
+"""How long a batch may grow while others are under way: each call costs brokers more than a topic in it does."""
+_ABSENCE_SECONDS = 3.0
+"""How long a topology or a topic must be missing before that is reported: watches and brokers may be behind."""
+_OBSERVATION_SECONDS = 0.3
+"""How long topics wait where the RackTopology has changed: about as long as it takes to observe the cluster anew."""
+_NOT_ADMITTED = frozenset(
+    {
+        Reason.TOPOLOGY_NOT_FOUND,
+        Reason.NAMESPACE_NOT_ALLOWED,
+        Reason.TOPIC_NAME_NOT_ALLOWED,
+        Reason.INTERNAL_TOPIC,
+        Reason.TOPIC_CONFLICT,
+    }
+)
+"""Reasons of Ready that are outdated once a topology has admitted the topic."""
+
+
+class TopicsReconciler:
+    """Several batches may be processed concurrently; the queue never hands out a key to two of them at once.
+
+    `topology` is None for topics whose topology does not exist; they have no metrics. `write_topology_status` writes
+    the RackTopology's status and raises FailureError.
+    """
+
+    def __init__(
+        self,
+        topology: ObjectKey | None,
+        observer: ObservedCluster,
+        dependencies: Dependencies,
+        write_topology_status: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._name = "" if topology is None else str(topology)
+        self._observer = observer
+        self._dependencies = dependencies
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._absences = Absences(_ABSENCE_SECONDS)
+        self._written: dict[ObjectKey, int] = {}
+        """Fingerprints of the statuses that were written and need no requeue."""
+        self._plans = Plans(self._queue.add)
+        self._admission = Admission(dependencies.cache)
+        self._quotas = Quotas(topology or ObjectKey("", ""), dependencies.cache, self._admission.refusals)
+        self.approvals = Approvals(
+            topology or ObjectKey("", ""), observer, dependencies, self._plans, self._quotas, self._queue
+        )
+        self.finalizer = TopicFinalizer(
+            topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
+        )
+
+    def add(self, keys: Iterable[ObjectKey]) -> None:
+        """Queue these topics."""
+        self._queue.add(keys)
+        self._measure_queue()
+
+    def rewrite_status(self, key: ObjectKey) -> None:
+        """Queue the topic, and compute its status even if nothing has changed: somebody else has written it."""
+        self._written.pop(key, None)
+        self.add([key])
+
+    def drop(self, key: ObjectKey) -> None:
+        """Forget a KafkaTopic that is gone."""
+        self._queue.remove(key)
+        self._written.pop(key, None)
+        self._plans.forget(key)
+        self.approvals.looked_at([key], self._observer.epoch)
+        self.add(self._quotas.forget(key))
+        self._absences.clear(key)
+
+    async def take(self) -> Sequence[ObjectKey]:
+        """Wait for the next batch of keys, which no other caller gets until `process` has returned for them."""
+        keys = await self._queue.get_batch(_BATCH, _LINGER_SECONDS, _MAX_LINGER_SECONDS)
+        self._measure_queue()
+        return keys
+
+    async def process(self, keys: Sequence[ObjectKey]) -> None:
+        """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
+        if not keys:
+            return  # another worker took them
+        epoch = self._observer.epoch
+        try:
+            with RECONCILE_SECONDS.time():
+                await self._reconcile(keys)
+        except FailureError as error:
+            count_error(self._name, error.failure.remedy, error.failure.reason)
+            self._retry(keys)
+            self._observer.wake()  # Kafka may be unreachable
+        except Exception:
+            count_error(self._name, Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+            _log.exception("topology %s: unexpected error over %d topics", self._name, len(keys))
+            self._retry(keys)
+        else:
+            if self._name:
+                RECONCILED.labels(self._name).inc(len(keys))
+        finally:
+            self.approvals.looked_at(keys, epoch)
+            self._queue.done(keys)
+
+    def _measure_queue(self) -> None:
+        if self._name:
+            QUEUE_DEPTH.labels(self._name).set(len(self._queue))
+
+    def _retry(self, keys: Iterable[ObjectKey]) -> None:
+        for key in keys:
+            self._queue.add_rate_limited(key)
+
+    async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
+        """Raises FailureError where Kafka answered for none of the topics."""
+        topics = [topic for key in keys if (topic := self._dependencies.cache.topics.get(key)) is not None]
+        deleting = [topic for topic in topics if topic.meta.is_deleting]
+        others = [topic for topic in topics if not topic.meta.is_deleting]
+        await self._finalize(deleting)
+        refusal_of = self._admission.refusals()
+        refusals = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
+        for key in refusals:
+            self._written.pop(key, None)  # so that its status is computed anew once it is admitted
+        refused = [topic for topic in others if topic.key in refusals]
+        await self._for_each(refused, lambda topic: self._write_failure(topic, refusals[topic.key]))
+        admitted = [topic for topic in others if topic.key not in refusals]
+        state, admin = self._observer.state, self._observer.admin
+        if isinstance(state, Failure) or admin is None:
+            await self._report_unavailable(admitted, state)
+        elif not self._is_up_to_date(state):
+            self._wait_for_observation(admitted)
+        elif rested := self._rested(admitted):
+            await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
+
+    async def _for_each(
+        self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]
+    ) -> list[R | None]:
+        """The results of `act`, run concurrently; None for a topic that failed, whose status says so.
+
+        All tasks have ended when this returns: keys are handed out again after it.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._act_on(topic, act)) for topic in topics]
+        return [task.result() for task in tasks]
+
+    async def _act_on(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
+        found = await isolated(topic, act)
+        if not isinstance(found, Failure):
+            return found
+        count_error(self._name, found.remedy, found.reason)
+        self._queue.add_rate_limited(topic.key)
+        self._written.pop(topic.key, None)
+        try:
+            await self._write_failure(topic, found)
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
+        return None
+
+    # --- before the cluster was observed -----------------------------------------------------------------------------
+
+    def _is_up_to_date(self, state: ClusterState) -> bool:
+        """Whether the RackTopology still asks for what it did when the state was observed."""
+        topology = self._dependencies.cache.topologies.get(state.topology)
+        return topology is None or topology.spec == state.spec
+
+    def _wait_for_observation(self, topics: Iterable[KafkaTopic]) -> None:
+        """Leave topics until their RackTopology's new spec counts: it may say that they are not to be adopted."""
+        self._observer.wake()
+        for topic in topics:
+            self._queue.add_after(topic.key, _OBSERVATION_SECONDS)
+
+    # --- without a usable cluster ------------------------------------------------------------------------------------
+
+    async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
+        """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
+
+        Where the cluster is out of sight for long, those that say Ready=True say Unknown. None is requeued: the next
+        usable state queues all topics of the topology.
+        """
+        if not isinstance(state, Failure) or state.reason == Reason.WAITING:
+            return
+        lost = state.reason == Reason.TOPOLOGY_NOT_FOUND
+        chosen = [
+            topic
+            for topic in topics
+            # Topics that are applied together with their topology often arrive a moment before it.
+            if (not self._is_debounced(topic.key, state.reason) if lost else not _has_current_status(topic))
+        ]
+        known = state if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{state.reason}: {state.message}", Remedy.RETRY)
+
+        await self._for_each(
+            chosen, lambda topic: self._write_failure(topic, known if self._name else _topology_not_found(topic))
+        )
+        if not lost and (seconds := self._observer.out_of_sight) is not None:
+            unseen = _unseen(state, datetime.now(UTC) - timedelta(seconds=seconds))
+            told = {topic.key for topic in chosen}
+            ready = [one for one in topics if one.key not in told and is_true(one.status.conditions, READY)]
+            for topic in ready:
+                self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
+            await self._for_each(ready, lambda topic: self._write_failure(topic, unseen, ConditionStatus.UNKNOWN))
+
+    # --- with one ----------------------------------------------------------------------------------------------------
+
+    def _rested(self, topics: Sequence[KafkaTopic]) -> Sequence[KafkaTopic]:
+        """Those whose namespaces may be looked at now; the others are queued for the time when they may."""
+        rest = {name: self._quotas.rest(name) for name in {topic.meta.namespace for topic in topics}}
+        for topic in topics:
+            if rest[topic.meta.namespace] > 0:
+                self._queue.add_after(topic.key, rest[topic.meta.namespace])
+        return [topic for topic in topics if rest[topic.meta.namespace] <= 0]
+
+    async def _reconcile_admitted(
+        self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
+    ) -> None:
+        """Topics that need a third-party placer make a batch of their own: it may be slow."""
+        with_third_party: list[KafkaTopic] = []
+        others: list[KafkaTopic] = []
+        for topic in topics:
+            calls_third_party = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
+            (with_third_party if calls_third_party else others).append(topic)
+        errors = await asyncio.gather(
+            *(self._reconcile_batch(batch, state, admin, epoch) for batch in (others, with_third_party) if batch),
+            return_exceptions=True,
+        )
+        for error in filter(None, errors):
+            raise error
+
+    async def _reconcile_batch(
+        self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
+    ) -> None:
+        above_quota = self._quotas.take(topics)
+        try:
+            outcomes = await reconcile_topics(
+                topics, state, admin, partial(self._prepare, state), self._dependencies.third_party, above_quota
+            )
+            await self._plan(outcomes, state)
+            updates = await status_updates(outcomes, state, epoch, self._written)
+            by_key = {outcome.topic.key: outcome for outcome in outcomes}
+            await self._for_each(
+                [outcome.topic for outcome in outcomes],
+                lambda topic: self._finish(by_key[topic.key], updates[topic.key]),
+            )
+        finally:
+            self.add(self._quotas.release([topic.key for topic in topics]))
+
+    async def _plan(self, outcomes: Sequence[Outcome], state: ClusterState) -> None:
+        seen = [
+            (outcome.topic, outcome.seen)
+            for outcome in outcomes
+            if outcome.seen is not None and not outcome.is_foreign and not too_large(outcome.topic, outcome.seen, state)
+        ]
+        above_quota = {outcome.topic.key for outcome in outcomes if outcome.above_quota is not None}
+        plans = await self._plans.of(seen, state.for_plans, above_quota)
+        for outcome in outcomes:
+            outcome.plan = plans.get(outcome.topic.key)
+        planned = [outcome for outcome in outcomes if outcome.plan is not None and not outcome.plan.empty]
+        told = self.approvals.told(outcome.topic for outcome in planned) if planned else {}
+        for outcome in planned:
+            outcome.hold, outcome.copied_bytes = told.get(outcome.topic.key, (None, None))
+
+    async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
+        """Write what objects need before anything is done for them in Kafka; those that have to be retried."""
+        unprepared = {outcome.topic.key: outcome for outcome in outcomes if not is_prepared(outcome, state)}
+
+        async def act(topic: KafkaTopic) -> bool:
+            prepared = await prepare(self._dependencies, unprepared[topic.key], state)
+            if not prepared:
+                self._queue.add_after(topic.key, _ABSENCE_SECONDS)  # changed meanwhile: its watch event follows
+            return prepared
+
+        done = await self._for_each([outcome.topic for outcome in unprepared.values()], act)
+        return [key for key, prepared in zip(unprepared, done, strict=True) if not prepared]
+
+    async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
+        """Write the status and Events of one outcome, and requeue the topic where something is left to do."""
+        topic, problem = outcome.topic, outcome.problem
+        if (
+            problem is not None
+            and problem.reason == Reason.TOPIC_VANISHED
+            and self._is_debounced(topic.key, problem.reason)
+        ):
+            return
+        if outcome.seen is not None:
+            self._absences.clear(topic.key)
+        if outcome.is_stale and outcome.decision.idle and not outcome.failures:
+            self._queue.add_rate_limited(topic.key)  # keep the last status rather than write one from a stale answer
+            return
+        if isinstance(update.status, Exception):
+            raise update.status
+        if update.status is None:
+            return
+        if not await self._write_status(topic, update.status, outcome):
+            return
+        if (problem is not None and problem.remedy is not Remedy.SPEC) or not outcome.settled:
+            self._queue.add_rate_limited(topic.key)
+        elif _has_more_to_do(outcome):
+            self._queue.add_after(topic.key, 0)
+        else:
+            self._queue.forget(topic.key)
+            self._written[topic.key] = update.fingerprint
+
+    def _is_debounced(self, key: ObjectKey, reason: Reason) -> bool:
+        """Whether an absence is too recent to be reported; the topic is requeued for the time when it is not."""
+        left = self._absences.seconds_left(key, reason, asyncio.get_running_loop().time())
+        if not left:
+            return False
+        self._queue.add_after(key, left + 0.1)
+        return True
+
+    async def _write_failure(
+        self, topic: KafkaTopic, failure: Failure, ready: ConditionStatus = ConditionStatus.FALSE
+    ) -> None:
+        await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC), ready))
+
+    async def _write_status(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
+        """Write a status if it changed, and record Events about the changes; False where the topic is requeued."""
+        cache, ref = self._dependencies.cache, ObjectRef(KIND, topic.key, topic.meta.uid)
+        try:
+            written = await self._dependencies.statuses.write(ref, topic.status.to_dict(), status.to_dict())
+        except FailureError:
+            self._written.pop(topic.key, None)
+            self._queue.add_rate_limited(topic.key)
+            # Keep a new topic id in the cache, so that the next pass does not take the topic for somebody else's. An
+            # id that is to be removed stays until its removal is written.
+            known = cache.topics.get(topic.key)
+            if known and known.meta.uid == topic.meta.uid and (status.topic_id or not topic.status.topic_id):
+                cache.keep_topic(replace(known, status=status))
+            return False
+        if written is not None:
+            cache.put_answer(written)
+        for event in condition_events(ref, topic.status.conditions, status.conditions, outcome):
+            self._dependencies.kube.record_event(event)
+        return True
+
+    # --- deletion ----------------------------------------------------------------------------------------------------
+
+    async def _finalize(self, topics: Sequence[KafkaTopic]) -> None:
+        pending = await self.finalizer.process(topics, self._observer.state, self._observer.admin)
+        held = [topic for topic in topics if topic.key in pending and pending[topic.key].step is DeletionStep.HOLD]
+        await self._for_each(held, lambda topic: self._write_failure(topic, hold_failure(pending[topic.key])))
+        self._retry(pending)
+
+
+def _topology_not_found(topic: KafkaTopic) -> Failure:
+    return Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {topic.topology}", Remedy.SPEC)
+
+
+def _unseen(state: Failure, since: datetime) -> Failure:
+    """Why nothing is known about topics now."""
+    away = state.reason == Reason.KAFKA_UNREACHABLE
+    what = f"not seen in Kafka since {since:%Y-%m-%dT%H:%M:%SZ}; this status is from before"
+    why = state.message if away else f"{state.reason}: {state.message}"
+    return Failure(state.reason if away else Reason.TOPOLOGY_NOT_READY, f"{what}: {why}", Remedy.RETRY)
+
+
+def _has_more_to_do(outcome: Outcome) -> bool:
+    """Whether to reconcile the topic again at once.
+
+    A very large topic gets its partitions in several passes. For one that Kafka placed, min.insync.replicas can only be
+    derived now that its placement is known.
+    """
+    done = outcome.decision.create or outcome.decision.grow
+    if done is None or outcome.seen is None:
+        return False
+    return len(outcome.seen.replicas) < outcome.topic.spec.partitions or done.assignment is None
+
+
+def _has_current_status(topic: KafkaTopic) -> bool:
+    """Whether the status is of this generation, and says more than that the topology could not be used."""
+    status = topic.status
+    ready = find_condition(status.conditions, READY)
+    if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _NOT_ADMITTED:
+        return False
+    return (
+        ready.status != ConditionStatus.FALSE
+        or is_true(status.conditions, STALLED)
+        or find_condition(status.conditions, COMPLIANT) is not None
+    )

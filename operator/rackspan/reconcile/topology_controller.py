@@ -1,0 +1,288 @@
+"""Reconciles one RackTopology: observes its cluster, processes batches of its topics, and writes its status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import structs
+
+from rackspan.api.conditions import READY, is_true
+from rackspan.api.racktopology import KIND
+from rackspan.api.reasons import Reason
+from rackspan.metrics import forget_topology
+from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers
+from rackspan.reconcile.cluster.cordons import Cordons
+from rackspan.reconcile.cluster.drift import drift_events
+from rackspan.reconcile.cluster.observer import Observer
+from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.cluster.topology_finalizer import TopologyFinalizer
+from rackspan.reconcile.cluster.topology_gauges import measure, measure_drains, measure_observation
+from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
+from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.waiting import progress, wait_for_any
+from rackspan.reconcile.topics.topic_events import condition_events
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.dependencies import Dependencies
+
+_log = logging.getLogger("rackspan.reconcile")
+
+_WORKERS = 8
+"""Batches under way at once: most of the time they wait for brokers to show changes."""
+_STATUS_SECONDS = 1.0
+"""How long a write of the status puts off the next one, whose counts change with every topic."""
+_APPROVAL_SECONDS = 2.0
+"""How often is looked whether a plan may begin: windows open and Reassignments end without a watch event here."""
+_REST = 60
+"""How many times as long as judging a plan took, in CPU time, the next look waits: thousands of topics take 0.03 s."""
+
+
+class StatusPart(Protocol):
+    """A loop over all topologies that knows a part of their statuses."""
+
+    def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
+        """`status` with what is known of the topology there."""
+
+
+class TopologyReconciler:
+    """Level-triggered: every pass starts from the present state, not from what changed."""
+
+    def __init__(self, key: ObjectKey, dependencies: Dependencies, status_parts: Sequence[StatusPart]) -> None:
+        self.last_pass: float | None = None
+        self._key = key
+        self._dependencies = dependencies
+        self._status_parts = status_parts
+        self._observer = Observer(key, dependencies)
+        self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
+        self._cordons = Cordons()
+        self._finalizer = TopologyFinalizer(
+            key, dependencies, self._topics.finalizer.dependents, self._cordons.held, self._releases
+        )
+        self._status_due = asyncio.Event()
+        self._cluster_changed = asyncio.Event()
+        """Ends the pause after a write of the status: what changes all topics is told at once, and is seldom."""
+        self._writing = asyncio.Lock()
+        self._broker_events: BrokerEvents | None = None
+        self._loops: list[asyncio.Task[None]] = []
+        self._finished = False
+
+    def look_again(self) -> None:
+        """Observe soon: the RackTopology changed."""
+        self._observer.wake()
+
+    def location_changed(self, key: ObjectKey) -> None:
+        """A Node or a broker Pod changed."""
+        self._observer.location_changed(key)
+
+    def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
+        """These KafkaTopics, or objects that they depend on, changed."""
+        self._topics.add(keys)
+
+    def deletions_confirmed(self) -> None:
+        """A person confirmed deletions by annotating the RackTopology."""
+        cache = self._dependencies.cache
+        keys = cache.topics_of(self._key)
+        self._topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
+
+    def topic_found(self, key: ObjectKey) -> None:
+        """The KafkaTopic was reconciled elsewhere until now, which wrote its status."""
+        self._topics.rewrite_status(key)
+
+    def topic_gone(self, key: ObjectKey) -> None:
+        """This KafkaTopic was deleted."""
+        self._topics.drop(key)
+        self._status_due.set()
+
+    def status_changed(self) -> None:
+        """What another loop knows of this topology changed, which its status shows."""
+        self._status_due.set()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the topology's Kafka cluster can be used."""
+        return isinstance(self._observer.state, ClusterState)
+
+    @property
+    def cluster(self) -> Observer:
+        """The topology's Kafka cluster as it was seen last, and its client."""
+        return self._observer
+
+    async def run(self) -> None:
+        """Run until cancelled or, after `finish`, until the batches under way have ended."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._loops = [
+                    group.create_task(self._observe_loop()),
+                    group.create_task(self._status_loop()),
+                    group.create_task(self._approval_loop()),
+                    group.create_task(self._batch_loop(group)),
+                ]
+                if self._finished:
+                    self.finish()
+        finally:
+            await self._observer.close()
+
+    def finish(self) -> None:
+        """The RackTopology was deleted: start no new batch, and let those under way end."""
+        self._finished = True
+        for task in self._loops:
+            task.cancel()
+
+    async def _observe_loop(self) -> None:
+        while True:
+            with self._dependencies.liveness.track(f"look at {self._key}"):
+                await self._finalizer.reconcile()  # before the first state, so before topics are created
+                progress()
+                everything = await self._observer.observe()
+            if everything:
+                topics = self._dependencies.cache.topics_of(self._key)
+                self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
+                self._cluster_changed.set()
+            if self._key in self._dependencies.cache.topologies:
+                measure_observation(str(self._key), self._observer.state)
+            self._pass_done()
+            with self._dependencies.liveness.track(f"cordons of {self._key}"):
+                await self._reconcile_cordons()
+            await self._observer.wait()
+
+    async def _reconcile_cordons(self) -> None:
+        topology = self._dependencies.cache.topologies.get(self._key)
+        state, admin = self._observer.state, self._observer.admin
+        if topology is None or admin is None or not isinstance(state, ClusterState):
+            return
+        able, remaining = self._observer.cordonable, self._observer.remaining
+        empty = remaining.empty if remaining else ()
+        try:
+            if await self._cordons.reconcile(topology, state.racks, able, empty, admin, self._record_cordons):
+                self._observer.cordons_changed()
+        except Exception:
+            _log.exception("topology %s: unexpected error over its cordons", self._key)
+
+    def _releases(self, topology: RackTopology) -> bool:
+        """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
+        state = self._observer.state
+        answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
+        return answers and bool(self._cordons.held(topology)) and not self._cordons.problem
+
+    async def _record_cordons(self) -> bool:
+        """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError."""
+        await self.write_status()
+        topology = self._dependencies.cache.topologies.get(self._key)
+        return topology is not None and self._cordons.shown(topology.status) == topology.status
+
+    async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
+        """One task per batch, up to _WORKERS at a time."""
+        slots = asyncio.Semaphore(_WORKERS)
+        while True:
+            await slots.acquire()
+            keys = await self._topics.take()
+            batch = group.create_task(self._process(keys))
+            batch.add_done_callback(lambda _: slots.release())
+
+    async def _process(self, keys: Sequence[ObjectKey]) -> None:
+        with self._dependencies.liveness.track(f"batch of {self._key}"):
+            await self._topics.process(keys)
+        self._pass_done()
+
+    async def _status_loop(self) -> None:
+        while True:
+            await self._status_due.wait()
+            self._status_due.clear()
+            self._cluster_changed.clear()
+            try:
+                with self._dependencies.liveness.track(f"status of {self._key}"):
+                    await self._finalizer.reconcile()
+                    progress()
+                    await self.write_status()
+            except FailureError:
+                self._status_due.set()  # the write failed: try again
+            except Exception:
+                _log.exception("topology %s: unexpected error over its status", self._key)
+                self._status_due.set()
+            await wait_for_any(_STATUS_SECONDS, self._cluster_changed)
+
+    async def _approval_loop(self) -> None:
+        told, judging = None, 0.0
+        while True:
+            try:
+                with self._dependencies.liveness.track(f"approval of {self._key}"):
+                    await self._topics.approvals.reconcile()
+                began = time.thread_time()  # by the clock, what a busy machine does meanwhile would count as well
+                if told != (told := self._topics.approvals.summary()):
+                    self._status_due.set()
+                judging = time.thread_time() - began
+            except FailureError as error:
+                _log.warning("topology %s: %s", self._key, error)
+            except Exception:
+                _log.exception("topology %s: unexpected error over its plan", self._key)
+            await asyncio.sleep(max(_APPROVAL_SECONDS, _REST * judging))
+
+    async def write_status(self) -> None:
+        """Write the RackTopology's status now, if it changed. Raises FailureError."""
+        async with self._writing:
+            await self._write_latest_status()
+
+    async def _write_latest_status(self) -> None:
+        cache, state = self._dependencies.cache, self._observer.state
+        topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
+        deletions, waiting = self._topics.finalizer.review()
+        inputs = StatusInputs(
+            state,
+            self._observer.racks,
+            topics,
+            self._observer.remaining,
+            deletions,
+            tuple(waiting),
+            self._finalizer.problem,
+            self._topics.approvals.summary(),
+            self._observer.failed_spec,
+            self._cordons.problem,
+        )
+        topology = cache.topologies.get(self._key)
+        if topology is None:
+            forget_topology(str(self._key))
+            return
+        if isinstance(state, Failure) and state.reason == Reason.WAITING:
+            return
+        now = datetime.now(UTC)
+        status = topology_status(topology, inputs, now)
+        measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
+        measure_drains(str(self._key), status)
+        if self._dependencies.lease is not None:
+            status = structs.replace(status, lease=str(self._dependencies.lease))
+        status = self._cordons.shown(status)
+        for part in self._status_parts:
+            status = part.status(topology, status, now)
+        ref = ObjectRef(KIND, topology.key, topology.meta.uid)
+        written = await self._dependencies.statuses.write(ref, topology.status.to_dict(), status.to_dict())
+        if written is not None:
+            cache.put_topology_answer(written)
+            for event in condition_events(ref, topology.status.conditions, status.conditions):
+                self._dependencies.kube.record_event(event)
+            for event in drift_events(ref, topology.status, status):
+                self._dependencies.kube.record_event(event)
+        if isinstance(state, ClusterState):
+            self._record_broker_events(ref, topology.status, inputs, now)
+
+    def _record_broker_events(
+        self, ref: ObjectRef, before: RackTopologyStatus, inputs: StatusInputs, now: datetime
+    ) -> None:
+        if self._broker_events is None:
+            self._broker_events = BrokerEvents(announced_brokers(before, now))
+        loop_time = asyncio.get_running_loop().time()
+        for event in self._broker_events.due_events(ref, inputs.online, inputs.offline, loop_time):
+            self._dependencies.kube.record_event(event)
+
+    def _pass_done(self) -> None:
+        self.last_pass = asyncio.get_running_loop().time()
+        self._status_due.set()
