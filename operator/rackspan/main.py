@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import kopf
 
-from rackspan.handlers import lifecycle, reassignment_handlers, report_handlers, topic_handlers, topology_handlers
+from rackspan.handlers import lifecycle, watches
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.worker.calls import ClientKind
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from rackspan.settings import Settings
 
-HANDLERS = (lifecycle, reassignment_handlers, report_handlers, topic_handlers, topology_handlers)
+HANDLERS = (lifecycle, watches)
 """Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import kopf
 
 from rackspan.api.labels import GROUP
 from rackspan.handlers.api_session import connect
 from rackspan.handlers.memo import Memo
-from rackspan.handlers.stateless import NoDiffBase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _KOPFS_WATCH: Final = "watcher for "
 """How kopf begins the names of the tasks that watch a kind."""
@@ -23,7 +25,7 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     # Kopf's finalizer must differ from Rackspan's: kopf removes its own from objects that none of its handlers need.
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.diffbase_storage = _NoDiffBase()
     settings.posting.enabled = False  # rackspan.kube.event_queue posts Events, on changes of conditions only
     settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
     settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which holds the object
@@ -57,3 +59,21 @@ async def _end_watches() -> None:
 async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.AiohttpSession:
     """The same credentials as for other requests; called at the start and whenever the API server rejects them."""
     return connect(await memo.access.login(), trust_env=settings.networking.trust_env)
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Stores no record of an object's last handled state, which level-triggered reconciling does not need.
+
+    Kopf would build it for every event, as a deep copy of the object, even where no handler uses differences.
+    """
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
+        """An empty record."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002
+        """None: no record is stored."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Do nothing."""

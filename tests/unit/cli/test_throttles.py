@@ -3,7 +3,7 @@
 import pytest
 
 from rackspan.cli.shared.command_errors import CommandError
-from rackspan.cli.shared.throttle_option import throttle_of
+from rackspan.cli.shared.quantities import throttle_of
 from rackspan.core.reassignment import Adaptive
 
 

@@ -24,9 +24,8 @@ from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_to
 from rackspan.cli.shared.manifest_requirements import judged_files
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
-from rackspan.cli.shared.quantities import bytes_of
+from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.cli.shared.throttle_option import throttle_of
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits

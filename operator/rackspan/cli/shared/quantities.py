@@ -1,8 +1,9 @@
-"""Bytes, bytes per second, times and shares as people write them, with the unit spelled out."""
+"""Bytes, bytes per second, throttles, times and shares as people write them, with the unit spelled out."""
 
 import re
 
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.core.reassignment import Adaptive
 
 _UNITS = {
     "B": 1,
@@ -19,6 +20,7 @@ _UNITS = {
 _QUANTITY = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,3}))? ?([A-Za-z]*)(/s)?", re.ASCII)
 _MOST = 2**63 - 1
 _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
+_ADAPTIVE = "adaptive"
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)(%?)", re.ASCII)
 
 
@@ -30,6 +32,22 @@ def bytes_of(option: str, text: str) -> int:
 def rate_of(option: str, text: str) -> int:
     """Read `50MB/s`: bytes per second, never bits. Raises CommandError."""
     return _read(option, text, "/s", "50MB/s")
+
+
+def throttle_of(option: str, text: str) -> int | Adaptive:
+    """Read `50MB/s`, `adaptive`, or `adaptive:10MB/s-100MB/s`. Raises CommandError."""
+    word, colon, bounds = text.strip().partition(":")
+    if word != _ADAPTIVE:
+        return rate_of(option, text)
+    if not colon:
+        return Adaptive()
+    floor, dash, ceiling = bounds.partition("-")
+    if not dash:
+        raise CommandError(f'{option} "{text}": write a floor and a ceiling, such as adaptive:10MB/s-100MB/s')
+    try:
+        return Adaptive(rate_of(option, floor), rate_of(option, ceiling))
+    except ValueError:
+        raise CommandError(f'{option} "{text}": the floor is above the ceiling') from None
 
 
 def seconds_of(option: str, text: str) -> int:

@@ -1,17 +1,27 @@
 """A cluster read and judged by Spark's workers, which pass Arrow batches on as bytes: Spark has to know no columns."""
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rackspan.jobs.batches.batch_judging import judge_batches
 from rackspan.jobs.batches.schemas import JUDGED
 from rackspan.jobs.scan.engines import Engine
-from rackspan.jobs.sources.scanned_cluster import ScannedCluster
-from rackspan.jobs.spark.spark_errors import SPARK_ERRORS, explained
+from rackspan.jobs.sources.scanned_cluster import REASONS, ClusterError, ScannedCluster
+from rackspan.reports.document import WORKER_CRASHED
+
+_SPARK_ERRORS: Final = (PySparkException, Py4JError)
+_CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+_CRASHED = "Python worker exited unexpectedly"
+_LONGEST = 500
+_DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
 
 
 def on_spark(spark: SparkSession) -> Engine:
@@ -39,8 +49,23 @@ def on_spark(spark: SparkSession) -> Engine:
 def _explaining() -> Iterator[None]:
     try:
         yield
-    except SPARK_ERRORS as error:
-        raise explained(error) from error
+    except _SPARK_ERRORS as error:
+        raise _explained(error) from error
+
+
+def _explained(error: Exception) -> ClusterError:
+    """Give the innermost cause that is not Spark's own wrapper, with a reason for machines where there is one."""
+    text = str(error)
+    if _CRASHED in text:
+        return ClusterError(
+            WORKER_CRASHED,
+            "a Python worker of Spark crashed, most likely in Kafka's client on an answer that it cannot read, "
+            "or because memory was short",
+        )
+    causes = _CAUSE.findall(text)
+    own = [(kind, said) for kind, said in causes if kind not in _DEFECTS]
+    kind, said = (own or causes or [(type(error).__name__, text.strip().splitlines()[0])])[-1]
+    return ClusterError(REASONS.get(kind, "ScanFailed"), said[:_LONGEST])
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:

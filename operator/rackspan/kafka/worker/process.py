@@ -20,7 +20,6 @@ import msgspec
 from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.kafka.admin import ConfluentAdmin
-from rackspan.kafka.answering import answering
 from rackspan.kafka.kafka_errors import failure_of
 from rackspan.kafka.worker.calls import (
     CALLS,
@@ -99,11 +98,21 @@ class _Server:
         return _apart(found) if request.call == "topics" else found
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
+        """A client after its first answer, so that a wrong address or password is told where it is used."""
+        client = self._client(kind, properties)
+        try:
+            await client.cluster()
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    def _client(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
         if kind is ClientKind.TOPICS:
-            return await answering(ConfluentAdmin(properties, self._permit))
+            return ConfluentAdmin(properties, self._permit)
         from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415 - kafka-python takes 13 MiB
 
-        return await answering(KafkaReassignments(properties, self._permit))
+        return KafkaReassignments(properties, self._permit)
 
 
 class _LogLines(logging.Handler):

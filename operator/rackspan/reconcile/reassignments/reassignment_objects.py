@@ -1,14 +1,15 @@
-"""Writing Reassignments: their statuses, how they end, and letting them go; the cache has what was written."""
+"""Writes Reassignments: statuses, how they end, their Events and their finalizers; the cache has what was written."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rackspan.api import racktopology
 from rackspan.api.reassignment import KIND, ReassignmentState
-from rackspan.reconcile.reassignments.reassignment_events import post_events
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.reassignments.reassignment_status import in_state
 from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.runtime.writers import has_finalizer
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 _log = logging.getLogger("rackspan.reassignments")
+
+_REASONS: Final = {
+    ReassignmentState.RUNNING: "ReassignmentStarted",
+    ReassignmentState.CANCELLING: "ReassignmentCancelling",
+    ReassignmentState.SUCCEEDED: "ReassignmentCompleted",
+    ReassignmentState.FAILED: "ReassignmentFailed",
+    ReassignmentState.CANCELLED: "ReassignmentCancelled",
+    ReassignmentState.STOPPED: "ReassignmentStopped",
+}
+_LEFT: Final = "ThrottlesLeft"
+_WARNINGS: Final = (ReassignmentState.FAILED, ReassignmentState.STOPPED, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,7 @@ class ReassignmentWriter:
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
         if not await self.write(one, new):
             return
-        post_events(self._dependencies.kube, one, topology, state, message)
+        _post_events(self._dependencies.kube, one, topology, state, message)
         known = self.current(one)
         if known is not None and not new.throttles:
             await self.release(known)
@@ -110,12 +122,12 @@ class ReassignmentWriter:
 
     def begun(self, one: Reassignment, topology: RackTopology, state: ReassignmentState, message: str) -> None:
         """Tell as Events what is done about it from now on."""
-        post_events(self._dependencies.kube, one, topology, state, message)
+        _post_events(self._dependencies.kube, one, topology, state, message)
 
     def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
         """Tell that the object goes and throttles may be left."""
         _log.warning("Reassignment %s is let go: %s", one.key, problem)
-        post_events(self._dependencies.kube, one, topology, None, problem)
+        _post_events(self._dependencies.kube, one, topology, None, problem)
 
     async def _answered(self, one: Reassignment, written: JsonObject | None) -> None:
         """Know an object as it was written, or as it is if it was not."""
@@ -123,3 +135,20 @@ class ReassignmentWriter:
             await self.read(one)
         else:
             self._cache.put_reassignment_answer(written)
+
+
+def _post_events(
+    kube: KubeApi, one: Reassignment, topology: RackTopology | None, state: ReassignmentState | None, message: str
+) -> None:
+    """Queue Events about a new state; None says that the object goes and throttles may be left."""
+    reason = _LEFT if state is None else _REASONS.get(state)
+    if reason is None:
+        return
+    warning, text = (
+        state in _WARNINGS,
+        f"plan {one.spec.plan_hash}: {message}" if message else f"plan {one.spec.plan_hash}",
+    )
+    kube.record_event(KubernetesEvent(ObjectRef(KIND, one.key, one.meta.uid), reason, text, warning))
+    if topology is not None:
+        about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
+        kube.record_event(KubernetesEvent(about, reason, f"Reassignment {one.meta.name}: {message}", warning))

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import structs
 
 from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_condition
-from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, PlacementStatus
+from rackspan.api.kafkatopic import (
+    MAX_DOMAINS,
+    DomainPlacement,
+    DurabilityStatus,
+    LevelDurability,
+    PlacementStatus,
+)
 from rackspan.api.labels import CREATED_FOR
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
+from rackspan.core.durability import write_guarantees
+from rackspan.core.placement import Placement
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
-from rackspan.reconcile.topics.durability import durability_status
 from rackspan.reconcile.topics.limits import too_large
 from rackspan.reconcile.topics.placement import placer_name
 from rackspan.reconcile.topics.ready_condition import ready_condition
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from rackspan.api.conditions import ConditionStatus
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
     from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
     from rackspan.reconcile.topics.outcome import Outcome
 
 
@@ -67,7 +76,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
         replication_factor=min(map(len, seen.replicas), default=0),
         min_in_sync_replicas=outcome.config.min_insync if outcome.config else topic.status.min_in_sync_replicas,
         placer=None if topic.spec.placement.assignment else placer_name(topic.spec, state),
-        durability=durability_status(outcome, seen, state) if large is None else None,
+        durability=_durability_status(outcome, seen, state) if large is None else None,
         compliance=result.compliance,
         placement=_placement_status(seen.replicas, state) if large is None else None,
         plan=_plan_status(outcome),
@@ -193,4 +202,20 @@ def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) ->
         by_level = [path for path in by_level if len(path) < len(by_level[-1])]
     return PlacementStatus(
         tuple(DomainPlacement(domain_name(path), replicas_in[path], leaders_in[path]) for path in by_level)
+    )
+
+
+def _durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> DurabilityStatus | None:
+    """What writes survive now. Where the configuration could not be read, what was known before stays."""
+    if outcome.config is None:
+        return outcome.topic.status.durability
+    least = outcome.config.min_insync
+    if least is None or not seen.replicas:
+        return None
+    replicas = Placement(seen.replicas).padded
+    topic = np.zeros(len(replicas), dtype=np.int64)
+    found = write_guarantees(state.racks.tree, replicas, topic, np.array([least]))[0]
+    return DurabilityStatus(
+        found.sentence,
+        tuple(LevelDurability(one.level, one.domains, one.keeps_writes, one.stays_writable) for one in found.levels),
     )
