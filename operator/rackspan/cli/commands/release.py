@@ -22,7 +22,7 @@ app = command_app()
 EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
 )
-_SETTLE_SECONDS = 5.0
+_NO_NEW_FINALIZER_SECONDS = 5.0
 """How long no finalizer may come back before the command ends: an operator that is shutting down may still write."""
 _PATIENCE_SECONDS = 240.0
 _MANY = {racktopology.KIND: "RackTopologies"}
@@ -81,7 +81,7 @@ async def _release(
             while True:
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
-                await asyncio.sleep(_SETTLE_SECONDS)
+                await asyncio.sleep(_NO_NEW_FINALIZER_SECONDS)
                 if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
                     return counts, left
     except TimeoutError as error:

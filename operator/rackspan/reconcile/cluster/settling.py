@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rackspan.core.rack_path import RackPath
     from rackspan.reconcile.cluster.racks import RackView
 
-SETTLE_SECONDS: Final = 15.0
+RACKS_SETTLE_SECONDS: Final = 15.0
 """How long a broker's rack has to stay the same before plans count on it."""
 
 
@@ -60,7 +60,7 @@ class Settling:
     def due_in(self, now: float) -> float | None:
         """Seconds until the next rack has lasted, if none changes; None where all have."""
         due = [
-            known.since + SETTLE_SECONDS - now
+            known.since + RACKS_SETTLE_SECONDS - now
             for known in self._racks.values()
             if known.seen is not None and known.seen != known.settled
         ]
@@ -74,7 +74,7 @@ class Settling:
             return
         if known.seen != rack:
             known.seen, known.since = rack, now
-        if rack is not None and now - known.since >= SETTLE_SECONDS:
+        if rack is not None and now - known.since >= RACKS_SETTLE_SECONDS:
             known.settled = rack
 
 

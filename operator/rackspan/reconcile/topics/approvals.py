@@ -128,7 +128,9 @@ class Approvals:
             self._sizes,
             busy=active.name if active else None,
             begun={key: self._begun[part.hash] for key, part in parts if part.hash in self._begun},
-            settled={key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.SETTLE_SECONDS},
+            settled={
+                key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.PLAN_SETTLE_SECONDS
+            },
         )
         return review_plan(whole, present, now)
 

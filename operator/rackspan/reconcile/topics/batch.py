@@ -40,10 +40,10 @@ class _HasName(Protocol):
 C = TypeVar("C", bound=_HasName)
 _log = logging.getLogger("rackspan.reconcile")
 
-_SETTLE_SECONDS = 15.0
+_READ_BACK_SECONDS = 15.0
 """How long brokers may take to show a change that the controller has made; then a later pass looks for it."""
-_SETTLE_FIRST_PAUSE_SECONDS = 0.02
-_SETTLE_MAX_PAUSE_SECONDS = 0.5
+_FIRST_PAUSE_SECONDS = 0.02
+_MAX_PAUSE_SECONDS = 0.5
 
 
 async def reconcile_topics(
@@ -244,8 +244,8 @@ async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: Ka
     """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _SETTLE_SECONDS
-    pause = _SETTLE_FIRST_PAUSE_SECONDS
+    deadline = loop.time() + _READ_BACK_SECONDS
+    pause = _FIRST_PAUSE_SECONDS
     while waiting:
         for portion in filter(None, (waiting[-1:], waiting[:-1])):
             await _fetch_topics(portion, admin)
@@ -257,7 +257,7 @@ async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: Ka
             break
         if waiting:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _SETTLE_MAX_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
     for outcome in waiting:
         outcome.settled = False
     for outcome in outcomes:

@@ -30,7 +30,7 @@ REASON_OF: Final = {
 """The reason of Ready of a topic with a plan; None is for one that is approved and begins."""
 PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED})
 """Reasons of Ready of topics with a plan."""
-SETTLE_SECONDS = 15.0
+PLAN_SETTLE_SECONDS = 15.0
 """How long a plan has to have been the same before it begins by itself."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
-from rackspan.reconcile.cluster.settling import SETTLE_SECONDS
+from rackspan.reconcile.cluster.settling import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.topics.placement import leads_elsewhere
 from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, ConditionValue, invalid_pause
 from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confirmed
@@ -119,7 +119,7 @@ def _outlived(plan: TopicPlan) -> ConditionValue:
     """A plan that is there although nothing is wrong any more: plans wait until racks have lasted."""
     message = (
         f"plan {plan.hash} is for racks that have changed since; planned anew once the racks have stayed the same for "
-        f"{SETTLE_SECONDS:g} seconds"
+        f"{RACKS_SETTLE_SECONDS:g} seconds"
     )
     return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
 
@@ -133,7 +133,9 @@ def _filling(plan: TopicPlan, hold: PlanHold | None) -> str:
 def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:
     """What is wrong, and why no plan puts it right where that is known."""
     if settling and wrong.reason == Reason.NOT_COMPLIANT and not (plan and plan.problems):
-        message = f"{wrong.message}; planned for once the racks have stayed the same for {SETTLE_SECONDS:g} seconds"
+        message = (
+            f"{wrong.message}; planned for once the racks have stayed the same for {RACKS_SETTLE_SECONDS:g} seconds"
+        )
         return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
     if plan is None or not plan.problems:
         return wrong

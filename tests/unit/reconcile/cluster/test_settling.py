@@ -7,7 +7,7 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.racks import rack_view
-from rackspan.reconcile.cluster.settling import SETTLE_SECONDS, Settling
+from rackspan.reconcile.cluster.settling import RACKS_SETTLE_SECONDS, Settling
 from rackspan.reconcile.ports import BrokerDescription
 
 ZONES = {"rackSource": "Nodes", "levels": [{"name": "zone", "nodeLabel": "zone"}], "brokers": {"podSelector": {}}}
@@ -35,13 +35,17 @@ def test_a_change_counts_once_it_has_lasted():
     settling, changed = Settling(), view({0: "b", 1: "b"})
     settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
     assert racks(settling.settled(ABOUT, changed, 1.0)) == {0: "a", 1: "b"}
-    assert settling.due_in(3.0) == SETTLE_SECONDS - 2
-    assert racks(settling.settled(ABOUT, changed, SETTLE_SECONDS + 0.9)) == {0: "a", 1: "b"}
-    assert settling.settled(ABOUT, changed, SETTLE_SECONDS + 1) is changed
-    assert settling.due_in(SETTLE_SECONDS + 1) is None
+    assert settling.due_in(3.0) == RACKS_SETTLE_SECONDS - 2
+    assert racks(settling.settled(ABOUT, changed, RACKS_SETTLE_SECONDS + 0.9)) == {0: "a", 1: "b"}
+    assert settling.settled(ABOUT, changed, RACKS_SETTLE_SECONDS + 1) is changed
+    assert settling.due_in(RACKS_SETTLE_SECONDS + 1) is None
 
 
-@given(st.lists(st.tuples(st.floats(0.01, SETTLE_SECONDS * 0.99), st.sampled_from(["a", "b", "c", None])), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.floats(0.01, RACKS_SETTLE_SECONDS * 0.99), st.sampled_from(["a", "b", "c", None])), max_size=40
+    )
+)
 def test_a_label_that_changes_again_and_again_never_counts(changes):
     settling, now, zone = Settling(), 0.0, "a"
     settling.settled(ABOUT, view({0: "a", 1: "z"}), now)

@@ -158,7 +158,7 @@ class World:
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
 
 
 async def test_a_plan_waits_for_approval_and_says_how():
@@ -547,7 +547,7 @@ def begun(world):
 
 
 async def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_nobody_else(monkeypatch):
-    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.3)
     world = World(**AUTOMATIC)
     own = await world.topic("own", **OWN)
     await world.topic("restless")

@@ -87,7 +87,7 @@ async def test_brokers_may_take_a_moment_to_show_what_was_made():
 
 
 async def test_what_brokers_do_not_show_in_time_is_left_to_a_later_pass(monkeypatch):
-    monkeypatch.setattr("rackspan.reconcile.topics.batch._SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr("rackspan.reconcile.topics.batch._READ_BACK_SECONDS", 0.05)
     found = await outcomes([topic("a")], kafka(lag=10_000))
     assert not found["a"].settled
     assert found["a"].seen is None

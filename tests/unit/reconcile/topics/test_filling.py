@@ -14,7 +14,7 @@ ON_OLD = ((0, 1, 2), (1, 2, 0), (2, 0, 1)) * 3
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
 
 
 async def world(**spec):

@@ -38,7 +38,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(plan_sizes, "_LEAST_SECONDS", 0.0)
 
 

@@ -26,7 +26,7 @@ AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(holds, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
 
 
 async def world(topics=None, **spec):
