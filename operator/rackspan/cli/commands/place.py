@@ -126,11 +126,11 @@ def _print(tree: RackTree, made: Placement, most: int) -> None:
     screen.print(rows)
     print_hidden(screen, len(made) - most, "more partition")
     _print_balance(screen, tree, made.partitions)
-    verdict = judge(tree, made)
-    if verdict.compliant:
+    compliance = judge(tree, made)
+    if compliance.compliant:
         screen.print("all partitions are compliant" if len(made) > 1 else "the partition is compliant", style="green")
     else:
-        screen.print(f"{plural(verdict.non_compliant, 'partition')} out of compliance", style="bold red")
+        screen.print(f"{plural(compliance.non_compliant, 'partition')} out of compliance", style="bold red")
 
 
 def _print_balance(screen: Console, tree: RackTree, rows: Sequence[Sequence[int]]) -> None:

@@ -1,4 +1,4 @@
-"""A scan document on a terminal: the verdict, the worst findings, the worst losses."""
+"""A scan document on a terminal: the summary, the worst findings, the worst losses."""
 
 from rich.console import Console
 

@@ -5,10 +5,10 @@ A placement is compliant when every domain that holds replicas of a partition sp
 no broker holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts:
 what lies on it is not out of place.
 
-Where the racks of some brokers are not known and those of others are, a partition's verdict is unknown if it has a
-replica on such a broker, or if it depends on which of the known domains such a broker stands in. More capacity never
-makes an unfair split fair, so what is unfair over the brokers that are known is so wherever the others stand, and what
-is fair with one more broker in every domain is fair wherever they stand.
+Where the racks of some brokers are not known and those of others are, the compliance of a partition is unknown if it
+has a replica on such a broker, or if it depends on which of the known domains such a broker stands in. More capacity
+never makes an unfair split fair, so what is unfair over the brokers that are known is so wherever the others stand, and
+what is fair with one more broker in every domain is fair wherever they stand.
 
 All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the
 window of the fair split, column by column; only partitions that fail are looked at in detail.
@@ -84,7 +84,7 @@ class FindingColumns:
 @dataclass(frozen=True, slots=True, eq=False)
 class Compliance:
     """
-    The verdict on the partitions of a topic.
+    The compliance of the partitions of a topic.
 
     `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it;
     where it is `unsatisfiable`, shape (partitions,), no move would, and none is counted: too few brokers are eligible.
@@ -102,7 +102,7 @@ class Compliance:
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are a verdict on."""
+        """How many partitions were judged."""
         return len(self.broken) - self.undecided
 
     @property
@@ -156,7 +156,7 @@ class Compliance:
 
 
 @dataclass(slots=True, eq=False)
-class _Verdicts:
+class _Results:
     broken: BoolArray
     moves_of: IntArray
     unsatisfiable: BoolArray
@@ -178,36 +178,36 @@ def judge(
     skews = allowed_skews(tree, spread)
     rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
     count = len(rows)
-    verdicts, unknown = _no_verdicts(tree, count), np.zeros(count, dtype=bool)
+    results, unknown = _no_results(tree, count), np.zeros(count, dtype=bool)
     readings = _readings(tree)
     for partitions, matrix in _by_size(rows):
         if not matrix.shape[1]:
             continue
         if readings is None:
-            _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, verdicts)
+            _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, results)
             continue
         lost = _any_of(np.isin(matrix, readings.missing))
         unknown[partitions[lost]] = True
         at, known = partitions[~lost], matrix[~lost]
-        doubts = _no_verdicts(tree, count)
-        _judge_size(readings.least, at, readings.least.positions(known), known, skews, verdicts)
+        doubts = _no_results(tree, count)
+        _judge_size(readings.least, at, readings.least.positions(known), known, skews, results)
         _judge_size(readings.most, at, readings.most.positions(known), known, skews, doubts)
-        unknown |= doubts.broken & ~verdicts.broken
-        verdicts.unsatisfiable[at] &= doubts.unsatisfiable[at]
+        unknown |= doubts.broken & ~results.broken
+        results.unsatisfiable[at] &= doubts.unsatisfiable[at]
     return Compliance(
-        verdicts.broken,
-        verdicts.moves_of,
-        verdicts.unfair,
+        results.broken,
+        results.moves_of,
+        results.unfair,
         unknown,
-        verdicts.unsatisfiable,
+        results.unsatisfiable,
         tree.nodes[1:-1],
-        tuple(verdicts.found),
+        tuple(results.found),
     )
 
 
-def _no_verdicts(tree: RackTree, count: int) -> _Verdicts:
+def _no_results(tree: RackTree, count: int) -> _Results:
     broken, unsatisfiable = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    return _Verdicts(broken, np.zeros(count, dtype=np.int64), unsatisfiable, dict.fromkeys(tree.levels, 0), [])
+    return _Results(broken, np.zeros(count, dtype=np.int64), unsatisfiable, dict.fromkeys(tree.levels, 0), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +238,10 @@ def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[i
     Raises TopologyError for a level that the tree does not have.
     """
     skews = {}
-    for wish in spread:
-        tree.level(wish.level)
-        strict = wish.when_unsatisfiable is Unsatisfiable.REFUSE
-        skews[tree.levels.index(wish.level) + 1] = (wish.max_skew, strict)
+    for rule in spread:
+        tree.level(rule.level)
+        strict = rule.when_unsatisfiable is Unsatisfiable.REFUSE
+        skews[tree.levels.index(rule.level) + 1] = (rule.max_skew, strict)
     return skews
 
 
@@ -268,12 +268,12 @@ def _judge_size(
     placed: IntArray,
     ids: npt.NDArray[np.integer],
     skews: dict[int, tuple[int, bool]],
-    verdicts: _Verdicts,
+    results: _Results,
 ) -> None:
     suspects = np.flatnonzero(_suspicious(tree, placed, skews))
     for block in blocks(len(suspects), placed.shape[1]):
         at = suspects[block]
-        _look_closer(tree, partitions[at], placed[at], ids[at], skews, verdicts)
+        _look_closer(tree, partitions[at], placed[at], ids[at], skews, results)
 
 
 def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bool]]) -> BoolArray:
@@ -354,7 +354,7 @@ def _look_closer(
     placed: IntArray,
     ids: npt.NDArray[np.integer],
     skews: dict[int, tuple[int, bool]],
-    verdicts: _Verdicts,
+    results: _Results,
 ) -> None:
     """Judge partitions of one replication factor domain by domain."""
     size, depth = placed.shape[1], len(tree.levels)
@@ -373,18 +373,18 @@ def _look_closer(
             skew, strict = skews.get(at + 1, (1, False))
             above, level = tree.nodes[at : at + 2]
             row, domain, excess = _excess(above, level, (pairs[at], pairs[at + 1]), skew, strict=strict)
-            verdicts.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
+            results.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
             found.append(_columns(row, ViolationReason.TOO_MANY_REPLICAS, at, domain, excess))
         bad = np.unique(np.concatenate([part[0] for part in found]))
         if _satisfiable(tree, size, skews):
             moves[bad] = size - most_kept_by(tree, size, held[bad], skews)
         else:
-            verdicts.unsatisfiable[partitions[bad]] = True
+            results.unsatisfiable[partitions[bad]] = True
     for part in found:
         part[0] = partitions[part[0]]
-        verdicts.broken[part[0]] = True
-    verdicts.moves_of[partitions] = moves
-    verdicts.found += [part for part in found if part.size]
+        results.broken[part[0]] = True
+    results.moves_of[partitions] = moves
+    results.found += [part for part in found if part.size]
 
 
 def _satisfiable(tree: RackTree, size: int, skews: dict[int, tuple[int, bool]]) -> bool:

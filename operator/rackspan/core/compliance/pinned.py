@@ -50,9 +50,9 @@ def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.
     barred = named & np.append(~tree.eligible, [False])[tree.positions(said)]
     different = named.any(axis=1) & (said != held).any(axis=1)
     ineligible = barred.any(axis=1)
-    verdict = judge(tree, held)
-    unfair = verdict.broken & named.any(axis=1) & ~different & ~ineligible
-    return Pinned(different, new.sum(axis=1), ineligible, unfair, np.where(unfair, verdict.moves_of, 0))
+    compliance = judge(tree, held)
+    unfair = compliance.broken & named.any(axis=1) & ~different & ~ineligible
+    return Pinned(different, new.sum(axis=1), ineligible, unfair, np.where(unfair, compliance.moves_of, 0))
 
 
 def assigned(assignment: Sequence[Sequence[int]], number: IntArray) -> IntArray:

@@ -93,7 +93,7 @@ def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
     smallest = level.paths[short.children[short.capacities.index(least)]]
     raise InfeasibleError(
         f"{plural(short.held, 'replica')} in {domain_name(tree.nodes[short.depth - 1].paths[short.domain])} cannot be "
-        f"spread over level {level.name} with maxSkew {short.wish.max_skew}: {domain_name(smallest)} has "
+        f"spread over level {level.name} with maxSkew {short.rule.max_skew}: {domain_name(smallest)} has "
         f"{plural(least, 'eligible broker')}",
         smallest_change(tree, spec.replication_factor, spec.spread),
     )

@@ -31,7 +31,7 @@ class DomainShortfall:
     their fair split has.
     """
 
-    wish: Spread
+    rule: Spread
     depth: int
     domain: int
     held: int
@@ -44,31 +44,31 @@ def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[Doma
     """All that makes a spread of `size` replicas impossible where that shall be refused. Raises TopologyError."""
     found = []
     windows = fair_windows(tree, size)
-    for wish in spread:
-        level, depth = tree.level(wish.level), tree.levels.index(wish.level) + 1
-        if wish.when_unsatisfiable is not Unsatisfiable.REFUSE:
+    for rule in spread:
+        level, depth = tree.level(rule.level), tree.levels.index(rule.level) + 1
+        if rule.when_unsatisfiable is not Unsatisfiable.REFUSE:
             continue
         for domain, held in enumerate(windows.high[depth - 1].tolist()):
             children = np.flatnonzero((level.parent == domain) & (level.capacity > 0))
             capacities = tuple(level.capacity[children].tolist())
             skew = _skew(capacities, held)
-            if skew > wish.max_skew:
-                found.append(DomainShortfall(wish, depth, domain, held, tuple(children.tolist()), capacities, skew))
+            if skew > rule.max_skew:
+                found.append(DomainShortfall(rule, depth, domain, held, tuple(children.tolist()), capacities, skew))
     return found
 
 
 def smallest_change(tree: RackTree, size: int, spread: Iterable[Spread]) -> str:
     """Say what would make an impossible spread possible: more brokers, larger skews, or to ask for less."""
-    wishes = tuple(spread)
+    rules = tuple(spread)
     skews: dict[str, int] = {}
-    for short in shortfalls(tree, size, wishes):
-        skews[short.wish.level] = max(short.skew, skews.get(short.wish.level, 0))
+    for short in shortfalls(tree, size, rules):
+        skews[short.rule.level] = max(short.skew, skews.get(short.rule.level, 0))
     if len(skews) == 1:
         changes = [f"raise maxSkew to {max(skews.values())}", "set whenUnsatisfiable: Best"]
     else:
         levels = _listed([f"{level} to {skew}" for level, skew in skews.items()])
         changes = [f"raise maxSkew of {levels}", f"set whenUnsatisfiable: Best for {_listed(list(skews))}"]
-    added = additions(tree, size, wishes)
+    added = additions(tree, size, rules)
     if added:
         (first, count), *others = added.items()
         places = [f"{plural(count, 'broker')} in {domain_name(first)}"]
@@ -79,9 +79,9 @@ def smallest_change(tree: RackTree, size: int, spread: Iterable[Spread]) -> str:
 
 def additions(tree: RackTree, size: int, spread: Iterable[Spread]) -> Mapping[RackPath, int]:
     """Brokers to be added, by rack, with which a spread is possible; none where that is not found."""
-    wishes, added = tuple(spread), Counter[RackPath]()
+    rules, added = tuple(spread), Counter[RackPath]()
     for _ in range(_ROUNDS):
-        found = shortfalls(tree, size, wishes)
+        found = shortfalls(tree, size, rules)
         if not found:
             return added
         highest = min(short.depth for short in found)
@@ -108,7 +108,7 @@ def _skew(capacities: tuple[int, ...], held: int) -> int:
 
 def _lacking(short: DomainShortfall) -> list[int]:
     """The fewest brokers that children lack, for each of them."""
-    skew = short.wish.max_skew
+    skew = short.rule.max_skew
     ways = []
     for least in range(1, short.held + 1):
         grown = [max(capacity, least) for capacity in short.capacities]

@@ -33,7 +33,7 @@ class Counted:
         return Counted(self.broken, self.unfair.copy())
 
     def add(self, found: Compliance, times: int = 1) -> None:
-        """Add a verdict, or take it off."""
+        """Add a result, or take it off."""
         self.broken += times * found.non_compliant
         for level, count in found.unfair.items():
             self.unfair[level] += times * count
@@ -45,7 +45,7 @@ class Draft:
 
     `before` (partitions, replicas) are the positions now; `replicas` are broker ids, at first those of now; `bound`
     (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet;
-    `pinned` (partitions,) have an explicit assignment; `verdict` is that on the groups as they lie.
+    `pinned` (partitions,) have an explicit assignment; `compliance` is that of the groups as they lie.
     """
 
     def __init__(self, request: PlanRequest) -> None:
@@ -57,7 +57,7 @@ class Draft:
         self.pinned = self.chosen & self._of_topics(lambda name: bool(self.requirements(name).assignment))
         self.groups, self.problems = grouped(request, self.table, self.chosen & ~self.pinned)
         self.created: list[CreatedPartitions] = []
-        self.verdict = Counted()
+        self.compliance = Counted()
         self.before = self.tree.positions(self.table.replicas)
         self.replicas: BrokerIds = self.table.replicas
         self.bound: IntArray = np.zeros(len(self.table), dtype=np.int64)

@@ -20,7 +20,7 @@ def states(draft: Draft) -> tuple[PlanState, PlanState]:
 
     Partitions that are still to be created count in the second one, and are compliant.
     """
-    now, then = draft.verdict.copy(), draft.verdict.copy()
+    now, then = draft.compliance.copy(), draft.compliance.copy()
     grouped = np.zeros(len(draft.table), dtype=bool)
     moving = np.zeros(len(draft.table), dtype=bool)
     moving[draft.changed] = True

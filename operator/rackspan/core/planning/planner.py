@@ -149,9 +149,9 @@ def _tasks(draft: Draft) -> Iterator[Task]:
     """The partitions of each group that are not what they should be."""
     for group in draft.groups:
         rows, size, tree = group.rows, group.spec.replication_factor, group.tree
-        verdict = judge(tree, draft.table.replicas[rows], group.spec.spread)
-        draft.verdict.add(verdict)
-        wrong = verdict.broken | ((draft.table.replicas[rows] != NONE).sum(axis=1) != size)
+        compliance = judge(tree, draft.table.replicas[rows], group.spec.spread)
+        draft.compliance.add(compliance)
+        wrong = compliance.broken | ((draft.table.replicas[rows] != NONE).sum(axis=1) != size)
         if group.spec.leaders:
             preferred = np.append(group.preferred, [False])[draft.before[rows]]
             wrong |= preferred.any(axis=1) & ~preferred[:, 0]

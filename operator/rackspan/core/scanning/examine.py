@@ -25,7 +25,7 @@ _held_against = attrgetter("replication_factor", "spread", "include", "exclude",
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
     """
-    What was found, and the verdict per partition, shape (partitions,).
+    What was found, and the compliance per partition, shape (partitions,).
 
     `broken`: out of compliance; `moves_of`: the fewest moves that would mend it; `judged`: whether that could be told.
     `unfair` counts per level the partitions with an unfair split there.
@@ -62,10 +62,10 @@ def examine(
     for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
         parts.append(_replication_factor(some, fewest, required))
-        verdict, found = _compliance(locations, some, required)
-        broken[rows], moves_of[rows], judged[rows] = verdict.broken, verdict.moves_of, ~verdict.unknown
-        unfair.update(verdict.unfair)
-        parts += [found, *_insync(locations, some, min_insync, verdict.broken, required)]
+        compliance, found = _compliance(locations, some, required)
+        broken[rows], moves_of[rows], judged[rows] = compliance.broken, compliance.moves_of, ~compliance.unknown
+        unfair.update(compliance.unfair)
+        parts += [found, *_insync(locations, some, min_insync, compliance.broken, required)]
     parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, requirements)]
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
@@ -131,12 +131,12 @@ def _compliance(
     if required.assignment:
         return _against_assignment(locations, partitions, required.assignment)
     tree = required.eligible(locations.tree)
-    verdict = judge(tree, partitions.replicas, required.spread)
-    return verdict, _spread(locations, partitions, verdict, tree.capacity)
+    compliance = judge(tree, partitions.replicas, required.spread)
+    return compliance, _spread(locations, partitions, compliance, tree.capacity)
 
 
-def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Compliance, room: int) -> Findings:
-    found = verdict.columns
+def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Compliance, room: int) -> Findings:
+    found = compliance.columns
     about_broker = found.level == len(locations.tree.levels)
     drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
     columns = {
@@ -146,7 +146,7 @@ def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Complia
         "reason": found.reason,
         "excess": found.excess,
     }
-    never = np.flatnonzero(verdict.unsatisfiable)
+    never = np.flatnonzero(compliance.unsatisfiable)
     beyond = np.maximum(partitions.replication_factor - room, 0)
     return Findings.joined(
         [
@@ -156,7 +156,7 @@ def _spread(locations: BrokerLocations, partitions: Partitions, verdict: Complia
                     rule,
                     partitions,
                     found.partition[chosen],
-                    moves=verdict.moves_of[found.partition[chosen]],
+                    moves=compliance.moves_of[found.partition[chosen]],
                     **{name: column[chosen] for name, column in columns.items()},
                 )
                 for rule, chosen in ((Rule.NOT_COMPLIANT, ~drained), (Rule.REPLICA_ON_DRAINED_BROKER, drained))

@@ -12,7 +12,7 @@ from rackspan.reconcile.reassignments import turns
 from rackspan.reconcile.reassignments.copy_rates import Rate
 from rackspan.reconcile.reassignments.executor import StoppedError
 from rackspan.reconcile.reassignments.reassignment_status import ended, told, waits, with_pass
-from rackspan.reconcile.reassignments.turns import PlannedBrokers, Wish
+from rackspan.reconcile.reassignments.turns import Intent, PlannedBrokers
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,9 +36,9 @@ _GONE_SECONDS = 600.0
 """How long a broker must be missing: it may only be restarted."""
 
 _STATES = {
-    Wish.RUN: ReassignmentState.RUNNING,
-    Wish.PAUSE: ReassignmentState.PAUSED,
-    Wish.CANCEL: ReassignmentState.CANCELLING,
+    Intent.RUN: ReassignmentState.RUNNING,
+    Intent.PAUSE: ReassignmentState.PAUSED,
+    Intent.CANCEL: ReassignmentState.CANCELLING,
 }
 _BEGINS = {
     ReassignmentState.RUNNING: "carried out from now on",
@@ -67,9 +67,9 @@ class Run:
         self._apart_since: float | None = None
         self._gone_since: float | None = None
 
-    def is_left_alone(self, wish: Wish) -> bool:
+    def is_left_alone(self, intent: Intent) -> bool:
         """Whether it is paused, with nothing left to be done in Kafka for that."""
-        return wish is Wish.PAUSE and self.parked and self.stopping is None
+        return intent is Intent.PAUSE and self.parked and self.stopping is None
 
     def refuse_changed(self, topology: RackTopology, now: float) -> None:
         """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
@@ -82,14 +82,14 @@ class Run:
         if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
             raise StoppedError(gone)
 
-    async def advance(self, rules: MoveRules, wish: Wish, now: datetime) -> Pass:
+    async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
         self.executor.adjust(rules.limits, rules.throttle)
         self._throttle_by = rules.throttle_by
         self.parked = False
-        if wish is Wish.CANCEL:
+        if intent is Intent.CANCEL:
             seen = await self.executor.take_back()
-        elif wish is Wish.RUN:
+        elif intent is Intent.RUN:
             seen = await self.executor.advance()
         else:
             seen = await self.executor.wind_down()
@@ -100,9 +100,9 @@ class Run:
         self._rate.add(now, seen.progress.moved_bytes + seen.partial_bytes)
         return seen
 
-    def state(self, wish: Wish) -> tuple[ReassignmentState, str]:
+    def state(self, intent: Intent) -> tuple[ReassignmentState, str]:
         """The state of what is asked for, and how it begins."""
-        state = _STATES[wish]
+        state = _STATES[intent]
         return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
 
     def is_due(self, one: Reassignment, state: ReassignmentState, now: float) -> bool:
@@ -123,13 +123,13 @@ class Run:
         )
         return self._counted(one, seen), f"{why}; {told(seen)}" if why else told(seen)
 
-    def ended(self, one: Reassignment, seen: Pass, wish: Wish) -> tuple[ReassignmentStatus, ReassignmentState, str]:
+    def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
         """The last counts, and how it ended."""
         state, message = ended(seen)
         if self.stopping is not None:
             state = ReassignmentState.STOPPED
             message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
-        elif wish is Wish.CANCEL and not (
+        elif intent is Intent.CANCEL and not (
             state is ReassignmentState.SUCCEEDED and seen.progress.moved == seen.progress.moves
         ):
             left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)

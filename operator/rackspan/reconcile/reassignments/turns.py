@@ -30,7 +30,7 @@ _PARTS_LATE: Final = timedelta(seconds=60)
 """How long all parts of a plan may take to be there."""
 
 
-class Wish(Enum):
+class Intent(Enum):
     """What shall become of a Reassignment now."""
 
     RUN = "run"
@@ -48,12 +48,12 @@ def needs_work(one: Reassignment) -> bool:
     return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
 
 
-def wish_of(one: Reassignment, topology: RackTopology, now: datetime) -> Wish:
+def intent_of(one: Reassignment, topology: RackTopology, now: datetime) -> Intent:
     """What is wished of a Reassignment whose turn it is."""
     if one.meta.is_deleting or one.spec.cancelled:
-        return Wish.CANCEL
+        return Intent.CANCEL
     paused = one.spec.paused or topology.meta.is_paused
-    return Wish.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Wish.RUN
+    return Intent.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Intent.RUN
 
 
 def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:

@@ -25,7 +25,7 @@ from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentWr
 from rackspan.reconcile.reassignments.reassignment_plans import UnreadablePlanError, record_from
 from rackspan.reconcile.reassignments.requests import in_order
 from rackspan.reconcile.reassignments.runs import Run, paused_by
-from rackspan.reconcile.reassignments.turns import Wish
+from rackspan.reconcile.reassignments.turns import Intent
 from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
@@ -226,17 +226,17 @@ class TopologyWorker:
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 
     async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
-        wish = turns.wish_of(one, topology, self._dependencies.clock())
-        if not turns.has_begun(one) and (pause := await self._not_yet(one, wish, mine)) is not None:
+        intent = turns.intent_of(one, topology, self._dependencies.clock())
+        if not turns.has_begun(one) and (pause := await self._not_yet(one, intent, mine)) is not None:
             return pause
         if not has_finalizer(one.meta) and not one.meta.is_deleting:
             await self._writer.hold(one)
             return _STEP_SECONDS
         try:
-            return await self._pass(one, topology, wish)
+            return await self._pass(one, topology, intent)
         except StoppedError as error:
             run = self._run
-            if run is None or run.stopping is not None or wish is Wish.CANCEL:
+            if run is None or run.stopping is not None or intent is Intent.CANCEL:
                 return await self._stop(one, str(error))
             run.stopping = str(error)
             return _STEP_SECONDS
@@ -263,12 +263,12 @@ class TopologyWorker:
             self._run = run  # nobody else knows of its throttles
         return _RECORD_SECONDS
 
-    async def _not_yet(self, one: Reassignment, wish: Wish, mine: Sequence[Reassignment]) -> float | None:
+    async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
         """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
         if one.meta.is_deleting:
             await self._writer.release(one)
             return _STEP_SECONDS
-        if wish is Wish.CANCEL:
+        if intent is Intent.CANCEL:
             await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
             return _STEP_SECONDS
         obstacle = turns.obstacle(one, mine, self._dependencies.clock())
@@ -278,7 +278,7 @@ class TopologyWorker:
         if obstacle is not None:
             await self._writer.tell(one, *obstacle)
             return _RETRY_SECONDS
-        if wish is Wish.PAUSE:
+        if intent is Intent.PAUSE:
             await self._writer.tell(one, ReassignmentState.PAUSED, paused_by(one))
             return _IDLE_SECONDS
         refused = self._cache.quota.over_quota(self._key)
@@ -287,28 +287,28 @@ class TopologyWorker:
             return _IDLE_SECONDS
         return None
 
-    async def _pass(self, one: Reassignment, topology: RackTopology, wish: Wish) -> float:
+    async def _pass(self, one: Reassignment, topology: RackTopology, intent: Intent) -> float:
         before = self._run or self._aside
-        if before is not None and before.uid == one.meta.uid and before.is_left_alone(wish):
+        if before is not None and before.uid == one.meta.uid and before.is_left_alone(intent):
             return _IDLE_SECONDS
         run, now = await self._run_of(one), asyncio.get_running_loop().time()
         if (known := self._writer.current(one)) is None:
             return _STEP_SECONDS
         if run.stopping is not None:
-            wish = Wish.CANCEL
-        if wish is not Wish.CANCEL:
+            intent = Intent.CANCEL
+        if intent is not Intent.CANCEL:
             run.refuse_changed(topology, now)
-        state, begins = run.state(wish)
+        state, begins = run.state(intent)
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
             await self._writer.tell(known, state, begins)
             self._writer.begun(known, topology, state, known.spec.approved_by or begins)
         rules = rules_of(known, in_order(self._cache, self._key), topology)
-        seen = await run.advance(rules, wish, self._dependencies.clock())
+        seen = await run.advance(rules, intent, self._dependencies.clock())
         if (known := self._writer.current(one)) is None:
             return _STEP_SECONDS
         if seen.finished:
             self._run = None
-            status, state, message = run.ended(known, seen, wish)
+            status, state, message = run.ended(known, seen, intent)
             await self._writer.end(known, state, message, topology, status=status)
             return _STEP_SECONDS
         if run.is_due(known, state, now):

@@ -171,7 +171,7 @@ class Approvals:
             self._approved.cover(topology, whole)
         review, admin = self._review(datetime.now(UTC)), self._observer.admin
         if review is not None and admin is not None and self._is_complete:
-            if review.verdict.approved:
+            if review.outcome.approved:
                 await self._begin(review, admin)
                 review = self._review(datetime.now(UTC))
             else:

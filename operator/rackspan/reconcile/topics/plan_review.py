@@ -61,7 +61,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The verdict by topic, and what its sentences name."""
+    """The outcome by topic, and what its sentences name."""
 
     topology: RackTopology
     state: ClusterState
@@ -70,18 +70,18 @@ class Review:
     """The bytes that each part copies, None where they are not known."""
     asked: bool
     """Whether brokers have been asked for them since this process has known the plan."""
-    verdict: ApprovalOutcome[ObjectKey]
+    outcome: ApprovalOutcome[ObjectKey]
     around: HoldContext
 
     @property
     def approved(self) -> Mapping[ObjectKey, TopicPlan]:
         """The parts that begin."""
-        return {key: part for key, part in self.whole.parts.items() if key in self.verdict.approved}
+        return {key: part for key, part in self.whole.parts.items() if key in self.outcome.approved}
 
     @property
     def approved_by(self) -> str:
         """Who approved them."""
-        who = set(self.verdict.approved.values())
+        who = set(self.outcome.approved.values())
         words = {
             Approver.PLAN: f"approved on RackTopology {self.topology.key}",
             Approver.TOPIC: "approved on KafkaTopics",
@@ -99,7 +99,7 @@ class Review:
         key, part = topic.key, self.whole.parts[topic.key]
         copied, before = self.sizes[key], topic.status.plan
         known = before.bytes if before is not None and before.hash == part.hash else None
-        may, held = may_approve(key, self.topology), self.verdict.holds.get(key)
+        may, held = may_approve(key, self.topology), self.outcome.holds.get(key)
         hold = holds.topic_hold(held, key, part.hash, self.around, may_approve=may)
         return hold, known if copied is None else steady(copied, known)
 
@@ -110,7 +110,7 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
     windows, wrong = _windows(topology)
     names = present.approved.names(whole)
     said = present.approved.of_topology(topology, names, present.begun)
-    verdict = judge_approval(
+    outcome = judge_approval(
         {key: _part(key, part, names[key], said, present) for key, part in whole.parts.items()},
         said.all,
         Terms(
@@ -129,11 +129,11 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
         opens=windows.opens(now) if windows else None,
         wrong_window=wrong,
         begun=present.begun,
-        above=verdict.above,
+        above=outcome.above,
     )
     sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
     asked = all(map(present.sizes.is_known, whole.parts.values()))
-    return Review(topology, present.state, whole, sizes, asked, verdict, around)
+    return Review(topology, present.state, whole, sizes, asked, outcome, around)
 
 
 def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved, present: Present) -> PlanPart:
@@ -178,7 +178,7 @@ def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | N
 
 def summary(review: Review) -> PlanSummary:
     """The whole plan for the RackTopology's status."""
-    whole, verdict = review.whole, review.verdict
+    whole, outcome = review.whole, review.outcome
     planned = sorted(whole.parts.items(), key=lambda item: (-item[1].moves, item[0]))
     sizes, before = list(review.sizes.values()), review.topology.status.plan
     last = before.bytes if before is not None and before.hash == whole.hash else None
@@ -200,19 +200,19 @@ def summary(review: Review) -> PlanSummary:
     )
     order = list(ApprovalHold)
     first, key = min(
-        ((hold, key) for key, hold in verdict.holds.items()), key=lambda one: order.index(one[0]), default=(None, None)
+        ((hold, key) for key, hold in outcome.holds.items()), key=lambda one: order.index(one[0]), default=(None, None)
     )
     how = holds.approve_topology(review.topology.key, _waiting(review))
     waits = holds.sentence(first, key, how, review.around)
     reason = holds.REASON_OF[first]
-    if verdict.stale:
+    if outcome.stale:
         reason = Reason.STALE_APPROVAL
-        stale = ", ".join(sorted(verdict.stale))
+        stale = ", ".join(sorted(outcome.stale))
         waits = f"{stale} was approved, which is not the current plan; {how}"
     cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
-    waiting = sum(hold is first for hold in verdict.holds.values())
+    waiting = sum(hold is first for hold in outcome.holds.values())
     partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
     message = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}; {waits}"
     return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
@@ -233,7 +233,7 @@ def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
 def _waiting(review: Review) -> str:
     """The hashes that approve all that waits: of each namespace, so that no other one makes the approval stale."""
     whole = review.whole
-    waiting = {key.namespace for key in whole.parts if key in review.verdict.holds} or whole.namespaces.keys()
+    waiting = {key.namespace for key in whole.parts if key in review.outcome.holds} or whole.namespaces.keys()
     if len(waiting) > MAX_PLAN_NAMESPACES:
         return whole.hash
     return ",".join(whole.namespaces[name] for name in sorted(waiting))
