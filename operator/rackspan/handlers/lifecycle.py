@@ -32,7 +32,7 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     # Short, so that watches are back within seconds after an outage; after the last one kopf starts over.
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
     settings.watching.server_timeout = 600
-    settings.watching.chunk_size = 500  # `connection` asks for fewer
+    settings.watching.chunk_size = 500  # `api_session` asks for fewer
     memo.manager.start()
 
 

@@ -1,5 +1,6 @@
 """Sizes of partitions, as brokers tell them."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rackspan.cli.rendering.progress import step
@@ -18,8 +19,7 @@ def measured(connection: Connection, changes: Changes) -> Changes:
     holders = {of_change(change): change.before for change in changes if change.copied}
     if not holders:
         return changes
-    with step("asking brokers for sizes"):
-        sizes = largest(connection.ask(lambda admin: admin.sizes(holders)))
+    sizes = _asked(connection, holders)
     return changes.with_sizes([sizes.get(of_change(change), change.size_bytes) for change in changes])
 
 
@@ -35,8 +35,7 @@ def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Par
     if not holders:
         return partitions
     try:
-        with step("asking brokers for sizes"):
-            found = largest(connection.ask(lambda admin: admin.sizes(holders)))
+        found = _asked(connection, holders)
     except CommandError as error:
         warn(f"brokers do not tell how many bytes that is: {error}")
         return partitions
@@ -45,3 +44,9 @@ def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Par
         if at in places:
             size_bytes[places[at]] = size
     return replace(partitions, size_bytes=size_bytes)
+
+
+def _asked(connection: Connection, holders: Mapping[TopicPartition, Collection[int]]) -> Mapping[TopicPartition, int]:
+    """The bytes of partitions, of those that the brokers which hold them tell. Raises CommandError."""
+    with step("asking brokers for sizes"):
+        return largest(connection.ask(lambda admin: admin.sizes(holders)))

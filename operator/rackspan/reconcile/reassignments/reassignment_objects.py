@@ -100,7 +100,7 @@ class ReassignmentWriter:
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
         if not await self.write(one, new):
             return
-        _post_events(self._dependencies.kube, one, topology, state, message)
+        self.announce(one, topology, state, message)
         known = self.current(one)
         if known is not None and not new.throttles:
             await self.release(known)
@@ -120,14 +120,24 @@ class ReassignmentWriter:
         if has_finalizer(one.meta):
             await self._answered(one, await self._dependencies.finalizers.remove(KIND, one.meta))
 
-    def begun(self, one: Reassignment, topology: RackTopology, state: ReassignmentState, message: str) -> None:
-        """Tell as Events what is done about it from now on."""
-        _post_events(self._dependencies.kube, one, topology, state, message)
+    def announce(
+        self, one: Reassignment, topology: RackTopology | None, state: ReassignmentState | None, message: str
+    ) -> None:
+        """Queue Events about a new state; None says that the object goes and throttles may be left."""
+        reason = _LEFT if state is None else _REASONS.get(state)
+        if reason is None:
+            return
+        kube, warning, plan = self._dependencies.kube, state in _WARNINGS, f"plan {one.spec.plan_hash}"
+        about, text = ObjectRef(KIND, one.key, one.meta.uid), f"{plan}: {message}" if message else plan
+        kube.record_event(KubernetesEvent(about, reason, text, warning))
+        if topology is not None:
+            about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
+            kube.record_event(KubernetesEvent(about, reason, f"Reassignment {one.meta.name}: {message}", warning))
 
     def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
         """Tell that the object goes and throttles may be left."""
         _log.warning("Reassignment %s is let go: %s", one.key, problem)
-        _post_events(self._dependencies.kube, one, topology, None, problem)
+        self.announce(one, topology, None, problem)
 
     async def _answered(self, one: Reassignment, written: JsonObject | None) -> None:
         """Know an object as it was written, or as it is if it was not."""
@@ -135,20 +145,3 @@ class ReassignmentWriter:
             await self.read(one)
         else:
             self._cache.put_reassignment_answer(written)
-
-
-def _post_events(
-    kube: KubeApi, one: Reassignment, topology: RackTopology | None, state: ReassignmentState | None, message: str
-) -> None:
-    """Queue Events about a new state; None says that the object goes and throttles may be left."""
-    reason = _LEFT if state is None else _REASONS.get(state)
-    if reason is None:
-        return
-    warning, text = (
-        state in _WARNINGS,
-        f"plan {one.spec.plan_hash}: {message}" if message else f"plan {one.spec.plan_hash}",
-    )
-    kube.record_event(KubernetesEvent(ObjectRef(KIND, one.key, one.meta.uid), reason, text, warning))
-    if topology is not None:
-        about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
-        kube.record_event(KubernetesEvent(about, reason, f"Reassignment {one.meta.name}: {message}", warning))

@@ -301,7 +301,7 @@ class TopologyWorker:
         state, begins = run.state(intent)
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
             await self._writer.tell(known, state, begins)
-            self._writer.begun(known, topology, state, known.spec.approved_by or begins)
+            self._writer.announce(known, topology, state, known.spec.approved_by or begins)
         rules = rules_of(known, in_order(self._cache, self._key), topology)
         seen = await run.advance(rules, intent, self._dependencies.clock())
         if (known := self._writer.current(one)) is None:
