@@ -50,7 +50,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 client: Any = _admin  # its type stubs do not export what its documentation names
 _log = logging.getLogger("rackspan.kafka")
-_THREADS = 4
+_THREADS = 8
 _FIRST_ANSWER_SECONDS = 10.0
 _NEXT_ANSWER_SECONDS = 4.0
 """Shorter than the first, because librdkafka keeps asking a dead broker while it takes that one for the controller."""

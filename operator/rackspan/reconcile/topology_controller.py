@@ -26,7 +26,7 @@ from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.waiting import progress, wait_for_any
 from rackspan.reconcile.topics.topic_events import condition_events
-from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
+from rackspan.reconcile.topics.topics_reconciler import BATCHES, TopicsReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 
-_WORKERS = 8
-"""Batches under way at once: most of the time they wait for brokers to show changes."""
 _STATUS_SECONDS = 1.0
 """How long a write of the status puts off the next one, whose counts change with every topic."""
 _APPROVAL_SECONDS = 2.0
@@ -181,8 +179,8 @@ class TopologyReconciler:
         return topology is not None and self._cordons.shown(topology.status) == topology.status
 
     async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
-        """One task per batch, up to _WORKERS at a time."""
-        slots = asyncio.Semaphore(_WORKERS)
+        """One task per batch, up to BATCHES at a time."""
+        slots = asyncio.Semaphore(BATCHES)
         while True:
             await slots.acquire()
             keys = await self._topics.take()

@@ -2,6 +2,9 @@
 
 A key waits at most once and is processed by one worker at a time. One that is added while a worker has it is handed out
 again after that worker's `done`, so that no change is lost.
+
+Keys belong to groups, such as namespaces. A group is busy while any of its keys is processed. Groups that are not busy
+do not wait for those that are: they share no batch with them, do not linger, and find a place.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rackspan.reconcile.runtime.waiting import wait_for_any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 K = TypeVar("K", bound="Hashable")
 
@@ -22,11 +27,34 @@ _MIN_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
 
 
-class WorkQueue(Generic[K]):
-    """Keys to reconcile, in the order in which they were added. Not thread-safe: for one event loop."""
+@dataclass(slots=True)
+class _Gathering:
+    """A busy group whose keys wait for more: until `end`, or until none has come between two looks."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[K, None] = {}
+    group: Hashable
+    end: float
+    look_at: float
+    seen: int = 0
+
+
+class WorkQueue(Generic[K]):
+    """
+    Keys to reconcile: groups by their oldest key, keys of a group in the order in which they were added.
+
+    `group_of` gives the group of a key. Busy groups get a batch only while fewer than `busy_batches` are processed. Not
+    thread-safe: for one event loop.
+    """
+
+    def __init__(self, group_of: Callable[[K], Hashable] = lambda _: None, busy_batches: int | None = None) -> None:
+        self._group_of = group_of
+        self._busy_batches = busy_batches
+        self._waiting: dict[Hashable, dict[K, None]] = {}
+        self._idle: dict[Hashable, None] = {}
+        """Groups of `_waiting` that are not busy."""
+        self._busy: Counter[Hashable] = Counter()
+        """Keys that are processed, by group."""
+        self._batches = 0
+        self._gathering: _Gathering | None = None
         self._processing: set[K] = set()
         self._dirty: set[K] = set()
         """Keys that were added while they were being processed."""
@@ -37,7 +65,7 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._waiting.values()))
 
     @property
     def idle(self) -> bool:
@@ -49,9 +77,14 @@ class WorkQueue(Generic[K]):
         for key in keys:
             if key in self._processing:
                 self._dirty.add(key)
-            else:
-                self._waiting.setdefault(key)
-        self._changed.set()
+                continue
+            group = self._group_of(key)
+            if group not in self._waiting:
+                self._waiting[group] = {}
+                self._changed.set()  # more keys of a group that waits already are found at the next look
+                if not self._busy[group]:
+                    self._idle[group] = None
+            self._waiting[group].setdefault(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Queue a key after `seconds`, or at the earlier time that was asked for before."""
@@ -75,49 +108,91 @@ class WorkQueue(Generic[K]):
 
     def remove(self, key: K) -> None:
         """Remove a key whose object was deleted."""
-        self._waiting.pop(key, None)
-        self._due.pop(key, None)
+        self._unqueue([key])
         self._dirty.discard(key)
         self.forget(key)
 
     async def get_batch(self, max_keys: int, debounce: float, max_wait: float = 0.0) -> list[K]:
-        """Wait for keys, and take up to `max_keys` of them; `done` must follow.
+        """Wait for keys, and take up to `max_keys` of them; `done` must follow with the same.
 
-        To gather a burst into one batch, it waits until no key was added for `debounce` seconds, and for `max_wait`
-        seconds at most; not at all where no key is being processed.
+        Keys of groups that are not busy are taken at once. To gather a burst of a busy group into one batch, this waits
+        until no key of it was added for `debounce` seconds, and for `max_wait` seconds at most.
         """
-        await self._wait_for_keys()
-        loop = asyncio.get_running_loop()
-        end = loop.time() + max(debounce, max_wait)
-        before = 0
-        while self._processing and before < len(self._waiting) < max_keys and debounce > 0 and loop.time() < end:
-            before = len(self._waiting)
-            await asyncio.sleep(debounce)
-            self._add_due()
-        taken = list(self._waiting)[:max_keys]
-        for key in taken:
-            del self._waiting[key]
-            self._due.pop(key, None)
+        while not (taken := self._of_idle_groups(max_keys) or self._gathered(max_keys, debounce, max_wait)):
+            await wait_for_any(self._next_look(), self._changed)
+        self._unqueue(taken)
         self._processing.update(taken)
+        self._busy.update(map(self._group_of, taken))
+        self._batches += 1
+        for group in set(map(self._group_of, taken)):
+            self._idle.pop(group, None)
+            if group in self._waiting:  # what is left of it comes after the other groups
+                self._waiting[group] = self._waiting.pop(group)
+            if self._gathering is not None and self._gathering.group == group:
+                self._gathering = None
         return taken
 
     def done(self, keys: Collection[K]) -> None:
-        """Mark keys as processed; those that were added meanwhile are queued again."""
+        """Mark the keys of a batch as processed; those that were added meanwhile are queued again."""
         self._processing.difference_update(keys)
+        self._batches -= 1
+        self._busy.subtract(map(self._group_of, keys))
+        for group in {self._group_of(key) for key in keys}:
+            if not self._busy[group]:
+                del self._busy[group]
+                if group in self._waiting:
+                    self._idle[group] = None
         dirty = self._dirty.intersection(keys)
         self._dirty -= dirty
-        if dirty:
-            self.add(dirty)
+        self.add(dirty)
+        self._changed.set()
 
-    async def _wait_for_keys(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            self._add_due()
-            if self._waiting:
-                return
-            self._changed.clear()
-            timeout = self._delayed[0][0] - loop.time() if self._delayed else None
-            await wait_for_any(timeout, self._changed)
+    def _of_idle_groups(self, max_keys: int) -> list[K]:
+        self._changed.clear()
+        self._add_due()
+        taken: list[K] = []
+        for group in self._idle:
+            taken += list(self._waiting[group])[: max_keys - len(taken)]
+            if len(taken) == max_keys:
+                break
+        return taken
+
+    def _gathered(self, max_keys: int, debounce: float, max_wait: float) -> list[K]:
+        """Keys of the busy group that has waited longest, once enough have gathered or have had time to."""
+        if not self._waiting or not self._has_place:
+            return []
+        group, keys = next(iter(self._waiting.items()))
+        now = asyncio.get_running_loop().time()
+        if self._gathering is None or self._gathering.group != group:
+            self._gathering = _Gathering(group, now + max(debounce, max_wait), now)
+        one = self._gathering
+        if debounce <= 0 or len(keys) >= max_keys or now >= one.end or (now >= one.look_at and len(keys) <= one.seen):
+            return list(keys)[:max_keys]
+        if now >= one.look_at:
+            one.seen, one.look_at = len(keys), min(now + debounce, one.end)
+        return []
+
+    @property
+    def _has_place(self) -> bool:
+        """Whether a busy group may have a batch now."""
+        return self._busy_batches is None or self._batches < self._busy_batches
+
+    def _next_look(self) -> float | None:
+        """Seconds until keys are due or have gathered; None where nothing but a change brings any."""
+        times = [self._delayed[0][0]] if self._delayed else []
+        if self._gathering is not None and self._gathering.group in self._waiting and self._has_place:
+            times.append(self._gathering.look_at)
+        return max(0.0, min(times) - asyncio.get_running_loop().time()) if times else None
+
+    def _unqueue(self, keys: Sequence[K]) -> None:
+        for key in keys:
+            self._due.pop(key, None)
+            group = self._group_of(key)
+            waiting = self._waiting.get(group, {})
+            waiting.pop(key, None)
+            if not waiting:
+                self._waiting.pop(group, None)
+                self._idle.pop(group, None)
 
     def _add_due(self) -> None:
         now = asyncio.get_running_loop().time()

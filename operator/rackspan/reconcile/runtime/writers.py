@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from rackspan.api.labels import FINALIZER
 from rackspan.metrics import count_error
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.fair_slots import FairSlots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,12 +27,13 @@ _NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 class StatusWriter:
     """Shared by all topologies, so that a large one cannot flood the API server.
 
-    Each kind has its own slots: the status of a RackTopology does not wait for those of its thousands of topics.
+    Each kind has its own slots: the status of a RackTopology does not wait for those of its thousands of topics. The
+    namespaces take turns.
     """
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
-        self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_MAX_CONCURRENT_WRITES))
+        self._slots = defaultdict[str, FairSlots](lambda: FairSlots(_MAX_CONCURRENT_WRITES))
         self._uncertain: set[str] = set()
         """Uids of objects whose last write failed or timed out, so that their status is not known."""
 
@@ -44,7 +45,7 @@ class StatusWriter:
         if old == new and ref.uid not in self._uncertain:
             return None
         self._uncertain.add(ref.uid)
-        async with self._slots[ref.kind]:
+        async with self._slots[ref.kind].slot(ref.key.namespace):
             try:
                 written = await self._kube.replace_status(ref, new)
             except FailureError as error:
@@ -56,11 +57,11 @@ class StatusWriter:
 
 
 class FinalizerWriter:
-    """Shared by all topologies, so that a large one cannot flood the API server."""
+    """Shared by all topologies, so that a large one cannot flood the API server. Namespaces take turns."""
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
-        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
+        self._slots = FairSlots(_MAX_CONCURRENT_WRITES)
 
     async def add(self, kind: str, meta: Meta, annotations: Mapping[str, str] = _NO_ANNOTATIONS) -> JsonObject | None:
         """The object with Rackspan's finalizer and these annotations.
@@ -77,7 +78,7 @@ class FinalizerWriter:
         self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str]
     ) -> JsonObject | None:
         ref = ObjectRef(kind, meta.key, meta.uid)
-        async with self._slots:
+        async with self._slots.slot(ref.key.namespace):
             return await self._kube.set_finalizers(ref, finalizers, meta.resource_version, annotations)
 
 

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
+BATCHES = 8
+"""Batches that are processed at once: most of the time they wait for brokers to show changes."""
+_BUSY_BATCHES = 6
+"""How many of them are for namespaces that have a batch already: a namespace that has none finds a place."""
 _BATCH = 500
 _LINGER_SECONDS = 0.2
 _MAX_LINGER_SECONDS = 0.6
@@ -84,7 +88,7 @@ class TopicsReconciler:
         self._name = "" if topology is None else str(topology)
         self._observer = observer
         self._dependencies = dependencies
-        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(lambda key: key.namespace, _BUSY_BATCHES)
         self._absences = Absences(_ABSENCE_SECONDS)
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""

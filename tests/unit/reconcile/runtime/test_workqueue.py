@@ -16,10 +16,10 @@ operation = st.one_of(
 )
 
 
-@given(st.lists(operation, max_size=40))
-def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations):
+@given(st.lists(operation, max_size=40), st.integers(1, 5))
+def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations, groups):
     async def story():
-        queue = WorkQueue()
+        queue = WorkQueue(lambda key: key % groups)
         due, batches = set(), []
 
         async def take(most):
@@ -27,6 +27,9 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
             assert len(set(taken)) == len(taken) <= most
             assert due.issuperset(taken)
             assert not {key for batch in batches for key in batch}.intersection(taken)
+            busy = {key % groups for batch in batches for key in batch}
+            idle = {key % groups for key in due} - busy
+            assert {key % groups for key in taken} <= (idle or busy)
             due.difference_update(taken)
             batches.append(taken)
 
@@ -151,3 +154,62 @@ def test_each_failure_waits_longer_until_one_attempt_works(monkeypatch):
     first, second, again = (seconds for _, seconds in asked)
     assert 0.3 < first < second
     assert 0.3 < again < second
+
+
+def by_first_letter(key):
+    return key[0]
+
+
+async def busy_group(**limits):
+    """A queue in which group `a` has a batch."""
+    queue = WorkQueue(by_first_letter, **limits)
+    queue.add(["a1"])
+    assert await queue.get_batch(10, 3600) == ["a1"]
+    return queue
+
+
+async def test_a_group_that_is_not_busy_neither_lingers_nor_shares_a_batch_with_one_that_is():
+    queue = await busy_group()
+    queue.add(["a2"])
+    taking = asyncio.create_task(queue.get_batch(10, 3600))
+    await asyncio.sleep(0)
+    queue.add(["a3", "b1", "c1", "b2"])
+    assert await asyncio.wait_for(taking, 90) == ["b1", "b2", "c1"]
+    queue.done(["a1"])
+    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["a2", "a3"]
+
+
+async def test_busy_groups_leave_places_for_others():
+    queue = await busy_group(busy_batches=1)
+    queue.add(["a2"])
+    taking = asyncio.create_task(queue.get_batch(10, 0))
+    await asyncio.sleep(0.05)
+    assert not taking.done()
+    queue.add(["b1"])
+    assert await asyncio.wait_for(taking, 90) == ["b1"]
+    taking = asyncio.create_task(queue.get_batch(10, 0))
+    queue.done(["b1"])
+    await asyncio.sleep(0.05)
+    assert not taking.done()
+    queue.done(["a1"])
+    assert await asyncio.wait_for(taking, 90) == ["a2"]
+
+
+async def test_busy_groups_take_turns():
+    queue = WorkQueue(by_first_letter)
+    queue.add(["a1", "b1"])
+    await queue.get_batch(10, 0)
+    queue.add(["a2", "a3", "a4", "b2"])
+    assert [await queue.get_batch(2, 0) for _ in range(3)] == [["a2", "a3"], ["b2"], ["a4"]]
+
+
+async def test_a_queue_that_waits_for_a_place_uses_no_processor():
+    queue = await busy_group(busy_batches=1)
+    queue.add(["a2"])
+    taking = asyncio.create_task(queue.get_batch(10, 0.01))
+    looks = []
+    look, queue._next_look = queue._next_look, lambda: looks.append(1) or look()
+    await asyncio.sleep(0.1)
+    assert len(looks) <= 2
+    queue.done(["a1"])
+    assert await asyncio.wait_for(taking, 90) == ["a2"]
