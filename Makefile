@@ -16,7 +16,7 @@ SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --n
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
-# The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.4.0`.
+# The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
 endif

@@ -11,7 +11,7 @@ from pathlib import Path
 from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
 _CONFIG_COMMANDS = {"4.3.1": "kafka.admin.ConfigCommand"}
 """Where Kafka's tool for configs was before 4.4."""
 _HERE = REPOSITORY / "dev" / "distributions" / "kafka"
@@ -92,7 +92,7 @@ def kafka_versions() -> list[str]:
 
 
 def kafka_version() -> str:
-    """The version that runs: `RACKSPAN_KAFKA`, which `make KAFKA=4.4.0 …` sets. Raises AssetError for others."""
+    """The version that runs: `RACKSPAN_KAFKA`, which `make KAFKA=4.3.1 …` sets. Raises AssetError for others."""
     version = os.environ.get("RACKSPAN_KAFKA") or DEFAULT_VERSION
     if version not in kafka_versions():
         raise AssetError(f"there is no Kafka {version[:40]!r} here, but {', '.join(kafka_versions())}")
@@ -115,13 +115,13 @@ def ensure_distribution() -> KafkaDistribution:
 
 
 def find_client_jars() -> tuple[Path, ...]:
-    """Kafka Streams and Kafka Connect's connectors for files, to run beside the distribution; empty when missing."""
+    """Kafka Streams, to run beside the distribution; empty when missing."""
     return tuple(sorted(_client_folder().glob("*.jar")))
 
 
 def ensure_client_jars() -> tuple[Path, ...]:
     """The same, after downloading them where they are missing."""
-    what = f"Kafka Streams {kafka_version()} and connectors (2 MB of jars)"
+    what = f"Kafka Streams {kafka_version()} (2 MB of jars)"
     ensure_jars(_HERE, _client_folder(), _copied("provided"), what, kafka_version())
     return find_client_jars()
 

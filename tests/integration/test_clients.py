@@ -54,7 +54,7 @@ def topic(kafka):
 
 @pytest.fixture(scope="module")
 def kafka_with_clients(kafka_distribution):
-    """Kafka with Streams and Connect's connectors beside it."""
+    """Kafka with Streams beside it."""
     jars = find_client_jars()
     if not jars:
         pytest.fail("Kafka Streams: not on this machine yet; run `make assets` first", pytrace=False)
@@ -66,18 +66,38 @@ def images(tmp_path_factory, kafka_with_clients):
     """A folder of the programs that the images have."""
     folder = tmp_path_factory.mktemp("images")
     for script, main_class in SCRIPTS.items():
-        put_script(folder / script, kafka_with_clients, main_class)
+        put_script(folder / script, kafka_with_clients.with_plugins(*kafka_with_clients.plugins, folder), main_class)
     return folder
 
 
 @pytest.fixture
-def totals(images, kafka_with_clients, topic):
+def compiled(images, kafka_with_clients):
+    """Compiles a class that lies beside this file into that folder."""
+
+    def compile_class(name):
+        if not has_compiler(kafka_with_clients):
+            pytest.skip(f"no javac on this machine: {name}.java has to be compiled")
+        source = Path(__file__).with_name(f"{name}.java")
+        compile_java(kafka_with_clients, [source], images, beside=kafka_with_clients.plugins)
+
+    return compile_class
+
+
+@pytest.fixture
+def totals(compiled, images, kafka_with_clients, topic):
     """The application of the example for Streams, as what its image starts."""
-    if not has_compiler(kafka_with_clients):
-        pytest.skip("no javac on this machine: the application has to be compiled")
-    jars = kafka_with_clients.plugins
-    compile_java(kafka_with_clients, [Path(__file__).with_name("Totals.java")], images, beside=jars)
-    put_script(images / "totals", kafka_with_clients.with_plugins(*jars, images), "Totals", topic)
+    compiled("Totals")
+    put_script(images / "totals", kafka_with_clients.with_plugins(*kafka_with_clients.plugins, images), "Totals", topic)
+
+
+@pytest.fixture
+def sink(compiled, images):
+    """A sink connector that Connect finds on its class path."""
+    compiled("Discard")
+    services = images / "META-INF" / "services"
+    services.mkdir(parents=True, exist_ok=True)
+    (services / "org.apache.kafka.connect.sink.SinkConnector").write_text("Discard\n")
+    return "Discard"
 
 
 def put_script(path, distribution, main_class, *arguments):
@@ -174,13 +194,13 @@ def test_a_java_consumer_takes_the_rack_of_its_node(kafka, processes, run):
     reads_near(kafka, processes, run("java"), "audit")
 
 
-def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, run, topic, tmp_path):
+def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, run, topic, sink):
     (port,) = free_ports(1)
     here = [f"listeners=http://127.0.0.1:{port}", "plugin.discovery=service_load"]
     small = ["offset.storage.partitions=1", "status.storage.partitions=1"]
     own = {f"connect-{kind}": f"{topic}-{kind}" for kind in ("configs", "offsets", "status")}
     worker = run("connect", {"group.id=connect": "\n".join(["group.id=connect", *here, *small]), **own})
-    connector = {"connector.class": "FileStreamSink", "topics": topic, "file": str(tmp_path / "orders.txt")}
+    connector = {"connector.class": sink, "topics": topic}
     asked = Request(
         f"http://127.0.0.1:{port}/connectors/warehouse/config",
         json.dumps(connector).encode(),
