@@ -76,6 +76,8 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
     unfair = {(f.topic, f.partition) for f in findings if f.rule == "NotCompliant"}
     partitions = cluster.partitions
     moves = sum(finding.moves for finding in findings)
+    sizes = {(partition.topic, partition.number): partition.size for partition in partitions}
+    copied = sum(finding.moves * sizes.get((finding.topic, finding.partition), _GIB) for finding in findings)
     summary = d.Summary(
         topics=len({partition.topic for partition in partitions}),
         partitions=len(partitions),
@@ -86,6 +88,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
         offline=sum(finding.rule == "Offline" for finding in findings),
         under_replicated=sum(finding.rule == "UnderReplicated" for finding in findings),
         moves=moves,
+        move_bytes=copied,
         bytes=sum(partition.size * len(partition.replicas) for partition in partitions),
         findings=len(findings),
         by_rule=dict(Counter(finding.rule for finding in findings)),
@@ -100,6 +103,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
         started_at=_stamp(FINISHED - timedelta(seconds=11.4)),
         finished_at=_stamp(FINISHED),
         levels=list(LEVELS),
+        throttle=50 << 20,
         summary=summary,
         changes=d.ScanChanges(
             since=_stamp(FINISHED - timedelta(minutes=30)),
@@ -341,6 +345,7 @@ def _brokers(cluster: _Cluster, findings: list[d.FindingRow]) -> list[d.BrokerRo
                 bytes=loss.bytes,
                 online=broker not in cluster.offline,
                 draining=broker in cluster.draining,
+                cordoned=broker in cluster.draining,
                 findings=len(about),
                 worst=_worst(about),
                 flaps=3 if broker in cluster.offline else 0,

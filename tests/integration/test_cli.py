@@ -125,6 +125,9 @@ def test_brokers_are_asked_what_a_loss_and_the_moves_that_mend_copy(kafka):
     lost = {row["domain"]: row["bytes"] for row in cli("what-if", *cluster, "-o", "json").json["losses"]}
     assert (lost["/eu"], lost["/us"]) == (2 * summary["bytes"], 0)
     assert cli("plan", *cluster, "-o", "json").json["bytes"] == summary["bytes"]
+    scanned = cli("scan", *cluster[:2], *LEVELS, "-o", "json").json
+    assert [row["bytes"] for row in scanned["topics"] if row["name"] == topic] == [2 * summary["bytes"]]
+    assert scanned["summary"]["moveBytes"] >= summary["bytes"]
     for command in ("check", "plan"):
         assert f"{size(summary['bytes'])} to copy" in " ".join(cli(command, *cluster).out.split())
 

@@ -7,6 +7,7 @@ from dev.waiting import eventually
 from tests.page import probes
 from tests.page.conftest import count_of
 
+from rackspan.core.text import size
 from rackspan.reports.document import FindingRow, ScanChanges, ScanDocument, Summary
 from rackspan.reports.page.vocabulary import RULES
 
@@ -45,7 +46,7 @@ def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, exam
     summary = example.summary
     assert f"{summary.offline} of {summary.partitions} partitions are offline" in verdict
     assert "spread unfairly for 18 days" in verdict
-    assert f"A fix copies {summary.moves} replicas." in verdict
+    assert f"A fix copies {summary.moves} replicas ({size(summary.move_bytes)}), up to " in verdict
 
 
 def test_the_map_has_every_broker_in_its_place(show, example):

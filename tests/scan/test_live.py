@@ -13,7 +13,17 @@ from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.reports.document import ScanOutcome
 
+BYTES = frozenset({"bytes", "moveBytes"})
+"""Brokers are asked for them, and a snapshot has none."""
 SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")
+
+
+def without_bytes(part):
+    if isinstance(part, list):
+        return [without_bytes(one) for one in part]
+    if isinstance(part, dict):
+        return {name: without_bytes(one) for name, one in part.items() if name not in BYTES}
+    return part
 
 
 @pytest.fixture
@@ -48,8 +58,9 @@ def test_a_live_scan_finds_what_a_scan_of_its_snapshot_finds(rackspan, kafka, to
     assert told[0] == told[1]
     assert {row["topic"] for row in one["findings"]} >= {"scan-unfair"}
     assert one["clusterId"] == other["clusterId"] == kafka.cluster_id
+    assert one["summary"]["bytes"] is not None
     for part in ("summary", "domains", "brokers"):
-        assert one[part] == other[part], part
+        assert without_bytes(one[part]) == without_bytes(other[part]), part
 
 
 @pytest.mark.stack

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.rack_path import RackPath, parse_rack
 from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackTree, TopologyError
 
@@ -75,6 +76,25 @@ class Partitions:
             leader=self.leader[chosen],
             size_bytes=self.size_bytes[chosen],
         )
+
+    def holders(self, rows: IntArray) -> dict[TopicPartition, list[int]]:
+        """Give the brokers to ask for the sizes of some partitions: the leader, or all replicas where there is none."""
+        found = {}
+        for row in rows.tolist():
+            leader = int(self.leader[row])
+            brokers = self.replicas[row].tolist() if leader == NONE else [leader]
+            at = TopicPartition(self.names[self.topic[row]], int(self.number[row]))
+            found[at] = [broker for broker in brokers if broker != NONE]
+        return found
+
+    def with_sizes(self, sizes: Mapping[TopicPartition, int]) -> "Partitions":
+        """Give the same with these sizes (bytes of one replica); partitions without one keep what they have."""
+        if not sizes:
+            return self
+        topics = [self.names[topic] for topic in self.topic.tolist()]
+        at = map(TopicPartition, topics, self.number.tolist())
+        found = [sizes.get(one, size) for one, size in zip(at, self.size_bytes.tolist(), strict=True)]
+        return replace(self, size_bytes=np.array(found, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

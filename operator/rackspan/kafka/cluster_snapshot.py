@@ -1,12 +1,13 @@
 """A snapshot of a live cluster, over the same client as the operator's.
 
 Kafka's metadata has replicas, ISR and leaders, the cluster's description racks, and topics' configurations the rest.
-Sizes of partitions are not among what confluent-kafka can ask for.
+Sizes of partitions are asked for apart, by another client, and only where they are needed.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,21 +15,26 @@ from confluent_kafka import TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
+from rackspan.core.partitions import largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import plural
 from rackspan.core.topology import BrokerLocation
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from rackspan.core.partitions import TopicPartition
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
 client: Any = _admin  # its parameters are not annotated
+A = TypeVar("A", bound=ConfluentAdmin)
 T = TypeVar("T")
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
@@ -53,7 +59,7 @@ class LivePortion:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOutline:
-    """A cluster without its topics' partitions; `partitions` is their number."""
+    """A cluster without its topics' partitions; `partitions` is their number. Brokers say whether they are cordoned."""
 
     cluster_id: str
     brokers: tuple[BrokerLocation, ...]
@@ -70,24 +76,41 @@ def take_snapshot(
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     told = advance or (lambda _done, _all: None)
-    return _asked(servers, properties, lambda admin: _taken(admin, told))
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told))
 
 
 def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
     """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
-    return _asked(servers, properties, _outlined)
+    return _asked(_SnapshotAdmin, servers, properties, _outlined)
 
 
 def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
-    return _asked(servers, properties, lambda admin: _portion(admin, names))
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names))
+
+
+def take_sizes(
+    servers: str, properties: Mapping[str, str], holders: Mapping[TopicPartition, Collection[int]]
+) -> Mapping[TopicPartition, int]:
+    """
+    Ask the brokers that hold partitions for their sizes, in bytes (DescribeLogDirs, KIP-113).
+
+    Partitions of which no broker tells the size are left out: it is away, or does not authorize it (Describe on the
+    cluster). Raises nothing, as whoever asks can do without.
+    """
+    with suppress(FailureError):
+        return largest(_asked(KafkaReassignments, servers, properties, lambda admin: admin.sizes(holders)))
+    return {}
 
 
 def _asked(
-    servers: str, properties: Mapping[str, str], question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]
+    client_class: Callable[[Mapping[str, str | int | bool]], A],
+    servers: str,
+    properties: Mapping[str, str],
+    question: Callable[[A], Coroutine[Any, Any, T]],
 ) -> T:
     defaults = client_properties(KafkaSpec(servers), Credentials())
-    admin = _SnapshotAdmin({**defaults, **properties, "bootstrap.servers": servers})
+    admin = client_class({**defaults, **properties, "bootstrap.servers": servers})
     return asyncio.run(_answered(admin, question))
 
 
@@ -118,7 +141,7 @@ class _SnapshotAdmin(ConfluentAdmin):
         return await self._run(call) if names else ({}, {})
 
 
-async def _answered(admin: _SnapshotAdmin, question: Callable[[_SnapshotAdmin], Coroutine[Any, Any, T]]) -> T:
+async def _answered(admin: A, question: Callable[[A], Coroutine[Any, Any, T]]) -> T:
     try:
         return await question(admin)
     finally:
@@ -140,7 +163,8 @@ async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
     cluster = await admin.cluster()
     topics = await admin.metadata()
     partitions = sum(len(topic.partitions) for topic in topics.values())
-    return ClusterOutline(cluster.cluster_id, _brokers(cluster, {}), tuple(sorted(topics)), partitions)
+    brokers = _brokers(cluster, await admin.cordoned([broker.id for broker in cluster.brokers]))
+    return ClusterOutline(cluster.cluster_id, brokers, tuple(sorted(topics)), partitions)
 
 
 def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:

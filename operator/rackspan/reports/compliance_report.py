@@ -22,6 +22,7 @@ from rackspan.api.compliancereport import (
 )
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
 from rackspan.api.reasons import Reason
+from rackspan.core.copy_costs import ending
 from rackspan.core.scanning.messages import mending
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, every, plural
@@ -71,12 +72,15 @@ def compliance_status(
     conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
     broken = summary.non_compliant or 0
     if broken:
+        unsatisfiable = summary.by_rule.get(Rule.UNSATISFIABLE, 0)
+        moves = summary.moves or 0
+        cost = ending(moves, document.summary.move_bytes, document.throttle)
         share = f"{broken:,} of {plural(summary.partitions or 0, 'partition')} {be(broken)} not spread as asked"
         conditions.set(
             COMPLIANT,
             ConditionStatus.FALSE,
             Reason.NOT_COMPLIANT,
-            f"{share}; {mending(summary.moves or 0, broken, summary.by_rule.get(Rule.UNSATISFIABLE, 0))}",
+            f"{share}; {mending(moves, broken, unsatisfiable)}{cost}",
         )
     elif summary.unread_topics:
         unread = (

@@ -72,6 +72,7 @@ class BrokerRow(Struct, frozen=True, rename="camel", gc=False):
     bytes: int | None = None
     online: bool = True
     draining: bool = False
+    cordoned: bool = False
     findings: int = 0
     worst: str | None = None
     flaps: int = 0
@@ -155,6 +156,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     """
     Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
 
+    `bytes` are those of all replicas whose size is known, `move_bytes` those that `moves` copy, None where not known.
     `unread_topics` could not be read: they are told as the scan before found them.
     """
 
@@ -167,6 +169,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     offline: int = 0
     under_replicated: int = 0
     moves: int = 0
+    move_bytes: int | None = None
     bytes: int | None = None
     findings: int = 0
     by_rule: dict[str, int] = {}
@@ -191,7 +194,8 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
 
     `cluster` is a name for people: `namespace/name` of the RackTopology, or the snapshot file's. Times are RFC 3339 in
     UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
-    without `broker`. `seconds` tells where the time went, by step.
+    without `broker`. `throttle` is how much a broker copies at most, in bytes per second, None for no limit. `seconds`
+    tells where the time went, by step.
     """
 
     scan_id: str
@@ -203,6 +207,7 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     message: str = ""
     cluster_id: str | None = None
     levels: list[str] = []
+    throttle: int | None = None
     summary: Summary = Summary()
     changes: ScanChanges = ScanChanges()
     domains: list[DomainRow] = []

@@ -1,5 +1,6 @@
 """The rules of a scan: every one broken by something, and by nothing else."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from rackspan.core.compliance import judge
 from rackspan.core.durability import Durability
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.placer import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
@@ -14,7 +16,7 @@ from rackspan.core.scanning.domain_totals import added
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, mending, message
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
-from rackspan.core.snapshot import table
+from rackspan.core.snapshot import NONE, table
 from rackspan.core.topology import BrokerLocation
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
@@ -293,6 +295,26 @@ def test_portions_add_up_to_the_whole():
     assert whole.topics.partitions.tolist() == [4]
     assert whole.topics.under_replicated.tolist() == [1]
     assert whole.topics.bytes.tolist() == [1100]
+
+
+def test_what_moves_copy_is_known_where_all_their_sizes_are():
+    rows = partitions(
+        *[([1, 2, 3], None, None, topic) for topic in (0, 0, 1, 1)], ([1, 3, 5], None, None, 1), names=("a", "b")
+    )
+    sized = replace(rows, size_bytes=np.array([70, 8, 4, NONE, 2]))
+    found = portion_of(locations(), sized, np.array([2, 2]), ClusterRequirements()).topics
+    assert (found.moves.tolist(), found.move_bytes.tolist()) == ([2, 2], [78, NONE])
+    known = sized.with_sizes({TopicPartition("b", 3): 1, TopicPartition("gone", 0): 1})
+    assert known.size_bytes.tolist() == [70, 8, 4, 1, 2]
+    assert portion_of(locations(), known, np.array([2, 2]), ClusterRequirements()).topics.move_bytes.tolist() == [78, 5]
+
+
+def test_the_leader_is_asked_for_a_size_and_all_replicas_where_there_is_none():
+    rows = partitions(([1, 2, 3], None, 2), ([4, 5], None, "none"), ([6],))
+    assert rows.holders(np.array([0, 1])) == {
+        TopicPartition("orders", 0): [2],
+        TopicPartition("orders", 1): [4, 5],
+    }
 
 
 def test_no_partitions_at_all():

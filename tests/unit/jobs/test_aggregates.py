@@ -93,6 +93,13 @@ def test_findings_are_counted_by_what_they_are_about(rows):
     }
 
 
+def test_bytes_to_copy_are_not_known_where_those_of_a_portion_are_not():
+    sizes = [("a", 3), ("a", 4), ("b", 3), ("b", None)]
+    rows = [{"topic": topic, "move_bytes": size} for topic, size in sizes]
+    found = aggregates.topics(judged(rows), kept([])).to_pylist()
+    assert {row["topic"]: row["move_bytes"] for row in found} == {"a": 7, "b": None}
+
+
 @given(findings, st.integers(0, 5))
 def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(rows, most):
     found = kept(rows)

@@ -56,7 +56,7 @@ def test_a_summary_of_nothing_is_zeros():
 
 def test_a_summary_adds_up_topics_and_counts():
     found = document_rows.summary(
-        topics({"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3}),
+        topics({"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3, "move_bytes": 7}),
         [
             {"rule": "Offline", "severity": "critical", "count": 2},
             {"rule": "NotCompliant", "severity": "high", "count": 1},
@@ -65,6 +65,9 @@ def test_a_summary_adds_up_topics_and_counts():
         TRUTH,
     )
     assert (found.non_compliant, found.non_compliant_topics, found.moves, found.bytes) == (2, 1, 3, 5)
+    assert found.move_bytes == 7
+    unknown = topics({"topic": "a", "moves": 1, "move_bytes": None}, {"topic": "b", "moves": 3, "move_bytes": 7})
+    assert document_rows.summary(unknown, [], [], TRUTH).move_bytes is None
     assert (found.findings, found.by_severity, found.unfair) == (3, {"critical": 2, "high": 1}, {"zone": 2})
 
 

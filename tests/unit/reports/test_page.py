@@ -89,6 +89,10 @@ def test_the_verdict_names_the_worst_first_with_its_age_and_the_cost():
     assert said.tone == "critical"
     assert said.headline == "1 of 200 partitions is offline and 12 are spread unfairly."
     assert said.details == ("Spread unfairly for 18 days.", "A fix copies 14 replicas.")
+    summary = msgspec.structs.replace(document.summary, move_bytes=2_400 << 20)
+    known = msgspec.structs.replace(document, summary=summary, throttle=10 << 20)
+    cost = "A fix copies 14 replicas (2.3 GiB), up to 4 min at 10.0 MiB/s and broker."
+    assert verdict(known).details == ("Spread unfairly for 18 days.", cost)
 
 
 def test_lesser_findings_are_not_called_an_outage():

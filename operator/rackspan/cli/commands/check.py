@@ -14,7 +14,6 @@ import typer
 from rich.console import Console, Group
 
 from rackspan.cli.rendering.ci_findings import junit, sarif
-from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
 from rackspan.cli.rendering.printed_documents import Format, print_document
@@ -28,6 +27,7 @@ from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.partition_sizes import sized
 from rackspan.cli.shared.selection import TopologyOptions, matching_partitions
+from rackspan.core.copy_costs import ending
 from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import ClusterRequirements
@@ -268,10 +268,9 @@ def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> N
     examined = checked.examined
     bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
     never = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.UNSATISFIABLE)))
-    cost = f"; {to_copy(checked.bytes, throttle)}" if moves and checked.bytes is not None else ""
     screen.print(
         f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
-        f"{mending(moves, bad, never)}{cost}",
+        f"{mending(moves, bad, never)}{ending(moves, checked.bytes, throttle)}",
         style="bold red",
     )
     if examined.unfair:

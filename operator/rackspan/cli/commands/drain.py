@@ -14,7 +14,6 @@ from rackspan.api.drains import Drains, brokers_of, draining
 from rackspan.api.labels import API_VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackTopology
-from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.stderr_lines import note, warn
@@ -28,6 +27,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, nearest
 from rackspan.cli.shared.topology_access import ask_topology
+from rackspan.core.copy_costs import to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
 

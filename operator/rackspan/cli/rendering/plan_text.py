@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from rackspan.cli.rendering.costs import to_copy
 from rackspan.cli.rendering.tables import console, print_hidden, size, table
+from rackspan.core.copy_costs import to_copy
 from rackspan.core.planning import Change, Plan, PlanState
 from rackspan.core.text import be, every, plural
 from rackspan.reports.texts import code, plain

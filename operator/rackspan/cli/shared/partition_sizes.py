@@ -1,7 +1,6 @@
 """Sizes of partitions, as brokers tell them."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import warn
@@ -10,7 +9,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.planning import Changes
 from rackspan.core.reassignment import of_change
-from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.snapshot import Partitions
 from rackspan.core.topology import IntArray
 
 
@@ -25,25 +24,14 @@ def measured(connection: Connection, changes: Changes) -> Changes:
 
 def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Partitions:
     """Partitions with the sizes of those in `rows`, where brokers tell them. Warns where none does."""
-    places = {
-        TopicPartition(partitions.names[partitions.topic[row]], int(partitions.number[row])): row
-        for row in rows.tolist()
-    }
-    holders = {
-        at: [broker for broker in partitions.replicas[row].tolist() if broker != NONE] for at, row in places.items()
-    }
+    holders = partitions.holders(rows)
     if not holders:
         return partitions
     try:
-        found = _asked(connection, holders)
+        return partitions.with_sizes(_asked(connection, holders))
     except CommandError as error:
         warn(f"brokers do not tell how many bytes that is: {error}")
         return partitions
-    size_bytes = partitions.size_bytes.copy()
-    for at, size in found.items():
-        if at in places:
-            size_bytes[places[at]] = size
-    return replace(partitions, size_bytes=size_bytes)
 
 
 def _asked(connection: Connection, holders: Mapping[TopicPartition, Collection[int]]) -> Mapping[TopicPartition, int]:

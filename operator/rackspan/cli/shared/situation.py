@@ -24,9 +24,9 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.cli.rendering.costs import time_to_copy
 from rackspan.cli.rendering.reassignment_line import sentence
 from rackspan.cli.shared.operator_lease import OperatorLease
+from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
 

@@ -20,7 +20,7 @@ class TopicTally:
     Topics that have partitions in a portion, shape (topics,) each.
 
     `topic` is an index into the names. `replication_factor` is the least of its partitions. `bytes` are all replicas',
-    -1 where no size is known.
+    -1 where no size is known; `move_bytes` are what `moves` copy, -1 where one of these sizes is not known.
     """
 
     topic: IntArray
@@ -33,6 +33,7 @@ class TopicTally:
     offline: IntArray
     under_replicated: IntArray
     bytes: IntArray
+    move_bytes: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +77,8 @@ def _topics(partitions: Partitions, min_insync: IntArray, examined: Examined) ->
         return sums
 
     sizes = total(np.where(known, partitions.size_bytes * size, 0))
+    copied = total(np.where(known, partitions.size_bytes * examined.moves_of, 0))
+    copies_unknown = total((~known & (examined.moves_of > 0)).astype(np.int64)) > 0
     return TopicTally(
         topic=used,
         partitions=np.bincount(at, minlength=len(used)),
@@ -87,4 +90,5 @@ def _topics(partitions: Partitions, min_insync: IntArray, examined: Examined) ->
         offline=total((partitions.leader == NONE).astype(np.int64)),
         under_replicated=total((in_sync < size).astype(np.int64)),
         bytes=np.where(total(known.astype(np.int64)) > 0, sizes, NONE),
+        move_bytes=np.where(copies_unknown, NONE, copied),
     )

@@ -1,8 +1,8 @@
 """Findings, topics and domains from judged rows; trends from rows of a history. Functions are from table to table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES
 
 _NAMES: Final = [name for name, _ in FINDING_COLUMNS]
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
+_MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
 _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 _TIME: Final = TABLES["findings"].field("first_seen").type
@@ -56,7 +57,7 @@ def cleared(before: pa.Table, found: pa.Table) -> pa.Table:
 def topics(judged: pa.Table, found: pa.Table) -> pa.Table:
     """Topics with the sums over their partitions, the number of their findings, and the worst severity."""
     least = [("replication_factor", "min"), ("min_insync", "max")]
-    tallied = _grouped(judged, ["topic"], [*((name, "sum") for name in _SUMMED), *least])
+    tallied = _grouped(judged, ["topic"], [*((name, "sum") for name in _SUMMED), *least, _MOVE_BYTES])
     wrong = counted(found, "topic")
     findings = pc.fill_null(_looked_up(wrong, "topic", tallied["topic"], "findings"), 0)
     worst = _looked_up(wrong, "topic", tallied["topic"], "worst")
@@ -144,11 +145,11 @@ def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType)
     return sums if sums is not None else pa.table({key: [], column: pa.array([], kind)})
 
 
-def _grouped(rows: pa.Table, by: list[str], aggregates: list[tuple[str, str]]) -> pa.Table:
-    """Aggregate columns, which keep their names."""
+def _grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Aggregate columns, which keep their names. An aggregate is a name, how, and options of Arrow's if it has any."""
     found = rows.group_by(by).aggregate(aggregates)
-    return found.select([*by, *(f"{name}_{how}" for name, how in aggregates)]).rename_columns(
-        [*by, *(name for name, _ in aggregates)]
+    return found.select([*by, *(f"{name}_{how}" for name, how, *_ in aggregates)]).rename_columns(
+        [*by, *(name for name, *_ in aggregates)]
     )
 
 

@@ -131,6 +131,7 @@ def _topics(names: tuple[str, ...], portion: Portion) -> pa.RecordBatch:
         "offline": pa.array(tally.offline),
         "under_replicated": pa.array(tally.under_replicated),
         "bytes": pa.array(tally.bytes, mask=tally.bytes == NONE),
+        "move_bytes": pa.array(tally.move_bytes, mask=tally.move_bytes == NONE),
     }
     return _batch(TOPIC, len(tally.topic), columns)
 

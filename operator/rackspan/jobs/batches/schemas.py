@@ -50,6 +50,7 @@ TOPIC_COLUMNS: Final = [
     ("offline", pa.int64()),
     ("under_replicated", pa.int64()),
     ("bytes", pa.int64()),
+    ("move_bytes", pa.int64()),
 ]
 HOLDING_COLUMNS: Final = [
     ("brokers", pa.int32()),
@@ -161,6 +162,7 @@ _COMMENTS: Final = {
     "first_seen": "since when each scan found it (UTC)",
     "id": "names the finding; the same in each scan that finds it",
     "moves": "the fewest replicas to copy to mend it",
+    "move_bytes": "what these moves copy; null where a size is not known",
     "excess": "how many replicas too many, or too few where negative",
     "leading": "partitions whose preferred leader is there",
     "not_writable": "partitions that could not be written after its loss",

@@ -194,6 +194,7 @@ class _Scan:
             finished_at=timestamp(datetime.now(UTC)),
             cluster_id=self._cluster.cluster_id,
             levels=list(self._locations.tree.levels),
+            throttle=self._cluster.throttle,
             summary=seen.summary,
             changes=seen.changes,
             domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),

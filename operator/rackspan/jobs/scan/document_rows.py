@@ -90,12 +90,14 @@ def summary(
         by_rule[row["rule"]] = by_rule.get(row["rule"], 0) + row["count"]
         by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["count"]
     sizes = pa.compute.sum(topics["bytes"]).as_py()
+    copied = pa.compute.sum(topics["move_bytes"], skip_nulls=False, min_count=0).as_py()
     return Summary(
         topics=len(topics),
         brokers=len(locations.brokers),
         **{name: _sum(topics, name) for name in _SUMMED},
         non_compliant_topics=pa.compute.sum(pa.compute.greater(topics["non_compliant"], 0)).as_py() or 0,
         bytes=None if sizes is None else int(sizes),
+        move_bytes=None if copied is None else int(copied),
         findings=sum(by_rule.values()),
         by_rule=dict(sorted(by_rule.items())),
         by_severity={str(one): by_severity[one] for one in Severity if one in by_severity},
@@ -150,6 +152,7 @@ def broker_rows(
             what_if=what_if(held.get(str(broker.id), _NOTHING)),
             online=broker.online,
             draining=broker.draining,
+            cordoned=broker.cordoned,
             flaps=flaps.get(broker.id, 0),
             **_pick(held.get(str(broker.id), _NOTHING), "replicas", "leaders", "leading", "bytes"),
             **_pick(told.get(broker.id, {}), "findings", "worst"),

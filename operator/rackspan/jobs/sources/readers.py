@@ -44,12 +44,14 @@ class LiveReader:
 
     def read(self, part: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Topics with these names."""
-        from rackspan.kafka.cluster_snapshot import take_portion  # noqa: PLC0415
+        from rackspan.kafka.cluster_snapshot import take_portion, take_sizes  # noqa: PLC0415
 
         found = take_portion(self.servers, self.properties, part)
         seen = found.snapshot
+        holders = seen.partitions.holders(np.arange(len(seen.partitions)))
+        partitions = seen.partitions.with_sizes(take_sizes(self.servers, self.properties, holders))
         yield from unread_batches(found.unread)
-        yield from partition_batches(seen.partitions, min_insync_replicas(seen.configs))
+        yield from partition_batches(partitions, min_insync_replicas(seen.configs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,15 @@ class ScannedCluster:
     """
     A cluster that is ready to be scanned.
 
-    `name` is for people, `partitions` are about how many it has. `groups` are rows of the document that are known
-    already, and so are `warnings`.
+    `name` is for people, `partitions` are about how many it has. `throttle` is how many bytes per second a broker
+    copies at most, None for no limit. `groups` are rows of the document that are known already, and so are `warnings`.
     """
 
     name: str
     criteria: Criteria
     reader: Reader
     partitions: int
+    throttle: int | None = None
     groups: Sequence[GroupRow] = ()
     warnings: tuple[str, ...] = ()
 

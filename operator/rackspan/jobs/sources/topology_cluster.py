@@ -54,7 +54,8 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
     warnings = [*seen.warnings, *seen.host_warnings]
     groups = _groups(seen, criteria, outline, properties, warnings)
-    return replace(cluster, groups=groups, warnings=tuple(warnings))
+    throttle = topology.spec.reassignment.throttle
+    return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings))
 
 
 def _groups(

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from rackspan.core.text import plural
+from rackspan.core.copy_costs import time_to_copy
+from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.formats import ago
 from rackspan.reports.page.vocabulary import SEVERITIES
@@ -83,8 +84,12 @@ def _lasted(document: ScanDocument, rule: str = "") -> str:
 
 
 def _cost(document: ScanDocument) -> str:
-    moves = document.summary.moves
-    return f"A fix copies {plural(moves, 'replica')}." if moves else "A fix copies no data."
+    summary = document.summary
+    if not summary.moves:
+        return "A fix copies no data."
+    number = summary.move_bytes
+    cost = "" if number is None else f" ({size(number)}){time_to_copy(number, document.throttle)}"
+    return f"A fix copies {plural(summary.moves, 'replica')}{cost}."
 
 
 def _findings(number: int) -> str:

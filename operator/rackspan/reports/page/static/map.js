@@ -33,7 +33,7 @@
   const askLoss = (value) => by("lost") ? element("div", { class: "buttons" }, element("button", { type: "button", class: "ghost", click: () => window.showLoss(value) }, "Compare its loss")) : null;
 
   function aboutBroker(row) {
-    const tags = [!row.online && "offline", row.draining && "draining"].filter(Boolean);
+    const tags = [!row.online && "offline", row.draining && "draining", row.cordoned && "cordoned"].filter(Boolean);
     const drifts = typeof row.reportedRack === "string" && steps(row.reportedRack) !== steps(row.rack ?? "");
     return [
       element("h3", {}, `Broker ${row.id}`, row.worst ? badge(row.worst) : element("span", { class: "badge" }, icon("fine"), "fine")),

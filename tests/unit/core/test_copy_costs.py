@@ -2,7 +2,7 @@
 
 import pytest
 
-from rackspan.cli.rendering.costs import to_copy
+from rackspan.core.copy_costs import to_copy
 
 MIB = 1 << 20
 

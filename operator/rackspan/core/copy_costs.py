@@ -12,6 +12,11 @@ def to_copy(number: int | None, throttle: int | None = None) -> str:
     return f"{size(number, 'an unknown number of bytes')} to copy{time_to_copy(number, throttle)}"
 
 
+def ending(moves: int, number: int | None, throttle: int | None) -> str:
+    """What moves cost, to end a sentence with, such as `; 6.9 MiB to copy`; empty where nothing moves or is known."""
+    return f"; {to_copy(number, throttle)}" if moves and number is not None else ""
+
+
 def time_to_copy(number: int | None, throttle: int | None) -> str:
     """
     How long bytes take under a throttle in bytes per second and broker, to end a sentence with; empty if not known.
