@@ -167,6 +167,12 @@ async def restarts(objects, broker, until, told):
         told["restart"].append(time.perf_counter() - began)
 
 
+def be_nice(session: int):
+    """Give a session the lowest priority: where the kernel groups processes so, theirs counts within it (sched(7))."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{session}/autogroup").write_text("19")
+
+
 @contextlib.asynccontextmanager
 async def attacked(kubeconfig: Path, *attacks: str):
     """The hostile tenant, at the lowest priority: its Kafkas would not be on the operator's machine.
@@ -175,8 +181,7 @@ async def attacked(kubeconfig: Path, *attacks: str):
     """
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.hostile", str(kubeconfig), *attacks]
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, start_new_session=True)
-    with contextlib.suppress(OSError):  # where the kernel groups processes by session, that counts instead: sched(7)
-        Path(f"/proc/{process.pid}/autogroup").write_text("19")
+    be_nice(process.pid)
     tries = []
     try:
         yield tries

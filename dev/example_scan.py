@@ -76,7 +76,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
     unfair = {(f.topic, f.partition) for f in findings if f.rule == "NotCompliant"}
     partitions = cluster.partitions
     moves = sum(finding.moves for finding in findings)
-    sizes = {(partition.topic, partition.number): partition.size for partition in partitions}
+    sizes: dict[tuple[str | None, int | None], int] = {(one.topic, one.number): one.size for one in partitions}
     copied = sum(finding.moves * sizes.get((finding.topic, finding.partition), _GIB) for finding in findings)
     summary = d.Summary(
         topics=len({partition.topic for partition in partitions}),
