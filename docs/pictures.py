@@ -5,6 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from msgspec import structs
 from playwright.sync_api import Browser, sync_playwright
 
 HERE = Path(__file__).parent
@@ -12,7 +13,9 @@ sys.path.insert(0, str(HERE.parent))
 
 from dev import chromium, example_scan  # noqa: E402 - the repository is no package that could be installed
 
+from rackspan.cli.shared.scan_files import write_fleet  # noqa: E402
 from rackspan.reports.page import render  # noqa: E402
+from rackspan.reports.page.fleet import fleet_rows  # noqa: E402
 
 
 def take(browser: Browser, page: Path, name: str, scheme: str, width: int, height: int, *, top: str = "") -> None:
@@ -32,6 +35,16 @@ def take(browser: Browser, page: Path, name: str, scheme: str, width: int, heigh
     print(f"{picture} {picture.stat().st_size / 1024:.0f} KiB")  # noqa: T201
 
 
+def take_fleet(browser: Browser, folder: Path) -> None:
+    """Write `img/report-fleet.png`: the example, a cluster where nothing is wrong, and one that does not answer."""
+    scans = [(example_scan.fine(), "kafka/small"), (example_scan.example(), "kafka/main")]
+    scans.append((example_scan.failed(), "kafka/east"))
+    write_fleet(folder, fleet_rows(structs.replace(scan, cluster=name) for scan, name in scans))
+    shown = browser.new_page(viewport={"width": 1280, "height": 490}, color_scheme="light")
+    shown.goto((folder / "index.html").as_uri())
+    shown.screenshot(path=HERE / "img" / "report-fleet.png")
+
+
 def main() -> None:
     """Draw the example's page and take every picture."""
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
@@ -41,6 +54,7 @@ def main() -> None:
         take(browser, page, "light", "light", 1280, 1240)
         take(browser, page, "dark", "dark", 1280, 1290, top="loss")
         take(browser, page, "narrow", "light", 400, 1180)
+        take_fleet(browser, Path(scratch) / "fleet")
         browser.close()
 
 

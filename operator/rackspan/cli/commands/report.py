@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 from msgspec import to_builtins
 
+from rackspan.cli.rendering.fleet_table import print_fleet
 from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
 from rackspan.cli.rendering.stderr_lines import note
+from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.kept_scans import kept_scan, last_scans
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.scan_files import page_of, read_document, write_file
-from rackspan.cli.shared.selection import first_of
-from rackspan.reports.document import ScanDocument, decode, encode
+from rackspan.cli.shared.scan_files import page_of, read_document, write_file, write_fleet
+from rackspan.reports.document import ScanDocument, encode
+from rackspan.reports.page.fleet import fleet_rows
 from rackspan.reports.texts import comma_separated, markdown
 
 OPEN_EPILOG = options.epilog(
@@ -28,6 +31,12 @@ EXPORT_EPILOG = options.epilog(
     "$ rackspan report export scan.json --page scan.html",
     "$ rackspan report export scan.json -o markdown >> ticket.md",
     "$ rackspan report export scan.json -o csv > findings.csv",
+)
+
+FLEET_EPILOG = options.epilog(
+    "$ rackspan report fleet --history /var/lib/rackspan",
+    "$ rackspan report fleet --history /var/lib/rackspan --pages site",
+    "$ rackspan report fleet scans/*.json -o json | jq -r '.clusters[] | select(.worst == \"critical\").cluster'",
 )
 
 app = command_app(
@@ -93,6 +102,32 @@ def export(
         _print(document, output)
 
 
+@app.command(epilog=FLEET_EPILOG)
+def fleet(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="What `rackspan scan --report` wrote.")
+    ] = None,
+    history: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Take the last scan of each cluster of this history instead.")
+    ] = None,
+    pages: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write index.html there, and the page of each cluster, to which it links."),
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print the clusters.")] = Format.TABLE,
+) -> None:
+    """Show the last scans of several clusters, the worst first: what is wrong, what a fix copies, and the trend."""
+    if bool(files) == (history is not None):
+        raise CommandError("say which scans", "name FILEs, or --history DIR")
+    rows = fleet_rows(map(read_document, files or ()) if history is None else last_scans(history))
+    if pages is not None:
+        write_fleet(pages, rows)
+    if output is Format.TABLE:
+        print_fleet(console(), rows)
+    else:
+        print_document({"clusters": [row.as_document() for row in rows]}, output)
+
+
 def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id: str | None) -> ScanDocument:
     if (file is None) == (location is None):
         raise CommandError("say which scan", "name a FILE, or --history DIR")
@@ -100,37 +135,7 @@ def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id
         if cluster is not None or scan_id is not None:
             raise CommandError("--cluster and --scan-id are for --history")
         return read_document(file)
-    return _kept(location or "", cluster, scan_id)
-
-
-def _kept(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
-    """Read the document of a scan out of a history."""
-    try:
-        from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
-    try:
-        history = History(location)
-        name = cluster or _only(history.clusters(), location)
-        scans = history.scans(name)
-        if not scans:
-            raise CommandError(
-                f"{location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
-            )
-        wanted = [entry for entry in scans if scan_id in (None, entry.scan_id)]
-        if not wanted:
-            raise CommandError(f"{location}: holds no scan {scan_id} of {name}", f"the last is {scans[-1].scan_id}")
-        return decode(history.document(wanted[-1]))
-    except HistoryError as error:
-        raise CommandError(str(error)) from error
-
-
-def _only(clusters: list[str], location: str) -> str:
-    if not clusters:
-        raise CommandError(f"{location}: holds no scans", "rackspan scan --history writes them")
-    if len(clusters) > 1:
-        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {first_of(clusters, 5)}")
-    return clusters[0]
+    return kept_scan(location or "", cluster, scan_id)
 
 
 def _print(document: ScanDocument, output: ExportFormat) -> None:

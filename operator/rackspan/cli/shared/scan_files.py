@@ -1,13 +1,15 @@
 """Scan documents and pages as files."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.reports.document import SCHEMA, ScanDocument, decode
-from rackspan.reports.page import NoPlottingLibraryError, render
+from rackspan.reports.page import NoPlottingLibraryError, render, render_fleet
+from rackspan.reports.page.fleet import FleetRow
 
 
 def read_document(file: str) -> ScanDocument:
@@ -27,6 +29,20 @@ def page_of(document: ScanDocument) -> str:
     """Give the page of a scan as HTML. Raises CommandError where Bokeh is not installed."""
     try:
         return render(document)
+    except NoPlottingLibraryError as error:
+        raise CommandError(str(error), error.remedy) from error
+
+
+def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
+    """Write the page of each cluster, and index.html last, which links to them. Raises CommandError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{folder}: {error.strerror or error}") from error
+    for row in rows:
+        write_file(folder / row.page, page_of(row.scan))
+    try:
+        write_file(folder / "index.html", render_fleet(rows))
     except NoPlottingLibraryError as error:
         raise CommandError(str(error), error.remedy) from error
 

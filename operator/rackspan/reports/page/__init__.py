@@ -1,6 +1,13 @@
-"""A scan as one self-contained HTML page."""
+"""A scan, and a fleet's last scans, as self-contained HTML pages."""
+
+from typing import TYPE_CHECKING
 
 from rackspan.reports.document import ScanDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackspan.reports.page.fleet import FleetRow
 
 
 class NoPlottingLibraryError(Exception):
@@ -19,3 +26,12 @@ def render(document: ScanDocument) -> str:
     except ImportError as error:
         raise NoPlottingLibraryError from error
     return rendering.render(document)
+
+
+def render_fleet(rows: "Sequence[FleetRow]") -> str:
+    """Write the page of a fleet, whose links lead to the files `page` of the rows. Raises NoPlottingLibraryError."""
+    try:
+        from rackspan.reports.page import fleet_page  # noqa: PLC0415
+    except ImportError as error:
+        raise NoPlottingLibraryError from error
+    return fleet_page.render_fleet(rows)

@@ -30,7 +30,7 @@ def render(document: ScanDocument) -> str:
     Every text of the document is escaped where it stands. The page's own policy names its scripts by their hashes and
     forbids everything else, so a text that got through would be inert.
     """
-    template = _environment().get_template("page.html.j2")
+    template = environment().get_template("page.html.j2")
     charts = [] if document.state is ScanOutcome.FAILED else [*trend_charts(document.trend), *heat_charts(document)]
     scripts = ([_bokeh()] if charts else []) + [_own_script()]
     data = {
@@ -50,35 +50,37 @@ def render(document: ScanDocument) -> str:
         rules=RULES,
         severities=SEVERITIES,
         data=_inert(data),
-        style=_static("style.css"),
+        style=static_text("style.css"),
         scripts=scripts,
         policy=_policy(scripts),
     )
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """The templates, with filters for numbers and times; texts are escaped where they stand."""
+    made = Environment(
         loader=PackageLoader("rackspan.reports.page", "static"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
+    made.filters.update(
         {name: getattr(formats, name) for name in ("share", "duration", "moment", "day", "ago")}
         | {"plural": plural, "size": size, "where": where}
     )
-    return environment
+    return made
 
 
-def _static(name: str) -> str:
+def static_text(name: str) -> str:
+    """The text of a file beside the templates."""
     return files("rackspan.reports.page").joinpath("static", name).read_text(encoding="utf-8")
 
 
 @cache
 def _own_script() -> str:
-    return "\n".join(_static(name) for name in _SCRIPTS)
+    return "\n".join(static_text(name) for name in _SCRIPTS)
 
 
 @cache

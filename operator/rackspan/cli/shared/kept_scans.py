@@ -1,0 +1,88 @@
+"""Scan documents out of a history."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rackspan.api.times import timestamp
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.selection import first_of
+from rackspan.reports.document import ScanDocument, ScanOutcome, decode
+
+if TYPE_CHECKING:
+    from rackspan.jobs.history.scan_history import History, ScanEntry
+
+
+def kept_scan(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
+    """Read a scan: by default the last one, of the only cluster. Raises CommandError."""
+    with _opened(location) as history:
+        name = cluster or _only(history.clusters(), location)
+        scans = history.scans(name)
+        if not scans:
+            raise CommandError(
+                f"{location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
+            )
+        wanted = [entry for entry in scans if scan_id in (None, entry.scan_id)]
+        if not wanted:
+            raise CommandError(f"{location}: holds no scan {scan_id} of {name}", f"the last is {scans[-1].scan_id}")
+        return _document(history, wanted[-1])
+
+
+def last_scans(location: str) -> list[ScanDocument]:
+    """
+    Read the last scan of each cluster. Raises CommandError for a history that cannot be read, or has no scans.
+
+    A document that is damaged becomes that of a failed scan, so that it hides no other cluster.
+    """
+    with _opened(location) as history:
+        scans = [entry for name in history.clusters() for entry in history.scans(name)[-1:]]
+        if not scans:
+            raise _empty(location)
+        return [_readable(history, entry) for entry in scans]
+
+
+@contextmanager
+def _opened(location: str) -> "Iterator[History]":
+    try:
+        from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
+    try:
+        yield History(location)
+    except HistoryError as error:
+        raise CommandError(str(error)) from error
+
+
+def _document(history: "History", entry: "ScanEntry") -> ScanDocument:
+    from rackspan.jobs.history.scan_history import HistoryError  # noqa: PLC0415
+
+    try:
+        return decode(history.document(entry))
+    except msgspec.DecodeError as error:
+        place = f"history {history.location}: the document of {entry.scan_id}"
+        raise HistoryError(f"{place} cannot be read: {error}") from error
+
+
+def _readable(history: "History", entry: "ScanEntry") -> ScanDocument:
+    from rackspan.jobs.history.scan_history import HistoryError  # noqa: PLC0415
+
+    try:
+        return _document(history, entry)
+    except HistoryError as error:
+        at = timestamp(entry.observed_at)
+        state, reason = ScanOutcome.FAILED, "HistoryUnavailable"
+        return ScanDocument(entry.scan_id, entry.cluster, at, at, state, reason, str(error))
+
+
+def _only(clusters: list[str], location: str) -> str:
+    if not clusters:
+        raise _empty(location)
+    if len(clusters) > 1:
+        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {first_of(clusters, 5)}")
+    return clusters[0]
+
+
+def _empty(location: str) -> CommandError:
+    return CommandError(f"{location}: holds no scans", "rackspan scan --history writes them")

@@ -1,0 +1,59 @@
+"""Several clusters by their last scans, the worst first."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from rackspan.reports.document import ScanDocument, ScanOutcome
+from rackspan.reports.page.verdict import Verdict, verdict
+from rackspan.reports.page.vocabulary import SEVERITIES
+
+_TONES: Final = ("failed", *SEVERITIES, "fine")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """One cluster: its last scan, and the verdict on it."""
+
+    scan: ScanDocument
+    verdict: Verdict
+
+    @property
+    def failed(self) -> bool:
+        """Whether the scan says nothing about the cluster."""
+        return self.scan.state is ScanOutcome.FAILED
+
+    @property
+    def page(self) -> str:
+        """The file name of the cluster's page: the same at each scan, and safe whatever the cluster is called."""
+        return f"{hashlib.sha256(self.scan.cluster.encode()).hexdigest()[:16]}.html"
+
+    def as_document(self) -> dict[str, Any]:
+        """The row as JSON: what the scan document has of it, and the verdict."""
+        scan = self.scan
+        return {
+            "cluster": scan.cluster,
+            "scanId": scan.scan_id,
+            "finishedAt": scan.finished_at,
+            "state": str(scan.state),
+            "reason": scan.reason,
+            "worst": self.verdict.tone,
+            "verdict": " ".join((self.verdict.headline, *self.verdict.details)),
+            "summary": None if self.failed else to_builtins(scan.summary),
+        }
+
+
+def fleet_rows(scans: Iterable[ScanDocument]) -> list[FleetRow]:
+    """Give a row per cluster, by its last scan: failed ones first, then by the worst finding, partitions and moves."""
+    by_age = sorted(scans, key=lambda scan: scan.finished_at)
+    last = {scan.cluster: scan for scan in by_age}
+    return sorted((FleetRow(scan, verdict(scan)) for scan in last.values()), key=_order)
+
+
+def _order(row: FleetRow) -> tuple[Any, ...]:
+    counted = row.scan.summary
+    numbers = (counted.offline, counted.non_compliant, counted.under_replicated, counted.moves)
+    return (_TONES.index(row.verdict.tone), *(-number for number in numbers), row.scan.cluster)
