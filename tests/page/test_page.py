@@ -198,6 +198,17 @@ def test_charts_are_drawn_and_have_their_numbers_as_tables_too(show, example):
     assert page.locator("#balance tbody tr").count() == len(example.domains) + len(example.brokers)
 
 
+def test_a_short_history_is_shown_by_hour(show, example):
+    hours = [msgspec.structs.replace(example.trend[0], date=f"2026-11-20T{at:02}") for at in (4, 5, 6)]
+    page = show(msgspec.structs.replace(example, trend=example.trend[-1:], hours=hours))
+    assert page.locator("#trend .section-head p").inner_text() == "3 hours, 20 November, 04:00 to 20 November, 06:00"
+    for chart in ("trend-share", "trend-findings", "trend-minutes"):
+        eventually(lambda chart=chart: page.evaluate(probes.COLOURS_OF_CHART, chart) > 3, f"{chart} to be drawn")
+    page.locator("#trend summary").click()
+    told = page.locator("#trend tbody tr td:first-child").all_inner_texts()
+    assert told == ["20 November, 06:00", "20 November, 05:00", "20 November, 04:00"]
+
+
 def test_the_theme_follows_the_reader_and_the_button(show, example):
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = show(example), show(example, scheme="dark")

@@ -139,9 +139,9 @@ class GroupRow(Struct, frozen=True, rename="camel", gc=False):
 
 class Day(Struct, frozen=True, rename="camel", gc=False):
     """
-    One day (UTC) of the history.
+    One day (UTC) of the history, such as `2026-03-10`, or one hour, such as `2026-03-10T06`.
 
-    `compliant_share` is the mean over the day's scans, from 0 to 1; `findings` and `critical` are their most.
+    `compliant_share` is the mean over its scans, from 0 to 1; `findings` and `critical` are their most.
     """
 
     date: str
@@ -194,8 +194,8 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
 
     `cluster` is a name for people: `namespace/name` of the RackTopology, or the snapshot file's. Times are RFC 3339 in
     UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
-    without `broker`. `throttle` is how much a broker copies at most, in bytes per second, None for no limit. `seconds`
-    tells where the time went, by step.
+    without `broker`. `throttle` is how much a broker copies at most (bytes per second), None for no limit. `hours` are
+    there as long as `trend` has two days at most. `seconds` tells where the time went, by step.
     """
 
     scan_id: str
@@ -216,6 +216,7 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     topics: list[TopicRow] = []
     groups: list[GroupRow] = []
     trend: list[Day] = []
+    hours: list[Day] = []
     history: str | None = None
     warnings: list[str] = []
     seconds: dict[str, float] = {}

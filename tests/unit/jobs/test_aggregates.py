@@ -4,6 +4,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,23 +112,30 @@ def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(r
     assert aggregates.worst(found, most).to_pylist() == sorted(found.to_pylist(), key=order)[:most]
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), numbers, numbers, st.floats(0, 100)), max_size=8))
-def test_days_are_summed_up_in_their_order(scans):
+@pytest.mark.parametrize(
+    ("summed", "period"),
+    [
+        (aggregates.days, lambda at: at.date()),
+        (aggregates.hours, lambda at: at.replace(minute=0)),
+    ],
+)
+@given(st.lists(st.tuples(st.integers(0, 9), numbers, numbers, st.floats(0, 100)), max_size=8))
+def test_days_and_hours_are_summed_up_in_their_order(summed, period, scans):
     rows = [
         {
-            "finished_at": NOON + timedelta(days=day),
+            "finished_at": NOON + timedelta(minutes=25) * when * when,
             "partitions": wrong + fair,
             "non_compliant": wrong,
             "findings": wrong * 2,
             "critical": fair,
             "violation_minutes": minutes,
         }
-        for day, wrong, fair, minutes in scans
+        for when, wrong, fair, minutes in scans
     ]
-    found = aggregates.days(pa.Table.from_pylist(rows, schema=TABLES["scans"])).to_pylist()
-    assert [row["date"] for row in found] == sorted({row["finished_at"].date() for row in rows})
+    found = summed(pa.Table.from_pylist(rows, schema=TABLES["scans"])).to_pylist()
+    assert [row["date"] for row in found] == sorted({period(row["finished_at"]) for row in rows})
     for row in found:
-        same = [one for one in rows if one["finished_at"].date() == row["date"]]
+        same = [one for one in rows if period(one["finished_at"]) == row["date"]]
         shares = [1 - one["non_compliant"] / max(one["partitions"], 1) for one in same]
         assert row["scans"] == len(same)
         assert abs(row["compliant_share"] - sum(shares) / len(shares)) < 1e-9

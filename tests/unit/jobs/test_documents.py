@@ -101,3 +101,5 @@ def test_the_trend_is_told_by_day():
     day = {"date": date(2026, 3, 1), "scans": 2, "compliant_share": 0.98765432, "findings": 3, "critical": 1}
     (row,) = document_rows.trend([day | {"violation_minutes": 12.34}])
     assert (row.date, row.compliant_share, row.violation_minutes) == ("2026-03-01", 0.987654, 12.3)
+    hour = day | {"date": datetime(2026, 3, 1, 6, tzinfo=UTC), "violation_minutes": 0.0}
+    assert [row.date for row in document_rows.trend([hour])] == ["2026-03-01T06"]

@@ -105,10 +105,19 @@ def days(scans: pa.Table) -> pa.Table:
     Columns: `date`, `scans` (how many), `compliant_share` (mean over the scans, from 0 to 1), `findings` and `critical`
     (the most of any scan), `violation_minutes` (of all topics together).
     """
+    return _over_time(scans, scans["finished_at"].cast(pa.date32()))
+
+
+def hours(scans: pa.Table) -> pa.Table:
+    """Sum up each hour (UTC) in the same way; `date` is when it began."""
+    return _over_time(scans, pc.floor_temporal(scans["finished_at"], unit="hour"))
+
+
+def _over_time(scans: pa.Table, date: pa.ChunkedArray) -> pa.Table:
     partitions = pc.max_element_wise(scans["partitions"], 1)
     rows = pa.table(
         {
-            "date": scans["finished_at"].cast(pa.date32()),
+            "date": date,
             "scans": pa.array([1] * len(scans), pa.int64()),
             "compliant_share": pc.subtract(1.0, pc.divide(scans["non_compliant"].cast(pa.float64()), partitions)),
             **{name: scans[name] for name in ("findings", "critical", "violation_minutes")},

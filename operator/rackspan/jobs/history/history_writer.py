@@ -14,6 +14,7 @@ from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 from rackspan.reports.document import ScanDocument, decode, encode
 
 _FLAP_DAYS: Final = timedelta(days=7)
+_SHORT_DAYS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,14 @@ class HistoryTrend:
     What the history says, the scan that is being written included.
 
     `violation_minutes` are by topic, of all that is kept; `broker_flaps` by broker id, how often it came or went in the
-    last seven days; `days` are rows of `aggregates.days`.
+    last seven days; `days` are rows of `aggregates.days`, and `hours` those of `aggregates.hours`, none where there are
+    more than two days.
     """
 
     violation_minutes: Mapping[str, float] = field(default_factory=dict)
     broker_flaps: Mapping[int, int] = field(default_factory=dict)
     days: list[Mapping[str, Any]] = field(default_factory=list)
+    hours: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 class HistoryWriter:
@@ -50,11 +53,14 @@ class HistoryWriter:
         lately = [entry for entry in scans if entry.day >= week]
         minutes = aggregates.topic_minutes(self._kept("topics", scans, ["topic", "violation_minutes"]))
         flaps = aggregates.flaps(self._kept("brokers", lately, ["broker", "changed"]))
-        days = aggregates.days(pa.concat_tables(self._kept("scans", scans, TABLES["scans"].names)))
+        every = pa.concat_tables(self._kept("scans", scans, TABLES["scans"].names))
+        days = aggregates.days(every)
+        hours = aggregates.hours(every) if len(days) <= _SHORT_DAYS else every.slice(0, 0)
         return HistoryTrend(
             {row["topic"]: row["violation_minutes"] for row in minutes.to_pylist()},
             {row["broker"]: row["changed"] for row in flaps.to_pylist() if row["changed"]},
             days.to_pylist(),
+            hours.to_pylist(),
         )
 
     def commit(self, document: ScanDocument) -> ScanDocument:

@@ -203,6 +203,7 @@ class _Scan:
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),
             trend=document_rows.trend(trend.days),
+            hours=document_rows.trend(trend.hours),
             history=history.location if history else None,
             warnings=[*self._cluster.warnings, *document_rows.unread_warnings(seen.unread)],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},

@@ -187,10 +187,10 @@ def topic_rows(
 
 
 def trend(days: Iterable[Row]) -> list[Day]:
-    """Days of the history, from rows of `aggregates.days`."""
+    """Days or hours of the history, from rows of `aggregates.days` or `aggregates.hours`."""
     return [
         Day(
-            date=row["date"].isoformat(),
+            date=f"{row['date']:%Y-%m-%dT%H}" if isinstance(row["date"], datetime) else row["date"].isoformat(),
             scans=row["scans"],
             compliant_share=round(row["compliant_share"], 6),
             findings=row["findings"],

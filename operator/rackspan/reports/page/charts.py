@@ -25,13 +25,13 @@ from bokeh.plotting import figure
 from bokeh.resources import Resources
 
 from rackspan.reports.document import BrokerRow, Day, ScanDocument
-from rackspan.reports.page.formats import day, duration, share, time
+from rackspan.reports.page.formats import day, duration, is_hour, share, time
 from rackspan.reports.page.tree import Box, rack_tree
 
 _PANEL_HEIGHT = 104
 _ROW_HEIGHT = 26
 _BROKER_ROW = 1.5  # it holds two lines
-_DAY_MILLISECONDS = 86_400_000
+_HOUR_MILLISECONDS, _DAY_MILLISECONDS = 3_600_000, 86_400_000
 _FONT = "Inter, system-ui, sans-serif"
 
 
@@ -50,10 +50,11 @@ def library() -> str:
 
 
 def trend_charts(days: Sequence[Day]) -> list[Chart]:
-    """Three small charts of the same days: compliant share, findings, minutes of violation."""
+    """Three small charts of the same days or hours: compliant share, findings, minutes of violation."""
     if not days:
         return []
-    dated = [(at.timestamp() * 1000, row) for row in days if (at := time(f"{row.date}T00:00:00+00:00"))]
+    dated = [(at.timestamp() * 1000, row) for row in days if (at := time(_start(row.date)))]
+    unit = _HOUR_MILLISECONDS if is_hour(days[0].date) else _DAY_MILLISECONDS
     data: dict[str, list[Any]] = {
         "at": [at for at, _ in dated],
         "share": [100 * row.compliant_share for _, row in dated],
@@ -66,10 +67,15 @@ def trend_charts(days: Sequence[Day]) -> list[Chart]:
         "scans": [row.scans for _, row in dated],
     }
     return [
-        _panel("trend-share", "Compliant partitions", data, _draw_share, "@day: @share_words, @scans scans"),
-        _panel("trend-findings", "Findings", data, _draw_findings, "@day: @findings, of them @critical critical"),
-        _panel("trend-minutes", "Violation", data, _draw_minutes, "@day: @minutes_words"),
+        _panel("trend-share", "Compliant partitions", data, unit, _draw_share, "@day: @share_words, @scans scans"),
+        _panel("trend-findings", "Findings", data, unit, _draw_findings, "@day: @findings, of them @critical critical"),
+        _panel("trend-minutes", "Violation", data, unit, _draw_minutes, "@day: @minutes_words"),
     ]
+
+
+def _start(date: str) -> str:
+    """When a day or an hour begins, as RFC 3339."""
+    return f"{date}:00:00+00:00" if is_hour(date) else f"{date}T00:00:00+00:00"
 
 
 def heat_charts(document: ScanDocument) -> list[Chart]:
@@ -83,19 +89,27 @@ def heat_charts(document: ScanDocument) -> list[Chart]:
 
 
 def _panel(
-    target: str, title: str, data: dict[str, list[Any]], draw: Callable[[Any, Any], None], tooltip: str
+    target: str,
+    title: str,
+    data: dict[str, list[Any]],
+    unit: int,
+    draw: Callable[[Any, Any, int], None],
+    tooltip: str,
 ) -> Chart:
     first, last = (min(data["at"], default=0), max(data["at"], default=0))
     plot = figure(
         height=_PANEL_HEIGHT,
         sizing_mode="stretch_width",
         x_axis_type="datetime",
-        x_range=Range1d(start=first - _DAY_MILLISECONDS * 0.7, end=last + _DAY_MILLISECONDS * 0.7),
+        x_range=Range1d(start=first - unit * 0.7, end=last + unit * 0.7),
         tools=[HoverTool(tooltips=tooltip, mode="vline", point_policy="follow_mouse")],
         **_bare(),
     )
-    draw(plot, ColumnDataSource(data))
-    plot.xaxis.formatter = DatetimeTickFormatter(days="%e %b", months="%b", years="%Y", hours="%e %b")
+    draw(plot, ColumnDataSource(data), unit)
+    hours = "%e %b" if unit == _DAY_MILLISECONDS else "%H:%M"
+    plot.xaxis.formatter = DatetimeTickFormatter(
+        days="%e %b", months="%b", years="%Y", hours=hours, hourmin=hours, minutes=hours
+    )
     plot.xaxis.ticker = DatetimeTicker(desired_num_ticks=6)
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3)
     plot.xgrid.visible = False
@@ -108,7 +122,7 @@ def _panel(
     return Chart(target, title, _json(plot, target))
 
 
-def _draw_share(plot: Any, source: Any) -> None:
+def _draw_share(plot: Any, source: Any, _unit: int) -> None:
     lowest = min(source.data["share"], default=0)
     missing = 100 - lowest
     floor = max(0, lowest - max(1, missing * 0.25))
@@ -119,21 +133,21 @@ def _draw_share(plot: Any, source: Any) -> None:
     plot.yaxis.formatter = PrintfTickFormatter(format="%.0f %%" if lowest < 97 else "%.1f %%")  # noqa: PLR2004
 
 
-def _draw_findings(plot: Any, source: Any) -> None:
-    _bars(plot, source, "findings", "soft")
-    _bars(plot, source, "critical", "critical")
+def _draw_findings(plot: Any, source: Any, unit: int) -> None:
+    _bars(plot, source, unit, "findings", "soft")
+    _bars(plot, source, unit, "critical", "critical")
     plot.y_range.start = 0
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
 
 
-def _draw_minutes(plot: Any, source: Any) -> None:
-    _bars(plot, source, "minutes", "accent")
+def _draw_minutes(plot: Any, source: Any, unit: int) -> None:
+    _bars(plot, source, unit, "minutes", "accent")
     plot.y_range.start = 0
     plot.yaxis.formatter = NumeralTickFormatter(format="0[.]0a")
 
 
-def _bars(plot: Any, source: Any, column: str, name: str) -> None:
-    plot.vbar("at", top=column, width=_DAY_MILLISECONDS * 0.72, source=source, line_color=None, name=name)
+def _bars(plot: Any, source: Any, unit: int, column: str, name: str) -> None:
+    plot.vbar("at", top=column, width=unit * 0.72, source=source, line_color=None, name=name)
 
 
 def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[BrokerRow], int]) -> Chart:

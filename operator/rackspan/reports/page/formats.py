@@ -42,9 +42,14 @@ def moment(text: str) -> str:
 
 
 def day(text: str) -> str:
-    """`21 November`."""
+    """`21 November`, and for an hour `21 November, 06:00`."""
     at = time(text)
-    return f"{at:%-d %B}" if at else text
+    return (f"{at:%-d %B, %H:%M}" if is_hour(text) else f"{at:%-d %B}") if at else text
+
+
+def is_hour(text: str) -> bool:
+    """Whether the date of a `Day` is that of an hour."""
+    return "T" in text
 
 
 def ago(since: str | None, now: str) -> str:

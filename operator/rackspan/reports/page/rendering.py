@@ -31,7 +31,11 @@ def render(document: ScanDocument) -> str:
     forbids everything else, so a text that got through would be inert.
     """
     template = environment().get_template("page.html.j2")
-    charts = [] if document.state is ScanOutcome.FAILED else [*trend_charts(document.trend), *heat_charts(document)]
+    charts = (
+        []
+        if document.state is ScanOutcome.FAILED
+        else [*trend_charts(document.hours or document.trend), *heat_charts(document)]
+    )
     scripts = ([_bokeh()] if charts else []) + [_own_script()]
     data = {
         "document": to_builtins(document),
