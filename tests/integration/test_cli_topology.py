@@ -98,7 +98,8 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
 
     kubeconfig = control_plane.kubeconfig
     written = ask_topology(name, kubeconfig, lambda edits: edits.change_drains(change))
-    assert [one.racks for one in read] == [(), ("/us/us-1a",)]
+    racks = [one.racks for one in read]  # as often as the operator has written a status meanwhile
+    assert (racks[0], set(racks[1:])) == ((), {("/us/us-1a",)})
     assert Drains.of(written.spec) == Drains((5,), ("/us/us-1a",))
     applied = {"drainBrokers": [5], "drainRacks": ["/us/us-1a"]}
     assert {key: adopted.topology()["spec"][key] for key in applied} == applied

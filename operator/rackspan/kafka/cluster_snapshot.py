@@ -59,7 +59,7 @@ class LivePortion:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOutline:
-    """A cluster without its topics' partitions; `partitions` is their number. Brokers say whether they are cordoned."""
+    """A cluster without its topics' partitions; `partitions` is their number. Brokers are not asked for cordons."""
 
     cluster_id: str
     brokers: tuple[BrokerLocation, ...]
@@ -163,8 +163,7 @@ async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
     cluster = await admin.cluster()
     topics = await admin.metadata()
     partitions = sum(len(topic.partitions) for topic in topics.values())
-    brokers = _brokers(cluster, await admin.cordoned([broker.id for broker in cluster.brokers]))
-    return ClusterOutline(cluster.cluster_id, brokers, tuple(sorted(topics)), partitions)
+    return ClusterOutline(cluster.cluster_id, _brokers(cluster, {}), tuple(sorted(topics)), partitions)
 
 
 def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
