@@ -14,6 +14,7 @@ They answer on loopback, without TLS or SASL, on as many ports as there are brok
 import contextlib
 import multiprocessing
 import random
+import resource
 import socket
 import socketserver
 import struct
@@ -31,6 +32,8 @@ _NOT_UTF8_SENT = b"spoiled-" + b"\xff\xfe\xc0\x80\xf5\xa0"
 _LOOPBACK = "127.0.0.1"
 _SIZE = struct.Struct(">i")
 _MOST_BYTES = 64 << 20
+_MOST_MEMORY = 1 << 30
+"""Of the process of a FuzzedKafka: a length that chance has made can be any."""
 _NEWEST = {"Metadata": 12, "ApiVersions": 3}
 """Of these, later versions ask for what is not answered here."""
 _UNKNOWN_TOPIC = 3
@@ -361,47 +364,52 @@ class FuzzedKafka:
 
 
 class FuzzedKafkas:
-    """A `FuzzedKafka` for each seed, all in a process of their own: what they take is not the memory of who asks."""
+    """A `FuzzedKafka` for each seed, each in a process of its own: what it takes is not the memory of who asks."""
 
     def __init__(self, upstream, *, share):
+        self._upstream, self._share = upstream, share
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])
         self._lock = threading.Lock()
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, upstream, share), daemon=True)
+        self._open = {}
 
     def __enter__(self):
-        self._process.start()
         return self
 
     def __exit__(self, *_):
-        self._process.kill()
-        self._process.join()
+        for process, _pipe in self._open.values():
+            process.kill()
+            process.join()
 
     def open(self, seed):
         """The address of the one with this seed."""
-        return self._ask("open", seed)
+        pipe, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, self._upstream, seed, self._share), daemon=True)
+        with self._lock:
+            process.start()
+            self._open[seed] = process, pipe
+        theirs.close()
+        return pipe.recv()
 
     def close(self, seed):
-        """How many answers it gave, and how many of them it spoiled."""
-        return self._ask("close", seed)
+        """How many answers it gave, and how many of them it spoiled; none where it has needed too much memory."""
+        process, pipe = self._open.pop(seed)
+        try:
+            pipe.send("close")
+            return pipe.recv()
+        except (EOFError, OSError):
+            return 0, 0
+        finally:
+            process.kill()
+            process.join()
 
-    def _ask(self, *what):
-        with self._lock:
-            self._pipe.send(what)
-            return self._pipe.recv()
 
-
-def _serve(pipe, upstream, share):
-    open_ones = {}
-    while True:
-        what, seed = pipe.recv()
-        if what == "open":
-            one = open_ones[seed] = FuzzedKafka(upstream, seed, share=share)
-            pipe.send(one.__enter__().address)
-        else:
-            one = open_ones.pop(seed)
-            one.__exit__()
-            pipe.send((sum(one.answered.values()), len(one.spoiled)))
+def _serve(pipe, upstream, seed, share):
+    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
+    with FuzzedKafka(upstream, seed, share=share) as one:
+        pipe.send(one.address)
+        pipe.recv()
+        pipe.send((sum(one.answered.values()), len(one.spoiled)))
 
 
 def _spoiled(asked, answer, chance):
