@@ -1,7 +1,8 @@
 """Scan documents and pages as files."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -27,10 +28,8 @@ def read_document(file: str) -> ScanDocument:
 
 def page_of(document: ScanDocument) -> str:
     """Give the page of a scan as HTML. Raises CommandError where Bokeh is not installed."""
-    try:
+    with _drawing():
         return render(document)
-    except NoPlottingLibraryError as error:
-        raise CommandError(str(error), error.remedy) from error
 
 
 def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
@@ -41,8 +40,14 @@ def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
         raise CommandError(f"{folder}: {error.strerror or error}") from error
     for row in rows:
         write_file(folder / row.page, page_of(row.scan))
-    try:
+    with _drawing():
         write_file(folder / "index.html", render_fleet(rows))
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    try:
+        yield
     except NoPlottingLibraryError as error:
         raise CommandError(str(error), error.remedy) from error
 

@@ -55,12 +55,12 @@ class HistoryWriter:
         flaps = aggregates.flaps(self._kept("brokers", lately, ["broker", "changed"]))
         every = pa.concat_tables(self._kept("scans", scans, TABLES["scans"].names))
         days = aggregates.days(every)
-        hours = aggregates.hours(every) if len(days) <= _SHORT_DAYS else every.slice(0, 0)
+        hours = aggregates.hours(every).to_pylist() if len(days) <= _SHORT_DAYS else []
         return HistoryTrend(
             {row["topic"]: row["violation_minutes"] for row in minutes.to_pylist()},
             {row["broker"]: row["changed"] for row in flaps.to_pylist() if row["changed"]},
             days.to_pylist(),
-            hours.to_pylist(),
+            hours,
         )
 
     def commit(self, document: ScanDocument) -> ScanDocument:
