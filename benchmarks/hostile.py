@@ -23,8 +23,8 @@ from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 from benchmarks.topics import NAMESPACE
 from rackspan.core.planning import Change
 from rackspan.kube.rest import Rest, connect
-from rackspan.reconcile.reassignments.executor_ports import Record
-from rackspan.reconcile.reassignments.plan_documents import document, packed
+from rackspan.reconcile.plans.plan_documents import document, packed
+from rackspan.reconcile.reassignment_ports import Record
 
 GROUP = "/apis/rackspan.dev/v1alpha1/namespaces"
 HOSTILE = "hostile"

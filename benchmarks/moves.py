@@ -30,13 +30,13 @@ from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, ListOperation, PartitionState, TopicPartition
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import ReassignmentDependencies
+from rackspan.reconcile.plans.approved_plans import ApprovedPlans
+from rackspan.reconcile.plans.executor import Executor
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan
+from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
-from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.executor_ports import Record
-from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.requests import ApprovedPlans
-from rackspan.reconcile.reassignments.worker import TopologyWorker
+from rackspan.reconcile.reassignment_ports import Record
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 

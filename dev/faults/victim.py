@@ -20,9 +20,8 @@ from rackspan.cli import app
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.kube.kube_reassignments import KubeReassignments
-from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.object_journal import StatusJournal
-from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentWriter
+from rackspan.reconcile.plans.executor import Executor
+from rackspan.reconcile.plans.reassignment_objects import ReassignmentWriter, StatusJournal
 
 IMPORTED = Executor, operator
 """The commands import them late; here they are before the forks, not in each of them."""

@@ -28,13 +28,10 @@ from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.dependencies import Dependencies, ReassignmentDependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.reassignments.log_dir_sizes import LogDirSizes
-from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.runtime.lease import LeaderElection
 from rackspan.reconcile.runtime.waiting import Liveness, wait_for_any
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
@@ -195,19 +192,25 @@ async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -
 
 def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest, probes: _Probes) -> Manager:
     liveness, permit = probes.liveness, probes.election
-    cache, objects = Cache(settings.topologies_per_namespace), KubeReassignments(rest, permit)
-    connector = WorkerConnector(workers, ClientKind.REASSIGNMENTS, permit)
+    cache, finalizers = Cache(settings.topologies_per_namespace), FinalizerWriter(kube)
+    moves = ReassignmentDependencies(
+        cache=cache,
+        kube=kube,
+        objects=KubeReassignments(rest, permit),
+        connector=WorkerConnector(workers, ClientKind.REASSIGNMENTS, permit),
+        finalizers=finalizers,
+        liveness=liveness,
+    )
     dependencies = Dependencies(
         cache=cache,
         kube=kube,
         kafka=WorkerConnector(workers, ClientKind.TOPICS, permit),
         statuses=StatusWriter(kube),
-        finalizers=FinalizerWriter(kube),
+        finalizers=finalizers,
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
         lease=settings.lease.key,
-        reassignments=ApprovedPlans(cache, objects),
-        sizes=LogDirSizes(connector, kube),
+        moves=moves,
         liveness=liveness,
     )
     setup = settings.scans
@@ -230,15 +233,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
         watched=settings.namespaces,
         liveness=liveness,
     )
-    moves = ReassignmentDependencies(
-        cache=cache,
-        kube=kube,
-        objects=objects,
-        connector=connector,
-        finalizers=dependencies.finalizers,
-        liveness=liveness,
-    )
-    return Manager(dependencies, scans, racks, moves, settings.stall_seconds)
+    return Manager(dependencies, scans, racks, settings.stall_seconds)
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:

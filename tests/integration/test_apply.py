@@ -22,9 +22,9 @@ from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartit
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans.executor import Executor
 from rackspan.reconcile.ports import BrokerDescription
-from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.executor_ports import Record
+from rackspan.reconcile.reassignment_ports import Record
 
 LEVELS = ("--levels", "region,zone,rack")
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

@@ -11,7 +11,7 @@ from lupa.lua51 import LuaRuntime
 from tests.support.objects import condition
 
 from rackspan.api.reassignment import Reassignment, ReassignmentState, ReassignmentStatus
-from rackspan.reconcile.reassignments.reassignment_status import in_state
+from rackspan.reconcile.plans.reassignment_status import in_state
 
 PATCH = REPOSITORY / "examples" / "argocd" / "health.patch"
 KEY = "resource.customizations.health.rackspan.dev_{}"

@@ -17,8 +17,7 @@ from rackspan.core.rack_path import parse_rack
 from rackspan.core.reassignment import Setting, SettingKind
 from rackspan.core.reassignment.throttles import RATES
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
-from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments.reassignment_plans import reassignments_of
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
 
 KIND = "Reassignment"
 SIZE = 15_000_000

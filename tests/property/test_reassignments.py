@@ -13,8 +13,8 @@ from rackspan.core.planning import Change
 from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.reassignments.executor import Executor
-from rackspan.reconcile.reassignments.executor_ports import Record
+from rackspan.reconcile.plans.executor import Executor
+from rackspan.reconcile.reassignment_ports import Record
 
 _PASSES = 300
 

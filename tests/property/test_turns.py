@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.reassignments.turns import Contender, in_turn
+from rackspan.reconcile.plans.turns import Contender, in_turn
 
 contenders = st.dictionaries(
     st.builds(ObjectKey, st.sampled_from(["a", "b", "c", "d"]), st.sampled_from("pqrstuvw")),

@@ -35,7 +35,7 @@ from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ScannedCluster, from_file
 from rackspan.jobs.spark.spark_engine import on_spark
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
-from rackspan.reconcile.topics import placement
+from rackspan.reconcile.specs import placement
 from rackspan.snapshots import parse_snapshot
 
 LEVELS = ("region", "zone", "rack")

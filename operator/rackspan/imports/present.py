@@ -33,7 +33,7 @@ from rackspan.imports.imported_topics import (
     would_change,
 )
 from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
-from rackspan.reconcile.topics.topic_configs import same_value
+from rackspan.reconcile.specs.topic_configs import same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.reconcile.ports import Permit
-    from rackspan.reconcile.reassignments.executor_ports import Replicas
+    from rackspan.reconcile.reassignment_ports import Replicas
 
 T = TypeVar("T")
 _AT_ONCE = 1_000

@@ -14,9 +14,9 @@ from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
-from rackspan.reconcile.cluster.credentials import read_credentials
+from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.topics.ownership import TopicClaim, refusal
+from rackspan.reconcile.specs.ownership import TopicClaim, refusal
 from rackspan.reports.group_rows import HostFacts
 
 if TYPE_CHECKING:

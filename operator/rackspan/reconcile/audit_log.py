@@ -1,4 +1,8 @@
-"""The audit log: a line for each change that Kafka was asked for, written after its answer."""
+"""The audit log: a line for each change that Kafka was asked for, written after its answer.
+
+A line about a topic has the object, its generation, the field manager that last wrote its spec, the request and Kafka's
+answer. Where a call fails as a whole, each of its topics has a line with that failure.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,15 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
+from rackspan.api.kafkatopic import KIND
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
+
 
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)
@@ -21,3 +30,47 @@ def record(operation: str, details: Mapping[str, object], refused: Failure | Non
     entry = {"operation": operation, **details, **answer}
     # JSON escapes line breaks, so that no name or message can forge a line.
     _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})
+
+
+def created(topic: KafkaTopic, change: NewTopic, refused: Failure | None) -> None:
+    """Log a creation; `refused` is None where Kafka accepted it."""
+    asked = {
+        "partitions": change.partitions,
+        "replicationFactor": change.replication_factor,
+        "config": dict(change.config),
+    }
+    _record(topic, "CreateTopic", asked, refused)
+
+
+def grown(topic: KafkaTopic, change: NewPartitions, refused: Failure | None) -> None:
+    """Log an increase of partitions; `refused` is None where Kafka accepted it."""
+    _record(topic, "CreatePartitions", {"partitions": change.total}, refused)
+
+
+def configured(topic: KafkaTopic, change: ConfigChange, refused: Failure | None) -> None:
+    """Log a change of configs; `refused` is None where Kafka accepted it."""
+    _record(topic, "AlterConfigs", {"config": dict(change.set)}, refused)
+
+
+def deleted(topic: KafkaTopic, refused: Failure | None) -> None:
+    """Log a deletion; `refused` is None where Kafka accepted it."""
+    _record(topic, "DeleteTopic", {}, refused)
+
+
+def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refused: Failure | None) -> None:
+    meta, status = topic.meta, topic.status
+    details = {
+        "topic": topic.topic_name,
+        **({"topicId": status.topic_id} if status.topic_id else {}),
+        **asked,
+        "object": {
+            "kind": KIND,
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "generation": meta.generation,
+        },
+        "manager": meta.manager,
+        "topology": str(topic.topology),
+    }
+    record(operation, details, refused)

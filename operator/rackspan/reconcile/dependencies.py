@@ -1,29 +1,42 @@
-"""What all topologies' control loops share."""
+"""What control loops share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.reassignment_ports import NoReassignments, NoSizes
 from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
 from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rackspan.api.meta import ObjectKey
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KafkaConnector, KubeApi
-    from rackspan.reconcile.reassignment_ports import Reassignments, ReplicaSizes
+    from rackspan.reconcile.reassignment_ports import ReassignmentConnector, ReassignmentObjects
     from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentDependencies:
+    """What carrying out Reassignments needs."""
+
+    cache: Cache
+    kube: KubeApi
+    objects: ReassignmentObjects
+    connector: ReassignmentConnector
+    finalizers: FinalizerWriter
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    liveness: Liveness = field(default_factory=Liveness)
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """
-    The cache of Kubernetes objects, the ports, and the installed placers by name.
+    What the loops of topologies need: the cache of Kubernetes objects, the ports, and the installed placers by name.
 
     `lease` is what statuses say of the Lease that this operator holds.
     """
@@ -35,8 +48,7 @@ class Dependencies:
     finalizers: FinalizerWriter
     placers: Mapping[str, Placer]
     resync_seconds: float
-    reassignments: Reassignments = field(default_factory=NoReassignments)
-    sizes: ReplicaSizes = field(default_factory=NoSizes)
+    moves: ReassignmentDependencies
     liveness: Liveness = field(default_factory=Liveness)
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)
     lease: ObjectKey | None = None

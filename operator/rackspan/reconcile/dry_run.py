@@ -29,13 +29,13 @@ from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen,
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of
+from rackspan.reconcile.plans.unmanaged import unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
-from rackspan.reconcile.topics.ownership import TopicClaim, owner, refusal, rival
-from rackspan.reconcile.topics.placement import MIN_ISR
+from rackspan.reconcile.specs.ownership import TopicClaim, owner, refusal, rival
+from rackspan.reconcile.specs.placement import MIN_ISR
+from rackspan.reconcile.specs.topic_quotas import Claim, above_quotas
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
-from rackspan.reconcile.topics.topic_quotas import Claim, above_quotas
-from rackspan.reconcile.topics.topology_plan import plan_hashes, request_of
-from rackspan.reconcile.topics.unmanaged import unmanaged_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.plans.topology_plan import Replicas
     from rackspan.reconcile.ports import Administrator, ConfigChange, KafkaAdmin, NewTopic, TopicValidator
-    from rackspan.reconcile.topics.topic_quotas import Excess
-    from rackspan.reconcile.topics.topology_plan import Replicas
+    from rackspan.reconcile.specs.topic_quotas import Excess
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
 """Reasons that no plan mends; whether a topic that exists can be placed is the plan's to say."""

@@ -10,7 +10,7 @@ from rackspan.core.rack_path import format_rack, parse_rack
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.topology import BrokerLocation
-from rackspan.reconcile.topics.ownership import declared
+from rackspan.reconcile.specs.ownership import declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,15 +1,21 @@
-"""Failures as values: a condition's reason and message, and how to recover."""
+"""Failures as values: a condition's reason and message, and how to recover. A failure of one topic stays its own."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+
+R = TypeVar("R")
+_log = logging.getLogger("rackspan.reconcile")
 
 
 class Remedy(StrEnum):
@@ -63,3 +69,14 @@ class FailureError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+async def isolated(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:
+    """The result of `act(topic)`, or the failure that it raised; an unexpected error is logged and made a failure."""
+    try:
+        return await act(topic)
+    except FailureError as error:
+        return error.failure
+    except Exception:
+        _log.exception("KafkaTopic %s: unexpected error", topic.key)
+        return UNEXPECTED

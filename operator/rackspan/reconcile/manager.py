@@ -7,10 +7,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.restart import RestartsReconciler
-from rackspan.reconcile.reassignments.reassignments_reconciler import ReassignmentsReconciler
 from rackspan.reconcile.routes import Routes
 from rackspan.reconcile.runtime.informer import Informer, sweep
 from rackspan.reconcile.runtime.waiting import wait_for_any
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
     from rackspan.reconcile.runtime.controller import Controller
 
 _log = logging.getLogger("rackspan.reconcile")
@@ -43,7 +42,6 @@ class Manager:
         dependencies: Dependencies,
         scans: ScanDependencies,
         racks: RackDependencies,
-        reassignments: ReassignmentDependencies,
         stall_seconds: float,
     ) -> None:
         self.cache: Cache = dependencies.cache
@@ -59,7 +57,7 @@ class Manager:
         scanning = ScansReconciler(scans, self._loops.status_changed)
         self._loops.status_parts = scanning, publishing, restarting
         self._controllers: Sequence[Controller] = (scanning, publishing, restarting, AnnotationsReconciler(racks))
-        self._reassignments = ReassignmentsReconciler(reassignments)
+        self._reassignments = ReassignmentsReconciler(dependencies.moves)
         routes = Routes(self.cache, self._loops, self._controllers, self._reassignments)
         self.informers: Mapping[str, Informer] = {
             kind: Informer(kind, handler, self.cache.versions, self._relisted.set)

@@ -1,29 +1,84 @@
-"""The seam between who approves plans and who carries them out."""
+"""What carrying out a plan needs from outside: Kafka's calls for it, a record that survives, and the objects of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
     from rackspan.core.rack_path import RackPath
-    from rackspan.core.reassignment import TopicPartition
+    from rackspan.core.reassignment import (
+        Disk,
+        PartitionState,
+        SetThrottle,
+        Setting,
+        SettingChange,
+        TopicPartition,
+    )
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import ClusterDescription, Credentials, JsonObject
+
+Replicas: TypeAlias = tuple[int, ...]
+
+
+class ReassignmentAdmin(Protocol):
+    """The calls to one Kafka cluster that move replicas. All raise FailureError where Kafka does not answer at all."""
+
+    async def cluster(self) -> ClusterDescription:
+        """The cluster id and the brokers that are alive."""
+
+    async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
+
+    async def topic_names(self) -> Collection[str]:
+        """The names of all topics that can be seen, Kafka's own among them."""
+
+    async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Each topic's effective min.insync.replicas, where it can be read."""
+
+    async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
+        """Room on brokers' disks; brokers that do not tell are left out."""
+
+    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
+        """Whether brokers take nothing new (KIP-1066); those that do not tell are left out. Never raises."""
+
+    async def sizes(
+        self, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[tuple[TopicPartition, int], int]:
+        """Bytes of replicas on the given brokers, those that are being copied as well; unknown ones are left out."""
+
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
+        """Ask for new replica lists, or cancel what is under way where there is None (KIP-455).
+
+        Kafka refuses those of `same_size` if the number of replicas has changed meanwhile (KIP-860).
+        """
+
+    async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
+        """Let preferred leaders lead (KIP-460)."""
+
+    async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
+        """What is set on brokers and topics themselves, None where nothing is."""
+
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """Set, change or delete dynamic configs. A broker that is away fails alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedPlan:
+class Record:
     """
-    A plan that somebody, or a policy, has said yes to.
+    What Kafka cannot say of a plan that is carried out, written before it is needed.
 
-    `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
-    for, `reported_racks` what Kafka told as `broker.rack` then. `approved_by` says in words who or what approved it,
-    `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or some.
-    `topic_ids` are those of its topics.
+    `racks` are those that the plan was made for, `reported_racks` what Kafka told as `broker.rack` then. `started` are
+    the replica lists last asked for, of partitions that are not settled or were settled lately. `topic_ids` are those
+    of the topics that the plan was made for; a topic without one is known by its name alone.
     """
 
     cluster_id: str
@@ -31,94 +86,43 @@ class ApprovedPlan:
     changes: Sequence[Change]
     racks: Mapping[int, RackPath | None]
     reported_racks: Mapping[int, str | None]
-    approved_by: str = ""
-    names: tuple[str, ...] = ()
+    started: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    throttles: Mapping[Setting, SetThrottle] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveReassignment:
-    """A plan that waits for its turn or is carried out: the first Reassignment that has not ended, and its state."""
+class Journal(Protocol):
+    """Where a record survives."""
 
-    name: str
-    plan_hash: str
-    state: str
+    async def write(self, record: Record) -> None:
+        """Return once it is safe. Raises OSError where it cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class BegunPlan:
-    """A plan that was begun: its first Reassignment, and the hashes of the plan and of namespaces' parts then."""
+class ClosableAdmin(ReassignmentAdmin, Protocol):
+    """An admin with connections of its own."""
 
-    name: str
-    names: frozenset[str]
-    succeeded: bool
+    async def close(self) -> None:
+        """Close connections and end threads. Calls in progress raise FailureError."""
 
 
-class Reassignments(Protocol):
-    """Carries out approved plans, one after the other on each topology."""
+class ReassignmentConnector(Protocol):
+    """Creates clients that move replicas."""
 
-    async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:
-        """
-        Have an approved plan carried out; the name of its first Reassignment.
-
-        Named after topology and hash, so that asking again changes nothing while it is waiting or under way; one that
-        has ended is begun anew. Raises FailureError where the API server does not take it.
-        """
-
-    def active(self, topology: ObjectKey) -> ActiveReassignment | None:
-        """What is waiting or under way on a topology, None where all has ended."""
-
-    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
-        """The plan that was begun last on a topology, also before a restart; None where nothing is kept of any."""
-
-    async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
-        """
-        All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none.
-
-        Raises FailureError.
-        """
+    async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> ClosableAdmin:
+        """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
 
 
-class ReplicaSizes(Protocol):
-    """Tells how large replicas are."""
+class ReassignmentObjects(Protocol):
+    """The Reassignments of the API server. All calls raise FailureError where it does not answer or refuses."""
 
-    async def of(
-        self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
-    ) -> Mapping[TopicPartition, int]:
-        """
-        Bytes of one replica of each partition: of the largest that one of the given brokers tells of.
+    async def create(self, body: JsonObject) -> JsonObject | None:
+        """The object as written; None where one of that name is there already."""
 
-        Partitions of which none tells are left out. Raises FailureError where Kafka does not answer at all.
-        """
+    async def plan(self, known: Reassignment) -> str | None:
+        """The text of `spec.plan` of this very object; None where it is gone."""
 
+    async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
+        """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
 
-class NoSizes:
-    """Where no size is known, as in tests of what only plans; implements `ReplicaSizes`."""
-
-    async def of(
-        self,
-        topology: RackTopology,  # noqa: ARG002
-        partitions: Mapping[TopicPartition, Collection[int]],  # noqa: ARG002
-    ) -> Mapping[TopicPartition, int]:
-        """None."""
-        return {}
-
-
-class NoReassignments:
-    """Where nothing is carried out, as in tests of what only plans; implements `Reassignments`."""
-
-    async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:  # noqa: ARG002
-        """Do nothing; the plan's hash."""
-        return plan.plan_hash
-
-    def active(self, topology: ObjectKey) -> ActiveReassignment | None:  # noqa: ARG002
-        """None."""
-        return None
-
-    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:  # noqa: ARG002
-        """None."""
-        return None
-
-    async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:  # noqa: ARG002
-        """None."""
-        return ()
+    async def delete(self, known: Reassignment) -> None:
+        """Delete this very object. Succeeds where it is gone already."""

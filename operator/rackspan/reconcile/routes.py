@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.reassignments.reassignments_reconciler import ReassignmentsReconciler
+    from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
     from rackspan.reconcile.runtime.controller import Controller
     from rackspan.reconcile.topology_loops import TopologyLoops
 

@@ -19,7 +19,7 @@ from rackspan.reconcile.cluster.cordons import Cordons
 from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.cluster.topology_finalizer import TopologyFinalizer
+from rackspan.reconcile.cluster.topology_deletion import TopologyFinalizer
 from rackspan.reconcile.cluster.topology_gauges import measure, measure_drains, measure_observation
 from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError

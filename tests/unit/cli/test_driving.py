@@ -11,7 +11,7 @@ from rackspan.api.reasons import Reason
 from rackspan.cli.shared.driving import Ended, drive, heard, take_back
 from rackspan.core.reassignment.move_decision import Progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.reassignments.executor import Pass
+from rackspan.reconcile.plans.executor import Pass
 
 
 def seen(copying, *, finished=False):

@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, Listener
 
@@ -71,3 +73,15 @@ class MemoryCluster:
         error = self.refusing.get((operation, name))
         if error is not None:
             raise error
+
+
+class NoKafka:
+    """A port `ReassignmentConnector` to a Kafka that does not answer: no size is known."""
+
+    async def connect(self, owner, kafka, credentials):
+        raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY))
+
+
+def nothing_to_move(cache, kube):
+    """What carrying out Reassignments needs, for tests in which none begins."""
+    return ReassignmentDependencies(cache, kube, None, NoKafka(), None)

@@ -8,7 +8,7 @@ from tests.support.manifests import TOPIC, TOPOLOGY, changed
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.expectations import cluster_requirements
-from rackspan.reconcile.topics.ownership import TopicClaim, owner
+from rackspan.reconcile.specs.ownership import TopicClaim, owner
 
 PROD = RackTopology.from_object(TOPOLOGY)
 

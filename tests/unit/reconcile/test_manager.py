@@ -14,14 +14,12 @@ from rackspan.api.labels import FINALIZER
 from rackspan.core.planning import Change
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.dependencies import Dependencies, ReassignmentDependencies
 from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.plans.approved_plans import ApprovedPlans
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.reassignment_ports import ApprovedPlan
-from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
-from rackspan.reconcile.reassignments.reassignment_plans import reassignments_of
-from rackspan.reconcile.reassignments.requests import ApprovedPlans
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
@@ -65,12 +63,13 @@ def kube():
 async def controller(kube, monkeypatch):
     monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
-    dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), FinalizerWriter(kube), {}, 60)
+    finalizers = FinalizerWriter(kube)
+    moves = ReassignmentDependencies(cache, kube, None, None, finalizers)
+    dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), finalizers, {}, 60, moves)
     controller = Manager(
         dependencies,
         ScanDependencies(cache, kube, None, ScanSetup()),
         RackDependencies(cache, kube, None),
-        ReassignmentDependencies(cache, kube, None, None, dependencies.finalizers),
         300,
     )
     controller.start()

@@ -17,10 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.reassignment_ports import NoSizes
-from rackspan.reconcile.reassignments.reassignment_objects import ReassignmentDependencies
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
@@ -123,14 +122,14 @@ class Watching(RuleBasedStateMachine):
 
     def start(self):
         self.cache = Cache()
-        dependencies = SimpleNamespace(
-            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness(), sizes=NoSizes()
-        )  # all that routing and sweeping need
         scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
         moves = ReassignmentDependencies(self.cache, self.server, None, None, None)
+        dependencies = SimpleNamespace(
+            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness(), moves=moves
+        )  # all that routing and sweeping need
         racks = RackDependencies(self.cache, self.server, None)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
-            self.controller = Manager(dependencies, scans, racks, moves, 300)
+            self.controller = Manager(dependencies, scans, racks, 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):

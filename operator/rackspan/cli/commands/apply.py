@@ -34,9 +34,9 @@ from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
+    from rackspan.reconcile.plans.executor import Executor, Pass
     from rackspan.reconcile.ports import ClusterDescription
-    from rackspan.reconcile.reassignments.executor import Executor, Pass
-    from rackspan.reconcile.reassignments.executor_ports import Record
+    from rackspan.reconcile.reassignment_ports import Record
 
 app = command_app()
 EPILOG = options.epilog(
@@ -222,7 +222,7 @@ def _new_record(
     form: Format,
 ) -> "Record | None":
     """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
-    from rackspan.reconcile.reassignments.executor_ports import Record  # noqa: PLC0415
+    from rackspan.reconcile.reassignment_ports import Record  # noqa: PLC0415
 
     changes = list(made.changes.existing)
     topics = sorted({change.topic for change in changes})
@@ -358,7 +358,7 @@ def _worked(
 
     Raises CommandError where it has to stop, and has tried to clear all throttles by then.
     """
-    from rackspan.reconcile.reassignments.executor import Executor  # noqa: PLC0415
+    from rackspan.reconcile.plans.executor import Executor  # noqa: PLC0415
 
     async def worked(admin: "KafkaReassignments") -> tuple[Ended, "Pass | None"]:
         executor = Executor(admin, kept, record, limits, rate)
@@ -380,7 +380,7 @@ def _worked(
 def _stopped(error: BaseException, told: str) -> CommandError | None:
     """What stopped an executor, and what became of throttles, in a sentence; None for a defect."""
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-    from rackspan.reconcile.reassignments.executor import StoppedError  # noqa: PLC0415
+    from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     if isinstance(error, StoppedError):
         return CommandError(f"stopped: {error}; {told}", "--cancel, then make a new plan", ExitCode.UNFINISHED)

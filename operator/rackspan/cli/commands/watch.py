@@ -21,7 +21,7 @@ from rackspan.core.reassignment import Limits
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
-    from rackspan.reconcile.reassignments.executor_ports import Record
+    from rackspan.reconcile.reassignment_ports import Record
 
 app = command_app()
 EPILOG = options.epilog(
@@ -80,7 +80,7 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
 
 
 def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
-    from rackspan.reconcile.reassignments.executor import Executor, StoppedError  # noqa: PLC0415
+    from rackspan.reconcile.plans.executor import Executor, StoppedError  # noqa: PLC0415
 
     async def followed(admin: "KafkaReassignments") -> None:
         seen: Record | None = record

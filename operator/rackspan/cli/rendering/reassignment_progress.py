@@ -14,7 +14,7 @@ from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:
-    from rackspan.reconcile.reassignments.executor import Pass
+    from rackspan.reconcile.plans.executor import Pass
 
 _QUIET_SECONDS = 10.0
 _SAMPLES = 20

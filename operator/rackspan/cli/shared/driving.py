@@ -18,7 +18,7 @@ from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
-    from rackspan.reconcile.reassignments.executor import Executor, Pass
+    from rackspan.reconcile.plans.executor import Executor, Pass
 
 _NEWS_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 0.3, 5.0
 """Between passes: as long as the last one took, so that half of the time is left to Kafka. Where it found something
@@ -88,7 +88,7 @@ def _copies_nothing(seen: "Pass") -> bool:
 async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
     """Clear all throttles, trying again for a minute; None where Kafka does not answer, or another cluster does."""
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
-    from rackspan.reconcile.reassignments.executor import StoppedError  # noqa: PLC0415
+    from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
     while time.monotonic() < deadline:

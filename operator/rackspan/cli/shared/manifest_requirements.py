@@ -32,7 +32,7 @@ from rackspan.imports.manifests import ManifestTopic, read_topics
 from rackspan.placers import PlacerLoadError, load_placers
 from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics.known_configs import refused_configs
+from rackspan.reconcile.specs.known_configs import refused_configs
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey

@@ -28,7 +28,7 @@ from rackspan.cli.rendering.reassignment_line import sentence
 from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.text import few, plural, size
-from rackspan.reconcile.topics.holds import PLAN_REASONS, approve_topology
+from rackspan.reconcile.plans.holds import PLAN_REASONS, approve_topology
 
 _NAMED = 5
 _TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}

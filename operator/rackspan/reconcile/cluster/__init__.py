@@ -1,8 +1,9 @@
 """
 One RackTopology: its cluster as observed now, and the status that follows.
 
-    observer ──┬─ client ── credentials, group_commit     the connection to Kafka
-               ├─ racks                                   from nodes and pods to the rack tree, drift, gaps
-               └──> state                                 what every decision about topics depends on
-                      └──> status ── drains, deletion     the conditions; also `gauges`, `broker_events`
+    observer ──┬─ client ── batching       the connection to Kafka: few calls, each with many topics
+               ├─ racks ── drift           from nodes and pods to the rack tree, and what does not agree with it
+               ├─ cordons                  of brokers that are drained
+               └──> state                  what every decision about topics depends on
+                      └──> topology_status ── drain_status, columns; also `topology_gauges`, `broker_events`
 """

@@ -10,8 +10,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
-from rackspan.reconcile.cluster.settling import Settling
-from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
+from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState, Settling
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.waiting import Debounce, wait_for_any
 

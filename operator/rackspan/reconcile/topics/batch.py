@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
+from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.batching import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import TopicConfig
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
-from rackspan.reconcile.topics import topic_audit
+from rackspan.reconcile.specs.placement import MIN_ISR, PORTION, cost, third_party_placer, too_large
+from rackspan.reconcile.specs.topic_configs import differing
 from rackspan.reconcile.topics.creation_claims import with_known_claim
-from rackspan.reconcile.topics.limits import PORTION, cost, too_large
 from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.placement import MIN_ISR, third_party_placer
-from rackspan.reconcile.topics.topic_configs import differing
 from rackspan.reconcile.topics.topic_decision import TopicDecision, decide, ownership_problem
 
 if TYPE_CHECKING:
@@ -207,11 +206,11 @@ async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdm
             state.load.remove(one.assignment)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     for create in creations:
-        topic_audit.created(by_name[create.name].topic, create, not_created.get(create.name))
+        audit_log.created(by_name[create.name].topic, create, not_created.get(create.name))
     for grow in growths:
-        topic_audit.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
+        audit_log.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
     for change in changes:
-        topic_audit.configured(by_name[change.name].topic, change, not_set.get(change.name))
+        audit_log.configured(by_name[change.name].topic, change, not_set.get(change.name))
     for refused in (not_created, not_grown, not_set):
         for name, failure in refused.items():
             by_name[name].failures.append(failure)

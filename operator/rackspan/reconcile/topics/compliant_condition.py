@@ -14,7 +14,7 @@ from rackspan.core import compliance as core
 from rackspan.core.placement import Placement
 from rackspan.core.text import be, every, plural
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.topics.placement import judged
+from rackspan.reconcile.specs.placement import judged
 from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, UNKNOWN, ConditionValue
 
 if TYPE_CHECKING:

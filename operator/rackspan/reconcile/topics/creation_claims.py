@@ -15,7 +15,7 @@ from rackspan.api.kafkatopic import KIND, DeletionPolicy, KafkaTopic
 from rackspan.api.labels import CREATED_FOR
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.writers import has_finalizer
-from rackspan.reconcile.topics.ownership import may_adopt
+from rackspan.reconcile.specs.ownership import may_adopt
 
 if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.plans.holds import PlanHold
     from rackspan.reconcile.ports import TopicConfig, TopicDescription
-    from rackspan.reconcile.topics.holds import PlanHold
-    from rackspan.reconcile.topics.placement import Judged
+    from rackspan.reconcile.specs.placement import Judged
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rackspan.reconcile.cluster.batching import batches
 from rackspan.reconcile.runtime.threads import in_thread
-from rackspan.reconcile.topics.limits import PORTION, cost
+from rackspan.reconcile.specs.placement import PORTION, cost
 from rackspan.reconcile.topics.topic_status import topic_status
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import (
@@ -14,13 +14,25 @@ from rackspan.api.conditions import (
     remove_condition,
     set_condition,
 )
+from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
+from rackspan.core.text import be, plural
+from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.specs.placement import leads_elsewhere
+from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confirmed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.plans.holds import PlanHold
+    from rackspan.reconcile.ports import TopicDescription
+    from rackspan.reconcile.topics.outcome import Outcome
+
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -81,3 +93,139 @@ def invalid_pause(topic: KafkaTopic) -> Failure | None:
     """What is wrong with a pause annotation that says neither yes nor no; the topic counts as paused meanwhile."""
     message = topic.meta.unclear_pause
     return Failure(Reason.INVALID_ANNOTATION, message, Remedy.SPEC) if message is not None else None
+
+
+def ready_condition(
+    outcome: Outcome, seen: TopicDescription, compliant: ConditionValue, state: ClusterState
+) -> ConditionValue:
+    """Ready of a topic that Kafka has, as `seen`; `compliant` is what its Compliant condition says.
+
+    The message of a paused topic begins with that.
+    """
+    topic, ready = outcome.topic, _unpaused(outcome, seen, compliant, state)
+    invalid = invalid_pause(topic)
+    if invalid is not None:
+        return ConditionValue.of_failure(invalid, FALSE)
+    if not topic.meta.is_paused or ready.reason == Reason.PAUSED:
+        return ready
+    what = ready.message if ready.status == TRUE else f"{ready.reason}: {ready.message}"
+    return ConditionValue(ready.status, Reason.PAUSED, f"paused; {what}")
+
+
+def _unpaused(
+    outcome: Outcome, seen: TopicDescription, compliant: ConditionValue, state: ClusterState
+) -> ConditionValue:
+    spec, problem = outcome.topic.spec, outcome.problem
+    if problem is not None:
+        return ConditionValue.of_failure(problem, FALSE)
+    if outcome.topic.meta.is_paused and not outcome.paused_decision.idle:
+        message = f"paused; waiting for the annotation to go: {outcome.paused_decision.summary}"
+        return ConditionValue(FALSE, Reason.PAUSED, message)
+    partitions = plural(len(seen.replicas), "partition")
+    if len(seen.replicas) < spec.partitions or not outcome.settled:
+        message = f"{len(seen.replicas)} of {plural(spec.partitions, 'partition')} {be(len(seen.replicas))} there"
+        return ConditionValue(FALSE, Reason.UPDATING, message)
+    wrong = _misplaced(spec, seen, compliant)
+    plan = None if outcome.plan is None or outcome.plan.empty else outcome.plan
+    if plan is not None:
+        nothing_to_mend = wrong is None and (plan.moves > 0 or not spec.placement.leaders)
+        fills = nothing_to_mend and state.spec.fills_brokers
+        if nothing_to_mend and not fills and state.settled is not None:
+            return _outlived(plan)
+        if not fills:
+            return _plan_pending(plan, wrong, outcome.hold)
+    if wrong is not None:
+        return _not_planned(outcome.plan, wrong, settling=state.settled is not None)
+    replicas = plural(spec.replication_factor, "replica")
+    message = f"{partitions} of {replicas} {be(len(seen.replicas))} as asked{_warnings(outcome, seen, state)}"
+    if plan is not None:
+        message += _filling(plan, outcome.hold)
+    return ConditionValue(TRUE, Reason.IN_SYNC, message)
+
+
+def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> str:
+    """What somebody should know although the topic is as asked, to be appended to the message."""
+    topic, spec, warnings = outcome.topic, outcome.topic.spec, ""
+    size, min_insync = spec.replication_factor, outcome.config.min_insync if outcome.config else None
+    if size > 1 and min_insync == size:
+        warnings += f"; min.insync.replicas is {size} as well, so one replica that lags stops acks=all writes"
+    if leads_elsewhere(spec, state):
+        domains = ", ".join(spec.placement.leaders)
+        warnings += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
+    if has_delete_policy(topic) and outcome.is_adopted and not is_confirmed(topic, seen.topic_id):
+        warnings += (
+            "; the topic was adopted, so deletionPolicy Delete does not apply to it without the annotation "
+            f"{CONFIRM_DELETE}={seen.topic_id}"
+        )
+    return warnings
+
+
+def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: ConditionValue) -> ConditionValue | None:
+    """What only moving, adding or removing replicas can put right; None where there is nothing."""
+    other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
+    if other:
+        return ConditionValue(
+            FALSE,
+            Reason.REPLICATION_FACTOR_DIFFERS,
+            f"{len(other)} of {plural(len(seen.replicas), 'partition')} {'has' if len(other) == 1 else 'have'} "
+            f"{_range(other)} {'replica' if set(other) == {1} else 'replicas'}, the spec says "
+            f"{spec.replication_factor}",
+        )
+    return replace(compliant, status=FALSE) if compliant.status != TRUE else None
+
+
+def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold | None) -> ConditionValue:
+    why = wrong.message if wrong is not None else "leaders are not in the domains preferred for them"
+    message = f"plan {plan.hash} {_plan_cost(plan)}; not executed yet: {why}"
+    if hold is None or hold.reason == Reason.PAUSED:
+        return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
+    return ConditionValue(FALSE, hold.reason, f"{message}; {hold.message}")
+
+
+def _outlived(plan: TopicPlan) -> ConditionValue:
+    """A plan that is there although nothing is wrong any more: plans wait until racks have lasted."""
+    message = (
+        f"plan {plan.hash} is for racks that have changed since; planned anew once the racks have stayed the same for "
+        f"{RACKS_SETTLE_SECONDS:g} seconds"
+    )
+    return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
+
+
+def _filling(plan: TopicPlan, hold: PlanHold | None) -> str:
+    """What a plan does that only fills brokers, to be appended to the message."""
+    copies = f"copies {plural(plan.moves, 'replica')}" if plan.moves else "copies nothing, and moves leaders,"
+    return f"; plan {plan.hash} {copies} to fill brokers" + (f"; {hold.message}" if hold is not None else "")
+
+
+def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:
+    """What is wrong, and why no plan puts it right where that is known."""
+    if settling and wrong.reason == Reason.NOT_COMPLIANT and not (plan and plan.problems):
+        message = (
+            f"{wrong.message}; planned for once the racks have stayed the same for {RACKS_SETTLE_SECONDS:g} seconds"
+        )
+        return ConditionValue(FALSE, Reason.RACKS_SETTLING, message)
+    if plan is None or not plan.problems:
+        return wrong
+    problem = plan.problems[0]
+    return replace(wrong, message=f"{wrong.message}; no plan: {problem.reason}: {problem.smallest_change}")
+
+
+def _plan_cost(plan: TopicPlan) -> str:
+    removes = f"removes {plural(plan.removals, 'replica')}" if plan.removals else ""
+    if plan.moves:
+        copies = f"copies {plural(plan.moves, 'replica')} of {plural(len(plan.changes), 'partition')}"
+        both = f"{copies} and {removes}" if removes else copies
+        return f"{both}, and no plan copies fewer" if not plan.gap else f"{both}; {plan.lower_bound} are the least"
+    partitions = plural(plan.reorders, "partition")
+    if not removes:
+        return f"copies nothing and reorders the replicas of {partitions}"
+    return (
+        f"copies nothing, {removes} and reorders those of {partitions}"
+        if plan.reorders
+        else f"copies nothing and {removes}"
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"

@@ -12,10 +12,9 @@ from rackspan.core.text import plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-from rackspan.reconcile.topics.limits import too_large
-from rackspan.reconcile.topics.ownership import adoption_refused, internal
-from rackspan.reconcile.topics.placement import Judged, ManagedConfig, managed_config, place
-from rackspan.reconcile.topics.topic_configs import differing
+from rackspan.reconcile.specs.ownership import adoption_refused, internal
+from rackspan.reconcile.specs.placement import Judged, ManagedConfig, managed_config, place, too_large
+from rackspan.reconcile.specs.topic_configs import differing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

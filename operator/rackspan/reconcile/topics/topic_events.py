@@ -20,15 +20,16 @@ from rackspan.api.conditions import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
+from rackspan.reconcile.plans.holds import PLAN_REASONS
 from rackspan.reconcile.ports import KubernetesEvent
-from rackspan.reconcile.topics.holds import PLAN_REASONS
-from rackspan.reconcile.topics.placement import MIN_ISR
+from rackspan.reconcile.specs.placement import MIN_ISR
+from rackspan.reconcile.specs.topic_configs import config_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rackspan.api.conditions import Condition
-    from rackspan.reconcile.ports import ConfigChange, ObjectRef
+    from rackspan.reconcile.ports import ObjectRef
     from rackspan.reconcile.topics.outcome import Outcome
 
 _NO_STALLED_EVENT = frozenset(
@@ -106,12 +107,6 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
         )
     if decision.configure is not None:
         yield config_event(about, decision.configure, "changed in Kafka, put back" if _was_as_asked(outcome) else "set")
-
-
-def config_event(about: ObjectRef, change: ConfigChange, why: str = "set") -> KubernetesEvent:
-    """The Event for configs that were set."""
-    what = ", ".join(f"{key}={value}" for key, value in sorted(change.set.items()))
-    return KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {change.name}: {why}: {what}")
 
 
 def _was_as_asked(outcome: Outcome) -> bool:

@@ -20,15 +20,14 @@ from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.metrics import BATCH_TOPICS, count_error
-from rackspan.reconcile.cluster.batching import MAX_RECORDS, batches
-from rackspan.reconcile.cluster.group_commit import CommitGroup
+from rackspan.reconcile import audit_log
+from rackspan.reconcile.cluster.batching import MAX_RECORDS, CommitGroup, batches
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
 from rackspan.reconcile.runtime.writers import has_finalizer
-from rackspan.reconcile.topics import topic_audit
-from rackspan.reconcile.topics.deletion_gate import DeletionGate
 from rackspan.reconcile.topics.topic_deletion import (
     DeletionDecision,
+    DeletionGate,
     DeletionStep,
     agreed,
     decide_deletion,
@@ -380,7 +379,7 @@ async def _delete(
             refused = dict.fromkeys(ids, error.failure)
         for topic in batch:
             failure = refused[topic.topic_name]
-            topic_audit.deleted(topic, failure)
+            audit_log.deleted(topic, failure)
             if failure is not None:
                 count_error(str(topic.topology), failure.remedy, failure.reason)
                 failed[topic.key] = DeletionDecision(DeletionStep.HOLD, failure.message)

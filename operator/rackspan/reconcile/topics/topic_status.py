@@ -23,16 +23,15 @@ from rackspan.core.durability import write_guarantees
 from rackspan.core.placement import Placement
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.specs.placement import placer_name, too_large
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
-from rackspan.reconcile.topics.limits import too_large
-from rackspan.reconcile.topics.placement import placer_name
-from rackspan.reconcile.topics.ready_condition import ready_condition
 from rackspan.reconcile.topics.topic_conditions import (
     FALSE,
     TRUE,
     UNKNOWN,
     ConditionValue,
     invalid_pause,
+    ready_condition,
     with_condition,
     with_paused,
     with_stalled_or_reconciling,

@@ -15,24 +15,22 @@ from rackspan.api.kafkatopic import KIND, KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy, isolated
+from rackspan.reconcile.plans.approvals import Approvals
+from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.workqueue import WorkQueue
+from rackspan.reconcile.specs.ownership import Admission
+from rackspan.reconcile.specs.placement import third_party_placer, too_large
+from rackspan.reconcile.specs.topic_quotas import Quotas
 from rackspan.reconcile.topics.absences import Absences
-from rackspan.reconcile.topics.admission import Admission
-from rackspan.reconcile.topics.approvals import Approvals
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.creation_claims import is_prepared, prepare
-from rackspan.reconcile.topics.isolated import isolated
-from rackspan.reconcile.topics.limits import too_large
-from rackspan.reconcile.topics.placement import third_party_placer
 from rackspan.reconcile.topics.status_updates import status_updates
 from rackspan.reconcile.topics.topic_deletion import DeletionStep
 from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topic_finalizer import TopicFinalizer, hold_failure
-from rackspan.reconcile.topics.topic_quotas import Quotas
 from rackspan.reconcile.topics.topic_status import failed_status
-from rackspan.reconcile.topics.topology_plan import Plans
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -92,7 +90,7 @@ class TopicsReconciler:
         self._absences = Absences(_ABSENCE_SECONDS)
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
-        self._plans = Plans(self._queue.add)
+        self._plans = TopologyPlan(self._queue.add)
         self._admission = Admission(dependencies.cache)
         self._quotas = Quotas(topology or ObjectKey("", ""), dependencies.cache, self._admission.refusals)
         self.approvals = Approvals(

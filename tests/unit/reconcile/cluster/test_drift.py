@@ -10,12 +10,12 @@ from rackspan.api.racktopology import KIND
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.racks import rack_view
-from rackspan.reconcile.cluster.settling import Settling
+from rackspan.reconcile.cluster.state import Settling
 from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
+from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
 from rackspan.reconcile.topics.outcome import Outcome
 from rackspan.reconcile.topics.topic_status import topic_status
-from rackspan.reconcile.topics.topology_plan import Plans
 
 SPREAD = {0: "a", 1: "b", 2: "c"}
 ABOUT = topology(rackSource="Nodes", levels=[{"name": "zone", "nodeLabel": "zone"}], brokers={"podSelector": {}})
@@ -178,7 +178,7 @@ async def plan_and_status(where, plans, *rows):
 
 
 async def test_a_label_that_flaps_is_judged_by_and_starts_no_plan():
-    settling, plans = Settling(), Plans()
+    settling, plans = Settling(), TopologyPlan()
 
     def observed(runs, now):
         where = cluster(runs)

@@ -7,7 +7,7 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.cluster.topology_finalizer import TopologyFinalizer
+from rackspan.reconcile.cluster.topology_deletion import TopologyFinalizer
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
@@ -22,7 +22,7 @@ async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_ca
     kube, cache, present = MemoryCluster(), Cache(), topology()
     going = replace(present, meta=replace(present.meta, deletion_timestamp=NOON, finalizers=(FINALIZER,)))
     cache.topologies[going.key] = going
-    dependencies = Dependencies(cache, kube, None, StatusWriter(kube), FinalizerWriter(kube), {}, 60)
+    dependencies = Dependencies(cache, kube, None, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None)
     finalizer = TopologyFinalizer(
         going.key, dependencies, lambda: (), lambda _: cordoned, lambda _: bool(cordoned) and can_be_released
     )

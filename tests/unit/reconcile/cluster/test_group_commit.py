@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.group_commit import CommitGroup, GroupedAdmin
+from rackspan.reconcile.cluster.batching import CommitGroup, GroupedAdmin
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import NewTopic
 

@@ -57,7 +57,7 @@ class SlowKafka(MemoryKafka):
 async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
     kafka.counting.set()
     await observer.observe()
     before = observer.racks
@@ -84,7 +84,7 @@ async def test_a_broker_without_a_node_keeps_no_rack_by_labels_that_the_spec_no_
         cache.put_pod(
             {"metadata": {"namespace": "shop", "name": f"kafka-{number}"}, "spec": {"nodeName": f"n{number}"}}
         )
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
 
     async def racks(label, generation):
         level = {"name": "zone", "nodeLabel": label}
@@ -105,7 +105,7 @@ async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_wa
     monkeypatch.setattr(observer_module, "_CORDON_SECONDS", 0.0)
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
     kafka.counting.set()
     for told, cordoned in (({}, ()), ({0: False, 1: True}, (1,)), ({0: False}, (1,)), ({1: False}, ())):
         kafka.cordons = told
@@ -117,7 +117,7 @@ async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
     kafka.counting.set()
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60))
+    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
     await observer.observe()
     assert observer.out_of_sight is None
 

@@ -7,7 +7,7 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.racks import rack_view
-from rackspan.reconcile.cluster.settling import RACKS_SETTLE_SECONDS, Settling
+from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS, Settling
 from rackspan.reconcile.ports import BrokerDescription
 
 ZONES = {"rackSource": "Nodes", "levels": [{"name": "zone", "nodeLabel": "zone"}], "brokers": {"podSelector": {}}}

@@ -8,9 +8,9 @@ from tests.unit.reconcile.examples import state, topic
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
+from rackspan.reconcile import audit_log
 from rackspan.reconcile.audit_log import LOGGER
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics import topic_audit
 from rackspan.reconcile.topics.batch import reconcile_topics
 
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says\nINVALID_CONFIG", Remedy.SPEC)
@@ -61,7 +61,7 @@ async def test_what_is_in_place_leaves_no_line(lines):
 
 def test_no_string_begins_a_line_of_its_own(lines):
     hostile = topic("a", config={"x": "\r\n\x1b[2J\u2028"})
-    topic_audit.deleted(hostile, Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
+    audit_log.deleted(hostile, Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
     (record,) = lines()
     text = record.getMessage()
     assert text.isascii()

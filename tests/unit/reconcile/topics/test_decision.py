@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
-from rackspan.reconcile.topics.limits import too_large
+from rackspan.reconcile.specs.placement import too_large
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
 
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import NOON, PLACERS, state, topology
-from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
+from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, nothing_to_move
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
@@ -20,7 +20,8 @@ from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
-from rackspan.reconcile.topics import placement, status_updates
+from rackspan.reconcile.specs import placement
+from rackspan.reconcile.topics import status_updates
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
@@ -45,8 +46,9 @@ class World:
     cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
+        moves = nothing_to_move(self.cache, self.kube)
         self.dependencies = Dependencies(
-            self.cache, self.kube, None, StatusWriter(self.kube), FinalizerWriter(self.kube), {}, 60
+            self.cache, self.kube, None, StatusWriter(self.kube), FinalizerWriter(self.kube), {}, 60, moves
         )
         self.observer = FixedLookout(state(allowedNamespaces={"from": "All"}), self.kafka)
         self.topology(self.observer.state)

@@ -16,11 +16,11 @@ from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
 from rackspan.reconcile.topics.outcome import Outcome
 from rackspan.reconcile.topics.topic_decision import TopicDecision, decide
 from rackspan.reconcile.topics.topic_status import failed_status, topic_status
-from rackspan.reconcile.topics.topology_plan import Plans
 
 LATER = NOON + timedelta(minutes=1)
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
@@ -219,7 +219,7 @@ async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status()
 
 
 async def planned(found):
-    return (await Plans().of([(found.topic, found.seen)], state(EVEN)))[found.topic.key]
+    return (await TopologyPlan().of([(found.topic, found.seen)], state(EVEN)))[found.topic.key]
 
 
 def test_a_difference_to_an_assignment_is_told():
@@ -471,7 +471,7 @@ async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_tol
     offline = replace(where, racks=replace(where.racks, rows=rows))
     lies = ((1, 2), (2, 4), (5, 1))
     wanted = topic(replicationFactor=2, placement={"leaders": ["/z0"]}, status=known())
-    plans = await Plans().of([(wanted, seen(*lies))], offline)
+    plans = await TopologyPlan().of([(wanted, seen(*lies))], offline)
     status = concluded(outcome(wanted, lies, min_insync=1, plan=plans[wanted.key]), offline)
     assert told(status, "Ready") == ("True", "InSync")
     words = "; all brokers of the domains preferred for leaders (/z0) are offline, so others lead"
@@ -483,5 +483,5 @@ async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_tol
     assert words not in sentence(concluded(outcome(wanted, lies, min_insync=1), where))
     three = topic(placement={"leaders": ["/z0"]}, status=known())
     lies = ((1, 2, 4), (2, 4, 5), (5, 1, 2))
-    plans = await Plans().of([(three, seen(*lies))], where)
+    plans = await TopologyPlan().of([(three, seen(*lies))], where)
     assert {change.replicas[0] for change in plans[three.key].changes} <= {0, 3}, "what has to move leads there at last"

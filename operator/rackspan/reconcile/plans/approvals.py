@@ -1,0 +1,350 @@
+"""Looks after the approval of a topology's plan: begins what is approved, and has topics tell what they wait for.
+
+Each look starts from the plan that is there now and from the objects as they are. Before anything begins, its topics
+are read from Kafka once more: an approval is never for replicas that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rackspan.api.plans import is_unmanaged, topology_hash
+from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.cluster.state import ClusterState
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary
+from rackspan.reconcile.plans import holds
+from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
+from rackspan.reconcile.plans.approved_plans import ApprovedPlans
+from rackspan.reconcile.plans.plan_review import Present, review_plan, summary
+from rackspan.reconcile.plans.plan_sizes import LogDirSizes, PlanSizes
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan
+from rackspan.reconcile.plans.shrinking import make_last_room, make_room
+from rackspan.reconcile.plans.topology_plan import inputs_of, inputs_of_unmanaged
+from rackspan.reconcile.plans.unmanaged import UnmanagedParts
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.core.planning import Change
+    from rackspan.reconcile.cluster.state import ObservedCluster
+    from rackspan.reconcile.dependencies import Dependencies
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.plans.holds import PlanHold
+    from rackspan.reconcile.plans.plan_review import Review
+    from rackspan.reconcile.plans.topology_plan import PlanInputs, TopologyPlan
+    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.runtime.workqueue import WorkQueue
+    from rackspan.reconcile.specs.topic_quotas import Quotas
+
+_ROOM_SECONDS = 10.0
+"""Between two looks at what min.insync.replicas holds up: the way to lower it is two calls to Kafka."""
+
+_COUNT_SECONDS = 60.0
+"""Between two counts of what lies on the brokers that KafkaTopics ask for."""
+
+
+class Approvals:
+    """The approval of one topology's plan."""
+
+    def __init__(
+        self,
+        key: ObjectKey,
+        observer: ObservedCluster,
+        dependencies: Dependencies,
+        plans: TopologyPlan,
+        quotas: Quotas,
+        queue: WorkQueue[ObjectKey],
+    ) -> None:
+        self._key = key
+        self._observer = observer
+        self._dependencies = dependencies
+        self._plans = plans
+        self._quotas = quotas
+        self._queue = queue
+        self._unmanaged = UnmanagedParts(key, dependencies.cache, plans)
+        self._reassignments = ApprovedPlans(dependencies.cache, dependencies.moves.objects)
+        self._sizes = PlanSizes(LogDirSizes(dependencies.moves.connector, dependencies.kube))
+        self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
+        self._epoch = -1
+        self._unseen: set[ObjectKey] = set()
+        """Topics that have not been looked at since the cluster changed."""
+        self._moved: set[ObjectKey] = set()
+        """Topics that have not been looked at since what was under way has ended."""
+        self._complete: int | None = None
+        """The epoch whose topics have all been looked at, and whose plan was made over all of them together."""
+        self._same_since: dict[str, float] = {}
+        """Since when parts have been the same, by their hashes."""
+        self._begun: dict[str, str] = {}
+        """The names of Reassignments that present parts were begun as, by the hashes of these parts."""
+        self._recalled = False
+        """Whether what was begun last is known, be it from before a restart."""
+        self._moving: set[ObjectKey] = set()
+        """Topics with a part in what is under way."""
+        self._was_busy = False
+        self._told: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
+        self._carried_out: set[str] = set()
+        """Hashes that named what was begun before: their approvals in specs stay there."""
+        self._counted_at = float("-inf")
+        self._room_due = float("-inf")
+
+    # --- what a plan waits for ---------------------------------------------------------------------------------------
+
+    def told(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
+        """What the parts of these topics wait for, and how many bytes they copy; those without a part are left out."""
+        review = self._review(datetime.now(UTC))
+        if review is None:
+            return {}
+        found = {topic.key: review.told(topic) for topic in topics if topic.key in review.whole.parts}
+        self._told |= found
+        return found
+
+    def summary(self) -> PlanSummary | None:
+        """The whole plan for the RackTopology's status; None while not all topics have been looked at."""
+        if not self._is_complete:
+            return None
+        review = self._review(datetime.now(UTC))
+        return NO_PLAN if review is None else summary(review)
+
+    def _review(self, now: datetime) -> Review | None:
+        """None without a plan, or without a cluster that it is for."""
+        cache, state, whole = self._dependencies.cache, self._observer.state, self._plans.whole
+        topology = cache.topologies.get(self._key)
+        if topology is None or not isinstance(state, ClusterState) or not whole.parts:
+            return None
+        active = self._reassignments.active(self._key)
+        now_seconds = asyncio.get_running_loop().time()
+        parts = whole.parts.items()
+        self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
+        present = Present(
+            topology,
+            state,
+            cache.topics,
+            self._approved,
+            self._sizes,
+            busy=active.name if active else None,
+            begun={key: self._begun[part.hash] for key, part in parts if part.hash in self._begun},
+            settled={
+                key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.PLAN_SETTLE_SECONDS
+            },
+        )
+        return review_plan(whole, present, now)
+
+    # --- which topics have been looked at ----------------------------------------------------------------------------
+
+    def looked_at(self, keys: Iterable[ObjectKey], epoch: int) -> None:
+        """These topics were looked at in this state of the cluster, or are gone."""
+        self._note_epoch()
+        if epoch == self._epoch:
+            self._unseen.difference_update(keys)
+            self._moved.difference_update(keys)
+
+    def _note_epoch(self) -> None:
+        if self._epoch != self._observer.epoch:
+            self._epoch = self._observer.epoch
+            self._unseen = set(self._dependencies.cache.topics_of(self._key))
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether all topics have been looked at since the cluster changed, and since something has ended."""
+        return self._complete == self._observer.epoch and not self._moved
+
+    # --- one pass ----------------------------------------------------------------------------------------------------
+
+    async def reconcile(self) -> None:
+        """Begin what is approved, refuse what is not there any more, and have topics tell what they wait for.
+
+        Raises FailureError where Kafka or the API server does not answer.
+        """
+        self._note_epoch()
+        await self._plan_together()
+        self._recall()
+        await self._note_end()
+        self._note_new_plan()
+        whole = self._plans.whole
+        if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
+            await self._sizes.look(topology, whole)
+            self._approved.cover(topology, whole)
+        review, admin = self._review(datetime.now(UTC)), self._observer.admin
+        if review is not None and admin is not None and self._is_complete:
+            if review.outcome.approved:
+                await self._begin(review, admin)
+                review = self._review(datetime.now(UTC))
+            else:
+                await self._let_shrink(review, admin)
+            if review is not None:
+                await self._refuse(review)
+        if review is not None:
+            self._requeue_changed(review)
+
+    async def _plan_together(self) -> None:
+        """Have topics in the plan that no KafkaTopic's pass puts there, and make it anew where no pass does.
+
+        Once all topics have been looked at since the cluster changed, the plan is made over all of them together.
+        """
+        state, admin, epoch = self._observer.state, self._observer.admin, self._observer.epoch
+        if not isinstance(state, ClusterState) or admin is None:
+            return
+        await self._unmanaged.look(state, admin, epoch)
+        if self._complete != epoch and epoch == self._epoch and not self._unseen:
+            self._plans.make_anew()
+            self._complete = epoch
+        if self._plans.outdated:
+            await self._plans.of((), state.for_plans)
+
+    def _recall(self) -> None:
+        """Know what was begun before this process: what ended for nothing does not begin by itself again."""
+        if self._recalled or not self._is_complete:
+            return
+        if (last := self._reassignments.begun_last(self._key)) is None:
+            return
+        self._recalled, whole = True, self._plans.whole
+        if last.succeeded:
+            self._carried_out |= last.names
+        else:
+            again = (part for key, part in whole.parts.items() if not last.names.isdisjoint(whole.names(key)))
+            self._begun = {part.hash: last.name for part in again}
+
+    async def _note_end(self) -> None:
+        """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
+        busy = self._reassignments.active(self._key) is not None
+        if self._was_busy and not busy:
+            await self._count_again()
+            cache = self._dependencies.cache
+            mine = set(cache.topics_of(self._key))
+            planned = {key for key in mine if cache.topics[key].status.plan is not None}
+            self._moved = mine & (self._moving | planned)
+            self._look_again(self._moving | planned)
+            self._moving.clear()
+        self._was_busy = busy
+
+    def _note_new_plan(self) -> None:
+        """What was begun is no matter any more once its part is gone: it may come again, and begin again."""
+        if self._begun and not self._was_busy and self._is_complete:
+            present = {part.hash for part in self._plans.whole.parts.values()}
+            self._begun = {text: name for text, name in self._begun.items() if text in present}
+
+    async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
+        topic_ids, changed = await self._compared(review, admin)
+        self._look_again(changed)
+        same = {key: part for key, part in review.approved.items() if key not in changed}
+        # An approval is spent before anything is done for it: who is started again must not find it once more.
+        parts = await self._approved.take_off(review.topology, review.whole, same)
+        if not parts:
+            return
+        whole = review.whole
+        spaces = (whole.namespaces[key.namespace] for key in parts)
+        names = dict.fromkeys((whole.hash, *spaces, *(part.hash for part in parts.values())))
+        plan_hash = topology_hash({str(key): part.hash for key, part in parts.items()})
+        rows = review.state.racks.rows
+        plan = ApprovedPlan(
+            cluster_id=review.state.cluster_id,
+            plan_hash=plan_hash,
+            changes=self._sizes.sized(change for part in parts.values() for change in part.changes if change.before),
+            racks={row.id: row.rack for row in rows},
+            reported_racks={row.id: row.reported_rack for row in rows},
+            approved_by=review.approved_by,
+            names=tuple(names),
+            topic_ids=topic_ids,
+        )
+        topics = self._dependencies.cache.topics
+        shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
+        for event in await make_room(shrinking, review.state, admin):
+            self._dependencies.kube.record_event(event)
+        name = await self._reassignments.begin(review.topology, plan)
+        self._was_busy, self._recalled = True, True
+        self._begun |= {part.hash: name for part in parts.values()}
+        self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names.keys()
+        self._moving.update(parts)
+        self._approved.note_begun(review.topology, review.whole, parts)
+        self._look_again(parts)
+        message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
+        about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)
+        self._dependencies.kube.record_event(KubernetesEvent(about, Reason.PLAN_APPROVED, message))
+
+    async def _let_shrink(self, review: Review, admin: KafkaAdmin) -> None:
+        """Lower min.insync.replicas where nothing else holds up what is under way."""
+        now = asyncio.get_running_loop().time()
+        if now < self._room_due:
+            return
+        held: defaultdict[str, list[Change]] = defaultdict(list)
+        for change in await self._reassignments.held_by_min_insync(self._key):
+            held[change.topic].append(change)
+        if not held:
+            return
+        self._room_due = now + _ROOM_SECONDS
+        topics = self._dependencies.cache.topics
+        # What has too many replicas still has a part in the present plan, which tells whose object the topic is.
+        objects = {inputs.topic: topics[key] for key, inputs in review.whole.inputs.items() if key in topics}
+        shrinking = [(objects[name], some) for name, some in held.items() if name in objects]
+        for event in await make_last_room(shrinking, review.state, admin):
+            self._dependencies.kube.record_event(event)
+
+    async def _compared(self, review: Review, admin: KafkaAdmin) -> tuple[Mapping[str, str], Collection[ObjectKey]]:
+        """The ids of the approved topics; those of which Kafka, objects or brokers say something else than the plan."""
+        planned = {key: review.whole.inputs[key] for key in review.approved}
+        seen = await admin.topics([inputs.topic for inputs in planned.values()])
+        above_quota = self._quotas.of(planned)
+        topic_ids = {name: found.topic_id for name, found in seen.items() if isinstance(found, TopicDescription)}
+        return topic_ids, [
+            key
+            for key, inputs in planned.items()
+            if self._inputs_now(key, seen.get(inputs.topic), review, above_quota) != inputs
+        ]
+
+    def _inputs_now(
+        self,
+        key: ObjectKey,
+        found: TopicDescription | Failure | None,
+        review: Review,
+        above_quota: Collection[ObjectKey],
+    ) -> PlanInputs | None:
+        """What a topic's part would be made from now; None where Kafka has not the topic that the part is for."""
+        topic, state = self._dependencies.cache.topics.get(key), review.state.for_plans
+        if not isinstance(found, TopicDescription):
+            return None
+        if is_unmanaged(key):
+            still = self._unmanaged.is_unmanaged_still(review.topology, key.name)
+            return inputs_of_unmanaged(key.name, found.replicas, state) if still else None
+        if topic is None or found.topic_id != topic.status.topic_id:
+            return None
+        return inputs_of(topic, found, state, above_quota)
+
+    async def _refuse(self, review: Review) -> None:
+        """Refuse approvals of another plan, and make the plan anew from what lies on the brokers now.
+
+        Whoever approved it may have made the plan on the command line, from newer counts than those here. What a
+        KafkaTopic approves has the parts of its namespace made anew, and brokers' replicas counted once a minute.
+        """
+        if self._approved.refuse(review.topology, review.whole, self._carried_out):
+            await self._count_again()
+            self._plans.make_anew()
+        if namespaces := self._approved.refuse_parts(review.topology, review.whole):
+            if asyncio.get_running_loop().time() - self._counted_at >= _COUNT_SECONDS:
+                await self._count_again()
+            self._plans.make_anew(namespaces)
+
+    async def _count_again(self) -> None:
+        """Count what lies on the brokers now: the next plans are made from it."""
+        state, admin = self._observer.state, self._observer.admin
+        if isinstance(state, ClusterState) and admin is not None:
+            state.load.recount(await admin.replica_counts())
+            self._counted_at = asyncio.get_running_loop().time()
+
+    def _look_again(self, keys: Collection[ObjectKey]) -> None:
+        self._queue.add(sorted(key for key in keys if not is_unmanaged(key)))
+        if any(map(is_unmanaged, keys)):
+            self._unmanaged.look_again()
+
+    def _requeue_changed(self, review: Review) -> None:
+        """Queue topics whose status tells of something else than what their parts wait for now."""
+        cache = self._dependencies.cache
+        self._told = {key: told for key, told in self._told.items() if key in review.whole.parts}
+        there = ((cache.topics[key], told) for key, told in self._told.items() if key in cache.topics)
+        self._queue.add([topic.key for topic, told in there if told != review.told(topic)])

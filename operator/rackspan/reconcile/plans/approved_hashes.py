@@ -1,0 +1,204 @@
+"""The plans that people approve, by the annotations and specs of a topology's objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rackspan.api.kafkatopic import KIND as TOPIC
+from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.plans import MAX_APPROVED
+from rackspan.api.policies import TopicApproval
+from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.reconcile.ports import ObjectRef
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import Meta, ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cache import Cache
+    from rackspan.reconcile.plans.topology_plan import WholePlan
+    from rackspan.reconcile.ports import KubeApi
+
+_REMEMBERED = 100
+"""Refused approvals on RackTopologies that are remembered, so that the plan is made anew once for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The hashes that a RackTopology approves: in its annotation, and in its spec."""
+
+    annotated: frozenset[str]
+    declared: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Both."""
+        return self.annotated | self.declared
+
+
+class ApprovedHashes:
+    """What the objects of one topology approve.
+
+    A hash covers the parts that it names. Those that it has named stay covered while it is approved and they are the
+    same, whatever becomes of others: so nobody else makes an approval stale.
+
+    An annotation counts once: it is taken off before what it approves begins. From then on it is known here only, so
+    that an operator that is started again does not begin the same plan once more. An approval in a spec stays there,
+    so it does not count where the same part was begun before (`begun`).
+    """
+
+    def __init__(self, cache: Cache, kube: KubeApi) -> None:
+        self._cache = cache
+        self._kube = kube
+        self._covered: dict[str, frozenset[str]] = {}
+        """Hashes of parts by the hashes on the RackTopology that named them."""
+        self._refused: dict[str, None] = {}
+        """Approvals on the RackTopology of plans that are not there."""
+        self._refused_parts: dict[ObjectKey, frozenset[str]] = {}
+        """The same on KafkaTopics."""
+        self._in_hand: dict[ObjectRef, str] = {}
+        """Annotations that were taken off, and whose plans have not begun, by object."""
+
+    def names(self, whole: WholePlan) -> Mapping[ObjectKey, frozenset[str]]:
+        """All hashes that name each part: now, or when they were approved."""
+        return {
+            key: whole.names(key) | {text for text, parts in self._covered.items() if part.hash in parts}
+            for key, part in whole.parts.items()
+        }
+
+    def of_topology(
+        self, topology: RackTopology, names: Mapping[ObjectKey, frozenset[str]], begun: Collection[ObjectKey]
+    ) -> Approved:
+        """The hashes approved on the RackTopology: those that name a part, and others once they are refused."""
+        said = self._said_of_topology(topology)
+        named = _together(names.values())
+        fresh = _together(some for key, some in names.items() if key not in begun)
+        refused = self._refused.keys() - named
+        return Approved(said.annotated & (named | refused), said.declared & (fresh | refused))
+
+    def declared(self, topology: RackTopology) -> frozenset[str]:
+        """The hashes that the RackTopology's spec approves, whether they are there or not."""
+        return self._said_of_topology(topology).declared
+
+    def of_part(self, topic: KafkaTopic, plan_hash: str, *, again: bool) -> frozenset[str]:
+        """The hashes approved on a KafkaTopic, likewise."""
+        refused = self._refused_parts.get(topic.key, ())
+        return frozenset(
+            text for text in self._said_of_part(topic, again=again) if text == plan_hash or text in refused
+        )
+
+    def cover(self, topology: RackTopology, whole: WholePlan) -> None:
+        """Remember which parts the approved hashes name."""
+        covered = {}
+        for text in self._said_of_topology(topology).all:
+            named = {part.hash for key, part in whole.parts.items() if text in whole.names(key)}
+            covered[text] = self._covered.get(text, frozenset()) | named
+        self._covered = {text: parts for text, parts in covered.items() if parts}
+        present = self._covered.keys() | {part.hash for part in whole.parts.values()}
+        self._in_hand = {ref: text for ref, text in self._in_hand.items() if not present.isdisjoint(_hashes(text))}
+
+    def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: Collection[str]) -> bool:
+        """Remember approvals on the RackTopology of plans that are not there; whether there are new ones.
+
+        `carried_out` are the hashes that named what was begun before.
+        """
+        present = _together(self.names(whole).values())
+        unseen = self._said_of_topology(topology).all - present - self._refused.keys() - set(carried_out)
+        self._refused |= dict.fromkeys(unseen)
+        while len(self._refused) > _REMEMBERED:
+            self._refused.pop(next(iter(self._refused)))
+        return bool(unseen)
+
+    def refuse_parts(self, topology: RackTopology, whole: WholePlan) -> Collection[str]:
+        """The same of KafkaTopics that have a part; the namespaces that have new ones."""
+        refused = {}
+        for key, part in whole.parts.items():
+            topic = self._cache.topics.get(key)
+            if topic is not None and may_approve(key, topology):
+                refused[key] = self._said_of_part(topic, again=False) - {part.hash}
+        before, self._refused_parts = self._refused_parts, {key: texts for key, texts in refused.items() if texts}
+        return {key.namespace for key, texts in refused.items() if texts - before.get(key, frozenset())}
+
+    async def take_off(
+        self, topology: RackTopology, whole: WholePlan, parts: Mapping[ObjectKey, TopicPlan]
+    ) -> Mapping[ObjectKey, TopicPlan]:
+        """Take off the annotations that approve some parts; those parts that may begin. Raises FailureError.
+
+        A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology has changed.
+        """
+        able = {}
+        for key, part in parts.items():
+            topic = self._cache.topics.get(key)
+            approves = topic is not None and topic.meta.annotations.get(APPROVE_PLAN) == part.hash
+            if topic is None or not approves or await self._take(TOPIC, topic.meta):
+                able[key] = part
+        said = _hashes(topology.meta.annotations.get(APPROVE_PLAN))
+        if said.isdisjoint(self._names_of(whole, able)) or await self._take(TOPOLOGY, topology.meta):
+            return able
+        return {}
+
+    def note_begun(self, topology: RackTopology, whole: WholePlan, begun: Mapping[ObjectKey, TopicPlan]) -> None:
+        """Forget the annotations that approved what has begun."""
+        texts = {part.hash for part in begun.values()}
+        names = self._names_of(whole, begun)
+        topics = [self._cache.topics[key].meta for key in begun if key in self._cache.topics]
+        for kind, metas, named in ((TOPIC, topics, texts), (TOPOLOGY, [topology.meta], names)):
+            for meta in metas:
+                ref = ObjectRef(kind, meta.key, meta.uid)
+                if not named.isdisjoint(_hashes(self._in_hand.get(ref))):
+                    del self._in_hand[ref]
+        self._covered = {text: parts - texts for text, parts in self._covered.items()}
+
+    async def _take(self, kind: str, meta: Meta) -> bool:
+        """Take the annotation off an object; whether it has not changed since it was read."""
+        ref = ObjectRef(kind, meta.key, meta.uid)
+        written = await self._kube.remove_annotation(ref, APPROVE_PLAN, meta.resource_version)
+        if written is None:
+            return False
+        self._in_hand[ref] = meta.annotations[APPROVE_PLAN]
+        if kind == TOPOLOGY:
+            self._cache.put_topology_answer(written)
+        else:
+            self._cache.put_answer(written)
+        return True
+
+    def _names_of(self, whole: WholePlan, parts: Collection[ObjectKey]) -> frozenset[str]:
+        return _together(some for key, some in self.names(whole).items() if key in parts)
+
+    def _said_of_topology(self, topology: RackTopology) -> Approved:
+        annotation, declared = self._annotation(TOPOLOGY, topology.meta), topology.spec.reassignment.approved_plan
+        return Approved(_hashes(annotation), _hashes(declared))
+
+    def _said_of_part(self, topic: KafkaTopic, *, again: bool) -> frozenset[str]:
+        asked = topic.spec.reassignment
+        declared = None if again or asked is None else asked.approved_plan
+        return frozenset(text for text in (self._annotation(TOPIC, topic.meta), declared) if text)
+
+    def _annotation(self, kind: str, meta: Meta) -> str | None:
+        """The annotation, or the one that was taken off for what has not begun."""
+        return meta.annotations.get(APPROVE_PLAN) or self._in_hand.get(ObjectRef(kind, meta.key, meta.uid))
+
+
+def _together(names: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(names))
+
+
+def _hashes(text: str | None) -> frozenset[str]:
+    """The hashes of an approval, which are separated by commas."""
+    return frozenset(one.strip() for one in (text or "").split(",")[:MAX_APPROVED] if one.strip())
+
+
+def may_approve(key: ObjectKey, topology: RackTopology) -> bool:
+    """Whether a KafkaTopic decides about its own part."""
+    match topology.spec.reassignment.topic_approval:
+        case TopicApproval.OWN:
+            return key.namespace == topology.key.namespace
+        case TopicApproval.ALLOWED:
+            return True
+        case TopicApproval.NEVER:
+            return False

@@ -1,0 +1,510 @@
+"""
+A plan carried out pass by pass.
+
+A pass observes, decides, records and calls, in this order, and may end anywhere: the next pass, of this process or of
+another one with the same record, goes on from what Kafka says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import (
+    Observed,
+    Racks,
+    SettingKind,
+    Tally,
+    ThrottledReplicas,
+    Waiting,
+    WaitReason,
+    Worklist,
+    cancel,
+    decide,
+    of_change,
+    wanted_throttles,
+)
+from rackspan.reconcile.plans.throttling import Pacer, Throttles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from rackspan.core.planning import Change
+    from rackspan.core.reassignment import (
+        Adaptive,
+        Disk,
+        Limits,
+        MoveDecision,
+        PaceReason,
+        PartitionState,
+        Progress,
+        Setting,
+        TopicPartition,
+    )
+    from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.ports import ClusterDescription
+    from rackspan.reconcile.reassignment_ports import Journal, ReassignmentAdmin, Record, Replicas
+
+_PASSES_UNTIL_STALE = 20
+"""Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
+_PASSES_UNTIL_CORDONS = 5
+"""How often brokers are asked whether they are cordoned: each answers with all its configs."""
+_PASSES_UNTIL_SURE = 3
+"""Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
+_SETTLED_RECORDED = 500
+"""Settled partitions that stay in the record: who goes on may ask a broker that is behind."""
+
+_WINDOW = 1_000
+"""Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call tells of."""
+
+
+class StoppedError(Exception):
+    """The plan cannot be carried out as it is; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """
+    What came of one pass.
+
+    `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
+    `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
+    many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
+    itself. `left_alone` are throttles of others in the place of ours, in words. It is `finished` when nothing is under
+    way or left to do but what no waiting helps, and no throttle is left but on brokers that are away.
+    """
+
+    progress: Progress
+    partial_bytes: int
+    finished: bool
+    copying: int
+    waiting: Sequence[Waiting]
+    failures: Sequence[str]
+    throttles: int
+    left_alone: Sequence[str] = ()
+    rate: int | None = None
+    pace: PaceReason | None = None
+
+    @property
+    def others(self) -> str:
+        """The throttles of others that are left alone, in a sentence; empty where there are none."""
+        if not self.left_alone:
+            return ""
+        more = f", and {len(self.left_alone) - 1:,} more" if len(self.left_alone) > 1 else ""
+        return f"throttles that somebody else has set are left alone: {self.left_alone[0]}{more}"
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is done, and nothing left over."""
+        return self.finished and not self.waiting and not self.throttles
+
+
+class Executor:
+    """
+    One plan on one cluster. `throttle` is in bytes per second and broker, or adapts itself; None is no limit.
+
+    A plan of more than `window` partitions is not read whole in each pass.
+    """
+
+    def __init__(
+        self,
+        admin: ReassignmentAdmin,
+        journal: Journal,
+        record: Record,
+        limits: Limits,
+        throttle: int | Adaptive | None = None,
+        *,
+        window: int = _WINDOW,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.record = record
+        self._admin = admin
+        self._journal = journal
+        self._limits = limits
+        self._pacer = Pacer(admin, throttle, clock)
+        self._copying = 0
+        self._racks = Racks(record.racks)
+        self._throttles = Throttles(admin, self._save)
+        self._started: dict[TopicPartition, Replicas] = dict(record.started)
+        """Also of settled partitions: metadata that is older than their last step must not start them anew."""
+        self._seen: dict[TopicPartition, Replicas] = {}
+        """Lists asked for, of which the reassignment was seen under way."""
+        self._missed: Counter[TopicPartition] = Counter()
+        self._taken_over: set[TopicPartition] = set()
+        self._refusals: Counter[int | TopicPartition] = Counter()
+        """How often Kafka has refused to move replicas to a broker, or to change a list otherwise."""
+        self._answers: dict[int | TopicPartition, str] = {}
+        """What Kafka said then."""
+        self._begun: dict[TopicPartition, Replicas] = dict(record.started)
+        """Of `_started`, those that are not settled."""
+        self._settled: deque[TopicPartition] = deque(maxlen=_SETTLED_RECORDED)
+        """Of `_started`, those that were settled last."""
+        self._led: Collection[TopicPartition] = ()
+        """Partitions of which the last pass had leaders elected."""
+        self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
+        self._window = window
+        self._online: frozenset[int] | None = None
+        self._throttled_replicas = ThrottledReplicas(record.changes)
+        self._users: Counter[tuple[SettingKind, str]] = Counter()
+        """How many partitions that are left a throttle may be needed for, by what it is set on."""
+        for change in record.changes:
+            self._users.update(_throttled_by(change))
+        self._takers = {broker for change in record.changes for broker in change.replicas}
+        self._min_insync: Mapping[str, int] = {}
+        self._disks: Mapping[int, Disk] = {}
+        self._cordons: dict[int, bool | None] = {}
+        """What each broker told last of whether it is cordoned."""
+        self._cordons_due = 0
+        """The pass in which brokers are asked for that again."""
+        self._sizes: dict[TopicPartition, int] = {
+            of_change(change): change.size_bytes for change in record.changes if change.size_bytes is not None
+        }
+        self._tally = Tally(record.changes, self._sizes)
+        self._passes = 0
+        self._read_at = -_PASSES_UNTIL_STALE
+        self._idle_passes = 0
+
+    def over(self, admin: ReassignmentAdmin) -> Executor:
+        """The same plan as it is recorded, over another connection."""
+        return Executor(admin, self._journal, self.record, self._limits)
+
+    def adjust(self, limits: Limits, throttle: int | Adaptive | None) -> None:
+        """Go on within other limits from the next pass on; throttles that are set change then, or are cleared."""
+        self._limits = limits
+        self._pacer.adjust(throttle)
+
+    async def advance(self) -> Pass:
+        """Carry out one pass. Raises StoppedError, OSError, and FailureError where Kafka does not answer."""
+        return await self._carry_on(self._limits)
+
+    async def wind_down(self) -> Pass:
+        """Carry out one pass that begins no copy; those under way end, still throttled. Raises as `advance` does."""
+        return await self._carry_on(replace(self._limits, moves=0))
+
+    async def _carry_on(self, limits: Limits) -> Pass:
+        observed, looked_at = await self._observe(limits)
+        if self._copying:
+            await self._pacer.look(observed)
+        decision, failed = await self._throttled(looked_at, observed, limits)
+        decision = self._without_taken_over(observed, decision)
+        await self._remember(decision)
+        self._settle(decision.settled)
+        failed |= await self._clear(self._unneeded(decision), observed)
+        refused = {
+            **(await self._altered(decision, observed)),
+            **(await self._admin.elect(decision.elect) if decision.elect else {}),
+        }
+        self._led = decision.elect
+        decision = self._without_refused(observed, decision, refused)
+        return await self._concluded(observed, looked_at, decision, [*_told(refused), *_told(failed)])
+
+    async def take_back(self) -> Pass:
+        """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
+        observed, looked_at = await self._observe()
+        decision = cancel(looked_at.values(), observed, self._started, self._racks)
+        await self._remember(decision)
+        refused = await self._altered(decision, observed)
+        failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
+        return await self._concluded(
+            observed, looked_at, replace(decision, settled=frozenset()), [*_told(refused), *_told(failed)]
+        )
+
+    async def _altered(self, decision: MoveDecision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
+        if not decision.alter:
+            return {}
+        states = observed.partitions
+        same_size = {
+            at for at, new in decision.alter.items() if new is not None and len(new) == states[at].replication_factor
+        }
+        return await self._admin.alter(decision.alter, same_size)
+
+    async def pause(self) -> Pass:
+        """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""
+        observed, looked_at = await self._observe()
+        failed = await self._clear(list(self.record.throttles), observed)
+        decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
+        return await self._concluded(observed, looked_at, replace(decision, settled=frozenset()), _told(failed))
+
+    async def clear_throttles(self) -> None:
+        """Clear all throttles that can be, whatever has become of the plan. Raises FailureError."""
+        cluster = await self._admin.cluster()
+        if cluster.cluster_id == self.record.cluster_id:
+            online = {broker.id for broker in cluster.brokers}
+            if topics := self._throttled_topics:
+                await self._disown(self._recreated(await self._admin.partitions(topics)))
+            self.record, _ = await self._throttles.clear(self.record, list(self.record.throttles), online)
+
+    async def look(self) -> Pass:
+        """Say how far it is, and change nothing. Raises as `advance` does."""
+        observed, looked_at = await self._observe()
+        decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
+        self._settle(decision.settled)
+        return await self._concluded(observed, looked_at, decision, ())
+
+    async def _observe(self, limits: Limits | None = None) -> tuple[Observed, Mapping[TopicPartition, Change]]:
+        """See what the next pass looks at: what comes next within `limits`, or all that is left."""
+        cluster = await self._admin.cluster()
+        self._refuse_other_cluster(cluster)
+        if limits is not None:  # who takes back, or only looks, does so wherever brokers stand by now
+            self._refuse_moved_brokers(cluster)
+        online = frozenset(broker.id for broker in cluster.brokers)
+        if limits is None or online != self._online:
+            looked_at = self._worklist.look_at_all()
+        else:
+            looked_at = self._worklist.look([*self._begun, *self._led], limits)
+        self._online = online
+        topics = {at.topic for at in looked_at}
+        if self._is_whole(looked_at) and self._passes >= self._read_at + _PASSES_UNTIL_STALE:
+            self._read_at = self._passes
+            self._min_insync = await self._admin.min_insync(topics)
+            self._disks = await self._admin.disks(online & self._takers)
+        elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
+            # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
+            self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
+        if self._passes >= self._cordons_due:
+            await self._look_at_cordons(online & self._takers)
+        seen = await self._admin.partitions(topics | self._throttled_topics)
+        recreated = self._recreated(seen)
+        await self._disown(recreated)
+        partitions = {at: state for at, state in seen.items() if at.topic in topics - recreated}
+        if self._passes == 0:
+            moved = [at for at, change in looked_at.items() if change.copied]
+            states = [(at, partitions[at]) for at in moved if at in partitions]
+            sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
+            self._sizes |= {at: size for (at, _), size in sizes.items()}
+        self._passes += 1
+        brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
+        found = Observed(
+            partitions, online, self._min_insync, self._disks, self._sizes, recreated, brokers, self._cordoned
+        )
+        return found, looked_at
+
+    @property
+    def _cordoned(self) -> frozenset[int]:
+        return frozenset(broker for broker, cordoned in self._cordons.items() if cordoned)
+
+    async def _look_at_cordons(self, brokers: Collection[int]) -> None:
+        """Ask brokers whether they are cordoned; one that does not tell is as it was."""
+        self._cordons |= await self._admin.cordoned(sorted(brokers))
+        for broker in self._cordoned:
+            self._refusals.pop(broker, None)  # a cordon is lifted again
+        self._cordons_due = self._passes + _PASSES_UNTIL_CORDONS
+
+    def _is_refused(self, what: int | TopicPartition) -> bool:
+        return self._refusals[what] >= _PASSES_UNTIL_SURE
+
+    def _recreated(self, partitions: Mapping[TopicPartition, PartitionState]) -> frozenset[str]:
+        """Topics that have other ids than those that the plan was made for."""
+        ids = self.record.topic_ids
+        return frozenset(
+            at.topic
+            for at, state in partitions.items()
+            if state.topic_id is not None and ids.get(at.topic, state.topic_id) != state.topic_id
+        )
+
+    @property
+    def _throttled_topics(self) -> set[str]:
+        return {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
+
+    async def _disown(self, recreated: Collection[str]) -> None:
+        """Forget throttles of topics that are other ones by now: what is set there, somebody else has set."""
+        kept = {
+            one: value
+            for one, value in self.record.throttles.items()
+            if one.kind is not SettingKind.TOPIC or one.name not in recreated
+        }
+        if len(kept) < len(self.record.throttles):
+            await self._save(replace(self.record, throttles=kept))
+
+    def _is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
+        return len(looked_at) == len(self._worklist.left)
+
+    async def _decided(
+        self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
+    ) -> MoveDecision:
+        asked = looked_at.values(), observed, self._started, limits, self._racks
+        # So many take seconds, and others share the event loop.
+        return await asyncio.to_thread(decide, *asked) if len(looked_at) > self._window else decide(*asked)
+
+    def _settle(self, some: Collection[TopicPartition]) -> None:
+        for at in some:
+            if at in self._begun:
+                del self._begun[at]
+                self._settled.append(at)
+            change = self._worklist.change(at)
+            if change is not None:
+                self._users.subtract(_throttled_by(change))
+        self._tally.settle(some)
+
+    def _refuse_other_cluster(self, cluster: ClusterDescription) -> None:
+        if cluster.cluster_id != self.record.cluster_id:
+            raise StoppedError(
+                f"the plan is for the cluster {self.record.cluster_id}, and this one is {cluster.cluster_id}"
+            )
+
+    def _refuse_moved_brokers(self, cluster: ClusterDescription) -> None:
+        for broker in cluster.brokers:
+            known = self.record.reported_racks.get(broker.id, broker.rack)
+            if known != broker.rack:
+                raise StoppedError(
+                    f"broker {broker.id} stood in rack {known} when the plan was made, and stands in {broker.rack} now"
+                )
+
+    async def _throttled(
+        self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
+    ) -> tuple[MoveDecision, dict[Setting, Failure]]:
+        """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
+        failed: dict[Setting, Failure] = {}
+        replicas = self._throttled_replicas
+        replicas.learn(looked_at.values(), observed)
+        throttled = self._throttled_topics
+        while True:
+            decision = await self._decided(looked_at, observed, limits)
+            rate = self._pacer.rate
+            if rate is None:
+                return decision, failed
+            copying = decision.copying
+            wanted = wanted_throttles(replicas, copying, throttled, observed, rate)
+            self.record, wrong = await self._throttles.set(self.record, wanted)
+            failed |= wrong
+            brokers = {int(one.name) for one in wrong if one.kind is SettingKind.BROKER}
+            if not brokers:
+                topics = {one.name for one in wrong}
+                kept = {at: new for at, new in decision.alter.items() if at.topic not in topics}
+                left = tuple(at for at in decision.alter if at not in kept)
+                return replace(decision, alter=kept, postponed=(*decision.postponed, *left)), failed
+            observed = replace(observed, online=observed.online - brokers)
+
+    def _without_taken_over(self, observed: Observed, decision: MoveDecision) -> MoveDecision:
+        """Leave alone what somebody else has cancelled, once it is sure that metadata is not only behind."""
+        for at in decision.copying:
+            state = observed.partitions.get(at)
+            if state is not None and state.under_way:
+                self._seen[at] = self._started[at]
+        alter, waiting, missed = dict(decision.alter), list(decision.waiting), self._missed
+        self._missed = Counter()
+        for at, replicas in decision.alter.items():
+            if replicas is None or self._seen.get(at) != replicas or self._started.get(at) != replicas:
+                continue
+            del alter[at]
+            self._missed[at] = missed[at] + 1
+            if self._missed[at] >= _PASSES_UNTIL_SURE:
+                self._taken_over.add(at)
+                self._begun.pop(at, None)
+                self._worklist.leave([at])
+            else:
+                waiting.append(Waiting(at, WaitReason.LIMIT))
+        return replace(decision, alter=alter, waiting=tuple(waiting))
+
+    def _without_refused(
+        self, observed: Observed, decision: MoveDecision, outcomes: Mapping[TopicPartition, Failure | None]
+    ) -> MoveDecision:
+        """Do not count what Kafka has refused as under way, and do not ask for ever."""
+        failed: set[TopicPartition] = set()
+        answers: dict[int | TopicPartition, str] = {}
+        cordoned = self._cordoned
+        for at, replicas in decision.alter.items():
+            failure = outcomes.get(at)
+            added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
+            # One that holds a replica and is cordoned is in the way of the partition (Kafka 4.4), not of who takes one.
+            in_the_way = cordoned.intersection(replicas or ()).difference(added)
+            about = at if in_the_way else next(iter(added), at)
+            if failure is None:
+                self._refusals.pop(about, None)
+                continue
+            failed.add(at)
+            if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
+                answers[about] = failure.message
+                self._started.pop(at, None)
+                self._begun.pop(at, None)
+        self._refusals.update(answers.keys())
+        self._cordons_due = 0 if answers else self._cordons_due
+        self._answers |= answers
+        self._worklist.leave(one for one in answers if not isinstance(one, int) and self._is_refused(one))
+        return replace(decision, copying={at: new for at, new in decision.copying.items() if at not in failed})
+
+    async def _remember(self, decision: MoveDecision) -> None:
+        new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
+        if any(self._started.get(at) != replicas for at, replicas in new.items()):
+            self._started |= new
+            self._begun |= new
+            lately = {at: self._started[at] for at in self._settled}
+            await self._save(replace(self.record, started=lately | self._begun))
+
+    async def _save(self, record: Record) -> None:
+        await self._journal.write(record)
+        self.record = record
+
+    def _unneeded(self, decision: MoveDecision) -> list[Setting]:
+        """Throttles that nothing under way or left to do has a use for.
+
+        Between two copies they stay: brokers are told one by one. Replicas in sync are on no list when old ones go.
+        """
+        if self._pacer.rate is None or decision.idle:
+            return list(self.record.throttles)
+        empty = self._throttled_replicas.is_empty
+        return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0 or empty(one)]
+
+    async def _clear(self, some: Sequence[Setting], observed: Observed) -> dict[Setting, Failure]:
+        self.record, failed = await self._throttles.clear(self.record, some, observed.online)
+        return failed
+
+    async def _concluded(
+        self, observed: Observed, looked_at: Collection[TopicPartition], decision: MoveDecision, failures: Sequence[str]
+    ) -> Pass:
+        whole = self._is_whole(looked_at)
+        self._copying = len(decision.copying)
+        self._worklist.learn(looked_at, decision)
+        left = (at for at in looked_at if at not in decision.settled)
+        self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
+        refused = (one for one in self._answers if not isinstance(one, int) and self._is_refused(one))
+        waiting = [
+            *(self._with_answer(one) for one in self._worklist.waiting),
+            *(Waiting(at, WaitReason.REFUSED, answer=self._answers[at]) for at in sorted(refused)),
+            *(Waiting(at, WaitReason.CHANGED_BY_OTHERS) for at in sorted(self._taken_over)),
+        ]
+        idle = whole and decision.idle and not failures and all(one.reason.final for one in waiting)
+        self._idle_passes = self._idle_passes + 1 if idle else 0
+        return Pass(
+            self._tally.progress,
+            await self._copied_so_far(observed, decision),
+            idle and (not (waiting or self._begun) or self._idle_passes >= _PASSES_UNTIL_SURE),
+            len(decision.copying),
+            waiting,
+            failures,
+            len(self.record.throttles),
+            [f"{' '.join(one)} {value:.40}" for one, value in sorted(self._throttles.left_alone.items())],
+            self._pacer.rate,
+            self._pacer.reason,
+        )
+
+    def _with_answer(self, one: Waiting) -> Waiting:
+        if one.reason is not WaitReason.REFUSED:
+            return one
+        return replace(
+            one, answer=next((self._answers[broker] for broker in one.brokers if broker in self._answers), "")
+        )
+
+    async def _copied_so_far(self, observed: Observed, decision: MoveDecision) -> int:
+        states = {at: observed.partitions[at] for at in decision.copying if at in observed.partitions}
+        behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
+        if not any(behind.values()):
+            return 0
+        sizes = await self._admin.sizes(behind)
+        return sum(min(size, self._sizes.get(at, size)) for (at, _), size in sizes.items())
+
+
+def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
+    return [f"{' '.join(map(str, at))}: {failure.message}" for at, failure in outcomes.items() if failure is not None]
+
+
+def _throttled_by(change: Change) -> list[tuple[SettingKind, str]]:
+    """What a throttle of a partition's copies is set on."""
+    if not change.copied:
+        return []
+    brokers = dict.fromkeys((*change.before, *change.replicas))
+    return [(SettingKind.TOPIC, change.topic), *((SettingKind.BROKER, str(broker)) for broker in brokers)]

@@ -1,0 +1,176 @@
+"""Records as JSON: the journal's file on the command line, and compressed the texts in a Reassignment.
+
+A text in a Reassignment is anybody's. It is read into typed rows, and only if it holds no more than `packed` writes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+from msgspec import json as typed_json
+
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.reconcile.reassignment_ports import Record
+
+_VERSION: Final = 1
+_MOST_BYTES: Final = 8 << 20
+"""Of the JSON: 10,000 partitions of as many topics with the longest names, and 10,000 brokers, take 6 MiB."""
+_MOST_VALUES: Final = 300_000
+"""Of the JSON: 10,000 partitions of as many topics with eight replicas before and after take 230,000."""
+_LEVEL: Final = 6
+_FIRST_SHOWN: Final = 80
+
+UNREADABLE = (ValueError, RecursionError)
+"""What `record_of`, `progress_of` and `unpacked` raise for a document that is none."""
+
+_Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Ids: TypeAlias = tuple[_Id, ...]
+
+
+class _Change(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    partition: _Id
+    before: _Ids
+    replicas: _Ids
+    size_bytes: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None
+
+
+class _Started(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    topic: str
+    partition: _Id
+    replicas: _Ids
+
+
+class _Throttle(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    kind: SettingKind
+    name: str
+    key: str
+    before: str | None
+    ours: tuple[str, ...]
+
+
+class _Progress(Struct, frozen=True):
+    started: list[_Started]
+    throttles: list[_Throttle]
+
+
+class _Document(_Progress, frozen=True, rename="camel"):
+    version: Literal[1]
+    cluster_id: str
+    plan: str
+    racks: Mapping[_Id, tuple[str, ...] | None]
+    reported_racks: Mapping[_Id, str | None]
+    changes: Mapping[str, list[_Change]]
+    topic_ids: Mapping[str, str] = {}
+
+
+_document: Final = typed_json.Decoder(_Document)
+_progress: Final = typed_json.Decoder(_Progress)
+
+
+class TooLargeError(ValueError):
+    """The document does not fit into an object."""
+
+
+def document(record: Record) -> Mapping[str, Any]:
+    """The JSON of a whole record."""
+    return {**plan_document(record), **progress_document(record)}
+
+
+def plan_document(record: Record) -> Mapping[str, Any]:
+    """The JSON of what stays the same while a plan is carried out, which is most of it."""
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for one in record.changes:
+        topics[one.topic].append([one.partition, one.before, one.replicas, one.size_bytes])
+    return {
+        "version": _VERSION,
+        "clusterId": record.cluster_id,
+        "plan": record.plan_hash,
+        "racks": {str(broker): rack for broker, rack in record.racks.items()},
+        "reportedRacks": {str(broker): rack for broker, rack in record.reported_racks.items()},
+        "changes": topics,
+        "topicIds": {topic: record.topic_ids[topic] for topic in topics if topic in record.topic_ids},
+    }
+
+
+def progress_document(record: Record) -> Mapping[str, Any]:
+    """The JSON of what changes while a plan is carried out."""
+    return {
+        "started": [[*at, replicas] for at, replicas in record.started.items()],
+        "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
+    }
+
+
+def record_of(text: bytes) -> Record:
+    """The record of a whole document. Raises one of UNREADABLE."""
+    found = _document.decode(text)
+    started, throttles = _facts(found)
+    return Record(
+        found.cluster_id,
+        found.plan,
+        tuple(
+            Change(topic, one.partition, one.replicas, one.before, one.size_bytes)
+            for topic, changes in found.changes.items()
+            for one in changes
+        ),
+        found.racks,
+        found.reported_racks,
+        started,
+        throttles,
+        found.topic_ids,
+    )
+
+
+def progress_of(text: bytes) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
+    """The replica lists asked for, and the throttles that were set. Raises one of UNREADABLE."""
+    return _facts(_progress.decode(text))
+
+
+def _facts(found: _Progress) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
+    started = {TopicPartition(one.topic, one.partition): one.replicas for one in found.started}
+    throttles = {Setting(one.kind, one.name, one.key): SetThrottle(one.before, one.ours) for one in found.throttles}
+    return started, throttles
+
+
+def packed(document: Mapping[str, Any], most_characters: int) -> str:
+    """A document as base64 of its compressed JSON. Raises TooLargeError where `unpacked` would refuse it."""
+    text = json.dumps(document, separators=(",", ":")).encode()
+    if len(text) > _MOST_BYTES:
+        raise TooLargeError(_TOO_LONG)
+    _refuse_too_many(text)
+    found = base64.b64encode(zlib.compress(text, _LEVEL)).decode()
+    if len(found) > most_characters:
+        raise TooLargeError(f"has more than {most_characters} characters")
+    return found
+
+
+def unpacked(text: str) -> bytes:
+    """The JSON of such a text. Raises ValueError where it is none, or is too large."""
+    try:
+        compressed = base64.b64decode(text, validate=True)
+        reader = zlib.decompressobj()
+        found = reader.decompress(compressed, _MOST_BYTES)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(f"is no base64 of what zlib has compressed: {error}") from error
+    if reader.unconsumed_tail:
+        raise TooLargeError(_TOO_LONG)
+    if not reader.eof:
+        raise ValueError("ends too early")
+    _refuse_too_many(found)
+    return found
+
+
+_TOO_LONG: Final = f"holds more than {_MOST_BYTES >> 20} MiB"
+
+
+def _refuse_too_many(text: bytes) -> None:
+    """Each value of a JSON text is the text itself, or follows a comma, a bracket or a colon after a name."""
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise TooLargeError(f"holds more than {_MOST_VALUES} values")

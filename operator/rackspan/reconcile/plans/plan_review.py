@@ -1,0 +1,247 @@
+"""One look at a topology's plan: what begins, what the rest waits for, and what statuses tell of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import ConditionStatus
+from rackspan.api.plans import (
+    MAX_PLAN_NAMESPACES,
+    MAX_PLAN_SAMPLES,
+    PlannedNamespace,
+    PlannedTopic,
+    TopologyPlanStatus,
+    is_unmanaged,
+    part_name,
+)
+from rackspan.api.policies import Approval
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
+from rackspan.core.text import plural, rounded, size
+from rackspan.reconcile.cluster.topology_status import PlanSummary
+from rackspan.reconcile.plans import holds
+from rackspan.reconcile.plans.approved_hashes import may_approve
+from rackspan.reconcile.plans.plan_sizes import steady
+from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.core.planning import TopicPlan
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.plans.approved_hashes import Approved, ApprovedHashes
+    from rackspan.reconcile.plans.holds import HoldContext, PlanHold
+    from rackspan.reconcile.plans.plan_sizes import PlanSizes
+    from rackspan.reconcile.plans.topology_plan import WholePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a plan is reviewed with: the present objects, and what is known of approvals and sizes."""
+
+    topology: RackTopology
+    state: ClusterState
+    topics: Mapping[ObjectKey, KafkaTopic]
+    """The KafkaTopics of all topologies, by key."""
+    approved: ApprovedHashes
+    sizes: PlanSizes
+    busy: str | None
+    """The Reassignment under way."""
+    begun: Mapping[ObjectKey, str]
+    """The Reassignments that these very parts were begun as, and that have ended."""
+    settled: Collection[ObjectKey]
+    """The parts that have been the same for long enough to begin by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The outcome by topic, and what its sentences name."""
+
+    topology: RackTopology
+    state: ClusterState
+    whole: WholePlan
+    sizes: Mapping[ObjectKey, int | None]
+    """The bytes that each part copies, None where they are not known."""
+    asked: bool
+    """Whether brokers have been asked for them since this process has known the plan."""
+    outcome: ApprovalOutcome[ObjectKey]
+    around: HoldContext
+
+    @property
+    def approved(self) -> Mapping[ObjectKey, TopicPlan]:
+        """The parts that begin."""
+        return {key: part for key, part in self.whole.parts.items() if key in self.outcome.approved}
+
+    @property
+    def approved_by(self) -> str:
+        """Who approved them."""
+        who = set(self.outcome.approved.values())
+        words = {
+            Approver.PLAN: f"approved on RackTopology {self.topology.key}",
+            Approver.TOPIC: "approved on KafkaTopics",
+            Approver.POLICY: "by the policy Automatic",
+        }
+        return " and ".join(words[one] for one in Approver if one in who)
+
+    def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
+        """What these parts copy, such as `3 replicas (1.2 GiB)`."""
+        moves = sum(part.moves for part in parts.values())
+        return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}"
+
+    def told(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
+        """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
+        key, part = topic.key, self.whole.parts[topic.key]
+        copied, before = self.sizes[key], topic.status.plan
+        known = before.bytes if before is not None and before.hash == part.hash else None
+        may, held = may_approve(key, self.topology), self.outcome.holds.get(key)
+        hold = holds.topic_hold(held, key, part.hash, self.around, may_approve=may)
+        return hold, known if copied is None else steady(copied, known)
+
+
+def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
+    """Judge who has approved which parts of a plan, and what the others wait for."""
+    topology, terms = present.topology, present.topology.spec.reassignment
+    windows, wrong = _windows(topology)
+    names = present.approved.names(whole)
+    said = present.approved.of_topology(topology, names, present.begun)
+    outcome = judge_approval(
+        {key: _part(key, part, names[key], said, present) for key, part in whole.parts.items()},
+        said.all,
+        Terms(
+            terms.max_moves,
+            terms.max_bytes,
+            busy=present.busy is not None,
+            open=windows is not None and windows.is_open(now),
+            steady=present.state.settled is None,
+            first=topology.meta.namespace,
+        ),
+    )
+    around = holds.HoldContext(
+        topology.key,
+        terms,
+        busy=present.busy,
+        opens=windows.opens(now) if windows else None,
+        wrong_window=wrong,
+        begun=present.begun,
+        above=outcome.above,
+    )
+    sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
+    asked = all(map(present.sizes.is_known, whole.parts.values()))
+    return Review(topology, present.state, whole, sizes, asked, outcome, around)
+
+
+def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved, present: Present) -> PlanPart:
+    topology, reorders_only = present.topology, not part.moves and not part.removals
+    defaults, again = topology.spec.defaults.reassignment, key in present.begun
+    known = present.sizes.is_known(part) or topology.spec.reassignment.max_bytes is None
+    judged = PlanPart(
+        part.hash,
+        part.moves,
+        present.sizes.of(part) if known else 0,  # it does not begin before it is known
+        automatic=defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
+        namespace=holds.sharing(key, topology.key),
+        names=names & said.annotated if again else names,
+        settled=known and key in present.settled,
+    )
+    if is_unmanaged(key):
+        return judged
+    topic = present.topics.get(key)
+    if topic is None or topic.meta.is_deleting:
+        return replace(judged, paused=True)
+    asked, may = topic.spec.reassignment, may_approve(key, topology)
+    held = asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)
+    policy = defaults.overridden_by(asked) if may or held else defaults
+    return replace(
+        judged,
+        automatic=policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
+        approved=present.approved.of_part(topic, part.hash, again=again) if may else frozenset(),
+        paused=topic.meta.is_paused,
+    )
+
+
+def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | None]:
+    """The windows, or why they cannot be read."""
+    try:
+        return MaintenanceWindows.parse(topology.spec.reassignment.windows), None
+    except ScheduleError as error:
+        return None, str(error)
+
+
+# --- what the RackTopology's status tells -----------------------------------------------------------------------------
+
+
+def summary(review: Review) -> PlanSummary:
+    """The whole plan for the RackTopology's status."""
+    whole, outcome = review.whole, review.outcome
+    planned = sorted(whole.parts.items(), key=lambda item: (-item[1].moves, item[0]))
+    sizes, before = list(review.sizes.values()), review.topology.status.plan
+    last = before.bytes if before is not None and before.hash == whole.hash else None
+    if not review.asked and last is not None:
+        sizes = [last]  # after a restart, what was told stays until brokers have been asked
+    known = [one for one in sizes if one is not None]
+    unmanaged = frozenset(key.name for key in whole.parts if is_unmanaged(key))
+    plan = TopologyPlanStatus(
+        hash=whole.hash,
+        topics=len(planned),
+        moves=sum(part.moves for _, part in planned),
+        lower_bound=whole.lower_bound,
+        reorders=sum(part.reorders for _, part in planned),
+        partitions=sum(len(part.changes) for _, part in planned),
+        bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
+        unmanaged=len(unmanaged) or None,
+        namespaces=_namespaces(whole),
+        samples=tuple(PlannedTopic(part_name(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
+    )
+    order = list(ApprovalHold)
+    first, key = min(
+        ((hold, key) for key, hold in outcome.holds.items()), key=lambda one: order.index(one[0]), default=(None, None)
+    )
+    how = holds.approve_topology(review.topology.key, _waiting(review))
+    waits = holds.sentence(first, key, how, review.around)
+    reason = holds.REASON_OF[first]
+    if outcome.stale:
+        reason = Reason.STALE_APPROVAL
+        stale = ", ".join(sorted(outcome.stale))
+        waits = f"{stale} was approved, which is not the current plan; {how}"
+    cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
+    least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
+    without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
+    waiting = sum(hold is first for hold in outcome.holds.values())
+    partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
+    message = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}; {waits}"
+    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
+
+
+def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
+    """The parts of each namespace, of those that copy the most, where there are several."""
+    if len(whole.namespaces) == 1:
+        return ()
+    topics, moves = Counter[str](), Counter[str]()
+    for key, part in whole.parts.items():
+        topics[key.namespace] += 1
+        moves[key.namespace] += part.moves
+    most = sorted(whole.namespaces, key=lambda name: (-moves[name], name))[:MAX_PLAN_NAMESPACES]
+    return tuple(PlannedNamespace(whole.namespaces[name], topics[name], moves[name], name or None) for name in most)
+
+
+def _waiting(review: Review) -> str:
+    """The hashes that approve all that waits: of each namespace, so that no other one makes the approval stale."""
+    whole = review.whole
+    waiting = {key.namespace for key in whole.parts if key in review.outcome.holds} or whole.namespaces.keys()
+    if len(waiting) > MAX_PLAN_NAMESPACES:
+        return whole.hash
+    return ",".join(whole.namespaces[name] for name in sorted(waiting))
+
+
+def _in_brackets(sizes: Collection[int | None]) -> str:
+    """Bytes, as far as they are known."""
+    known = [one for one in sizes if one is not None]
+    if not sum(known):
+        return ""
+    return f" ({size(rounded(sum(known)))}{'' if len(known) == len(sizes) else ' and more'})"

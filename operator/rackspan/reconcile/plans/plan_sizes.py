@@ -1,0 +1,137 @@
+"""How many bytes the parts of a plan copy. Known apart from the plan, which no size changes.
+
+Brokers are asked while a plan copies anything: when it copies other partitions than before, and then every five
+minutes. What is told of it is rounded to two digits, and told anew once it is a tenth off, since sizes change all the
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rackspan.core.partitions import largest
+from rackspan.core.reassignment import TopicPartition
+from rackspan.core.text import rounded
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans.reassignment_client import ReassignmentClient
+from rackspan.reconcile.runtime.threads import in_planner_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.core.planning import Change, TopicPlan
+    from rackspan.reconcile.plans.topology_plan import WholePlan
+    from rackspan.reconcile.ports import KubeApi
+    from rackspan.reconcile.reassignment_ports import ReassignmentConnector
+
+
+_log = logging.getLogger("rackspan.reconcile")
+LOOK_SECONDS: Final = 300.0
+"""How old sizes may be."""
+_LEAST_SECONDS = 10.0
+"""Between two questions, however often the plan changes."""
+_STEADY = 10
+"""Sizes within one in so many of what was told are not told anew."""
+
+
+class LogDirSizes:
+    """
+    Bytes of one replica of each partition: of the largest that one of the given brokers reports.
+
+    Each request has a client of its own, since requests are seldom: a topology at rest keeps no connection for it.
+    """
+
+    def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
+        self._connector = connector
+        self._kube = kube
+
+    async def of(
+        self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[TopicPartition, int]:
+        """
+        Ask by one DescribeLogDirs to each broker, all at the same time.
+
+        Partitions that no broker reports are left out. Raises FailureError where Kafka does not answer at all.
+        """
+        connection = ReassignmentClient(self._connector, self._kube)
+        try:
+            admin = await connection.admin(topology)
+            return largest(await admin.sizes(partitions))
+        finally:
+            await connection.close()
+
+
+class PlanSizes:
+    """What brokers told last of the partitions that the present plan copies."""
+
+    def __init__(self, sizes: LogDirSizes) -> None:
+        self._sizes = sizes
+        self._asked_at = float("-inf")
+        self._asked: frozenset[TopicPartition] = frozenset()
+        self._known: Mapping[TopicPartition, int] = {}
+        self._bytes: Mapping[str, int | None] = {}
+        """By the hashes of parts, of those about whose partitions brokers have been asked."""
+
+    def is_known(self, part: TopicPlan) -> bool:
+        """Whether brokers have been asked about this part, whatever they said."""
+        return not part.moves or part.hash in self._bytes
+
+    def of(self, part: TopicPlan) -> int | None:
+        """The bytes that a part copies; None while the size of any partition that it copies is not known."""
+        return self._bytes.get(part.hash) if part.moves else 0
+
+    def sized(self, changes: Iterable[Change]) -> list[Change]:
+        """Changes with the sizes that are known."""
+        return [replace(one, size_bytes=self._known.get(_partition(one))) for one in changes]
+
+    async def look(self, topology: RackTopology, whole: WholePlan) -> None:
+        """Ask brokers if it is time. Without an answer what was known stays. Never raises."""
+        parts = {part.hash: part for part in whole.parts.values() if part.moves}
+        now = asyncio.get_running_loop().time()
+        new = [part for text, part in parts.items() if text not in self._bytes]
+        due = now - self._asked_at >= LOOK_SECONDS
+        if not due and new and now - self._asked_at >= _LEAST_SECONDS:
+            due = not (await in_planner_thread(partial(_copied, new))).keys() <= self._asked
+        if parts and due:
+            self._asked_at = now
+            copied = await in_planner_thread(partial(_copied, parts.values()))
+            try:
+                self._known = await self._sizes.of(topology, copied)
+            except FailureError as error:
+                _log.warning("topology %s: sizes of replicas are not known: %s", topology.key, error)
+            self._asked, new = frozenset(copied), list(parts.values())
+        known = {text: size for text, size in self._bytes.items() if text in parts}
+        self._bytes = known | (await in_planner_thread(partial(_bytes, new, self._known, self._asked)) if new else {})
+
+
+def steady(number: int, before: int | None) -> int:
+    """A number of bytes as a status tells it; `before` is what it told of the same plan, and stays while about true."""
+    return before if before is not None and abs(number - before) * _STEADY <= before else rounded(number)
+
+
+def _copied(parts: Iterable[TopicPlan]) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """The partitions that are copied, and the brokers that hold them."""
+    return {_partition(change): change.before for part in parts for change in part.changes if change.copied}
+
+
+def _bytes(
+    parts: Iterable[TopicPlan], known: Mapping[TopicPartition, int], asked: frozenset[TopicPartition]
+) -> dict[str, int | None]:
+    """The bytes of each part by its hash, None where a size is not known; of parts that were asked about."""
+    found: dict[str, int | None] = {}
+    for part in parts:
+        copied = [(change.copied, _partition(change)) for change in part.changes if change.copied]
+        if all(at in asked for _, at in copied):
+            sizes = [(replicas, known.get(at)) for replicas, at in copied]
+            unknown = any(size is None for _, size in sizes)
+            found[part.hash] = None if unknown else sum(replicas * (size or 0) for replicas, size in sizes)
+    return found
+
+
+def _partition(change: Change) -> TopicPartition:
+    return TopicPartition(change.topic, change.partition)

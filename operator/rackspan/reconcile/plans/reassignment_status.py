@@ -1,0 +1,224 @@
+"""The status of a Reassignment: from what a pass saw to counts, sentences and conditions. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from rackspan.api import conditions
+from rackspan.api.conditions import Condition, ConditionStatus, remove_condition, set_condition
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import (
+    MAX_FAILURE,
+    MAX_MESSAGE,
+    MAX_SAMPLE,
+    MAX_SAMPLES,
+    ProgressTexts,
+    ReassignmentState,
+    ThrottleStatus,
+    WaitingFor,
+    WaitingStatus,
+)
+from rackspan.core.reassignment import PaceReason
+from rackspan.core.text import plural, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.core.reassignment import Waiting, WaitReason
+    from rackspan.reconcile.plans.executor import Pass
+
+REASONS: Final = {
+    ReassignmentState.QUEUED: Reason.QUEUED,
+    ReassignmentState.RUNNING: Reason.MOVING,
+    ReassignmentState.PAUSED: Reason.PAUSED,
+    ReassignmentState.CANCELLING: Reason.CANCELLING,
+    ReassignmentState.SUCCEEDED: Reason.MOVED,
+    ReassignmentState.FAILED: Reason.NOT_ALL_MOVED,
+    ReassignmentState.CANCELLED: Reason.CANCELLED,
+    ReassignmentState.STOPPED: Reason.STOPPED,
+}
+PACES: Final = {
+    PaceReason.START: "adaptive: begins at the floor",
+    PaceReason.CALM: "adaptive: nobody falls behind, so it rises up to the ceiling",
+    PaceReason.FELL_BEHIND: "adaptive: replicas fell behind, so it is halved, once in 30 s",
+    PaceReason.STILL_BEHIND: "adaptive: stays as it is while replicas that fell behind are so still",
+}
+_WINDOW = timedelta(seconds=60)
+"""Over which the rate of copies is measured."""
+_LONGEST = timedelta(days=3650)
+_FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
+
+
+def in_state(
+    reassignment: Reassignment,
+    status: ReassignmentStatus,
+    state: ReassignmentState,
+    message: str,
+    now: datetime,
+    reason: Reason | None = None,
+) -> ReassignmentStatus:
+    """`status` with a state, why, and the conditions of that; `reason` where it is not the state's own."""
+    whole = now.replace(microsecond=0)
+    started = status.started_at or (
+        whole if state in (ReassignmentState.RUNNING, ReassignmentState.CANCELLING) else None
+    )
+    ended = status.finished_at or (whole if state.ended else None)
+    return replace(
+        status,
+        observed_generation=reassignment.meta.generation,
+        state=state,
+        message=message[:MAX_MESSAGE],
+        started_at=started,
+        finished_at=ended,
+        rate=None if state.ended else status.rate,
+        estimated_end=None if state.ended else status.estimated_end,
+        throttle=None if state.ended else status.throttle,
+        progress=replace(status.progress, rate=None) if state.ended and status.progress else status.progress,
+        conditions=_conditions(reassignment, status.conditions, state, message, now, reason or REASONS[state]),
+    )
+
+
+def _conditions(
+    reassignment: Reassignment,
+    known: tuple[Condition, ...],
+    state: ReassignmentState,
+    message: str,
+    now: datetime,
+    reason: Reason,
+) -> tuple[Condition, ...]:
+    generation = reassignment.meta.generation
+    ready = ConditionStatus.TRUE if state is ReassignmentState.SUCCEEDED else ConditionStatus.FALSE
+    found = set_condition(known, conditions.READY, ready, reason, message, generation=generation, now=now)
+    shown, hidden = conditions.STALLED, conditions.RECONCILING
+    if state is ReassignmentState.SUCCEEDED:
+        return remove_condition(remove_condition(found, shown), hidden)
+    if state not in _FAILED:
+        shown, hidden = hidden, shown
+    return set_condition(
+        remove_condition(found, hidden), shown, ConditionStatus.TRUE, reason, message, generation=generation, now=now
+    )
+
+
+def with_pass(
+    status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rate, throttle_by: str
+) -> ReassignmentStatus:
+    """`status` with the counts of a pass; `throttle_by` is who has set the throttle, in words."""
+    progress = seen.progress
+    copied = progress.moved_bytes + seen.partial_bytes
+    per_second = rate.per_second
+    return replace(
+        status,
+        partitions=partitions,
+        moves=progress.moves,
+        moved=progress.moved,
+        bytes=progress.bytes,
+        moved_bytes=copied,
+        rate=per_second,
+        estimated_end=rate.end(max(progress.bytes - copied, 0)),
+        copying=seen.copying,
+        progress=ProgressTexts(
+            f"{progress.moved}/{progress.moves}",
+            f"{size(copied)}/{size(progress.bytes)}",
+            None if per_second is None else f"{size(per_second)}/s",
+        ),
+        waiting=_waiting(seen.waiting),
+        failures=tuple(text[:MAX_FAILURE] for text in seen.failures[:MAX_SAMPLES]),
+        throttles=seen.throttles,
+        throttle=_throttle(seen, throttle_by),
+    )
+
+
+def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
+    """The rate in force; None while no throttle is set."""
+    if not seen.throttles or seen.rate is None:
+        return None
+    why = f"as {by} says" if seen.pace is None else PACES[seen.pace]
+    return ThrottleStatus(seen.rate, f"{why}; throttles that somebody else has set stay" if seen.others else why)
+
+
+def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
+    if not waiting:
+        return None
+    reasons = (
+        WaitingFor(reason.value, count, tuple(map(_sample, islice(_of(reason, waiting), MAX_SAMPLES))))
+        for reason, count in Counter(one.reason for one in waiting).items()
+    )
+    found = tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason)))
+    summary = ", ".join(f"{one.partitions:,} {one.reason}" for one in found)
+    return WaitingStatus(len(waiting), summary, found)
+
+
+def _of(reason: WaitReason, waiting: Sequence[Waiting]) -> Iterator[Waiting]:
+    return (one for one in waiting if one.reason is reason)
+
+
+def _sample(one: Waiting) -> str:
+    return f"{one.partition}{one.details}"[:MAX_SAMPLE]
+
+
+def told(seen: Pass) -> str:
+    """How far a pass says that it is, in a sentence."""
+    words = [f"{seen.progress.moved} of {plural(seen.progress.moves, 'move')} done, {seen.copying} being copied"]
+    words += [why for why in (waits(seen.waiting), next(iter(seen.failures), ""), seen.others) if why]
+    return "; ".join(words)
+
+
+def waits(waiting: Sequence[Waiting]) -> str:
+    """What partitions wait for, the most frequent reason first, with one partition for each; empty where none does."""
+    found = _waiting(waiting)
+    if found is None:
+        return ""
+    some = (f"{plural(one.partitions, 'partition')} {one.reason} such as {one.samples[0]}" for one in found.reasons)
+    return "waiting: " + ", ".join(some)
+
+
+def ended(seen: Pass) -> tuple[ReassignmentState, str]:
+    """How a plan that is finished has ended."""
+    left = (
+        f"; {plural(seen.throttles, 'throttle')} of brokers that are away are still set, without effect, and are "
+        "cleared when they are back"
+        if seen.throttles
+        else ""
+    )
+    left += f"; {seen.others}" if seen.others else ""
+    if seen.waiting:
+        return ReassignmentState.FAILED, f"not all was moved: {waits(seen.waiting)}; make a new plan{left}"
+    return ReassignmentState.SUCCEEDED, f"all is as planned: {plural(seen.progress.moves, 'move')} done{left}"
+
+
+class Rate:
+    """Bytes copied by when, of one Reassignment."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[datetime, int]] = deque()
+
+    def add(self, now: datetime, copied: int) -> None:
+        """Note what has been copied by `now`, in bytes."""
+        if self._seen and (now < self._seen[-1][0] or copied < self._seen[-1][1]):
+            self._seen.clear()  # the clock was set back, or copies were taken back
+        self._seen.append((now, copied))
+        while len(self._seen) > 1 and self._seen[1][0] <= now - _WINDOW:
+            self._seen.popleft()
+
+    @property
+    def per_second(self) -> int | None:
+        """Bytes in a second; None before there is anything to compare with."""
+        if len(self._seen) < 2:  # noqa: PLR2004
+            return None
+        (since, before), (now, copied) = self._seen[0], self._seen[-1]
+        seconds = (now - since).total_seconds()
+        return round((copied - before) / seconds) if seconds > 0 else None
+
+    def end(self, left: int) -> datetime | None:
+        """When `left` bytes more are copied; None where that cannot be said."""
+        rate = self.per_second
+        if not rate or not self._seen:
+            return None
+        return self._seen[-1][0] + min(timedelta(seconds=min(left / rate, _LONGEST.total_seconds())), _LONGEST)

@@ -1,0 +1,138 @@
+"""The control loop over the Reassignments of all topologies: a task for each that has anything left to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.reconcile.plans.reassignment_gauges import forget, measure
+from rackspan.reconcile.plans.turns import Contender, in_turn, needs_work
+from rackspan.reconcile.plans.worker import TopologyWorker
+from rackspan.reconcile.runtime.controller import run_guarded
+from rackspan.reconcile.runtime.waiting import wait_debounced
+
+if TYPE_CHECKING:
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.reconcile.dependencies import ReassignmentDependencies
+
+_PLACES = 32
+"""Topologies that are served at a time, each with a client and its threads."""
+_TURN_SECONDS = 60.0
+"""How long a topology keeps its place while others wait for theirs. What Kafka copies goes on without it."""
+_DEBOUNCE_SECONDS = 0.2
+_CROWDED_SECONDS = 1.0
+"""How often places are given anew while a topology has none."""
+_IDLE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Served:
+    """A topology with anything left to do. It has a place while there is a `task`."""
+
+    worker: TopologyWorker
+    since: float
+    """When it began to wait, or when its turn began, by the loop's time."""
+    rests: bool = False
+    task: asyncio.Task[None] | None = None
+    leaving: asyncio.Task[None] | None = None
+    """Until it is done, its client of before is being closed."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether no client of it is left."""
+        return self.task is None and (self.leaving is None or self.leaving.done())
+
+    def displace(self) -> None:
+        """Take its place away. A client may take seconds to close, and nobody waits for that."""
+        if self.task is not None:
+            self.task.cancel()
+            self.leaving = asyncio.create_task(_left(self.task, self.worker))
+            self.task = None
+
+    def look(self, now: float) -> None:
+        """Notice that it rests, or does not any more, or that its turn is over."""
+        woke = self.rests and not self.worker.rests
+        self.rests = self.worker.rests
+        if woke or (self.task is not None and now - self.since >= _TURN_SECONDS):
+            self.since = now
+
+
+class ReassignmentsReconciler:
+    """Has a worker for each topology with a Reassignment that has not ended, and lets as many run as there are places.
+
+    While there is none, nothing is asked of Kafka or of the API server.
+    """
+
+    def __init__(self, dependencies: ReassignmentDependencies) -> None:
+        self._dependencies = dependencies
+        self._served: dict[ObjectKey, _Served] = {}
+        self._measured: set[ObjectKey] = set()
+        self._wake = asyncio.Event()
+
+    def changed(self, topology: ObjectKey) -> None:
+        """A topology, or one of its Reassignments, changed or is gone."""
+        if topology in self._served:
+            self._served[topology].worker.wake.set()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Loop until cancelled."""
+        try:
+            while True:
+                self._give_places()
+                self._measure()
+                crowded = any(one.task is None for one in self._served.values())
+                await wait_debounced(self._wake, _CROWDED_SECONDS if crowded else _IDLE_SECONDS, _DEBOUNCE_SECONDS)
+        finally:
+            for one in self._served.values():
+                one.displace()
+            leaving = [one.leaving for one in self._served.values() if one.leaving is not None]
+            await asyncio.gather(*leaving, return_exceptions=True)
+            for key in self._measured:
+                forget(str(key))
+
+    def _give_places(self) -> None:
+        now = asyncio.get_running_loop().time()
+        needed = {one.topology for one in self._dependencies.cache.reassignments.values() if needs_work(one)}
+        for key in needed - self._served.keys():
+            self._served[key] = _Served(TopologyWorker(key, self._dependencies), now)
+        contenders = []
+        for key, one in list(self._served.items()):
+            one.look(now)
+            if key not in needed and not one.worker.has_lost_run:
+                one.displace()
+                if one.has_left:
+                    del self._served[key]
+            elif one.task is not None or (one.has_left and not one.rests):
+                contenders.append(Contender(key, one.since, one.rests))
+        placed = set(in_turn(contenders, _PLACES))
+        for key, one in self._served.items():
+            if key in placed:
+                self._place(key, one)
+            else:
+                one.displace()
+
+    def _place(self, key: ObjectKey, one: _Served) -> None:
+        if one.task is None:
+            name, liveness = f"reassignments of {key}", self._dependencies.liveness
+            loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
+            one.task = asyncio.create_task(loop, name=name)
+
+    def _measure(self) -> None:
+        """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
+        there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
+        for one in self._dependencies.cache.reassignments.values():
+            there[one.topology].append(one)
+        for key in self._measured.difference(there):
+            forget(str(key))
+        for key, objects in there.items():
+            measure(str(key), objects)
+        self._measured = set(there)
+
+
+async def _left(task: asyncio.Task[None], worker: TopologyWorker) -> None:
+    await asyncio.gather(task, return_exceptions=True)
+    await worker.step_aside()

@@ -1,0 +1,152 @@
+"""The one Reassignment of a topology whose turn it is: what its process knows of it beside its object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rackspan.api.reassignment import ReassignmentState
+from rackspan.core.text import plural
+from rackspan.reconcile.plans import turns
+from rackspan.reconcile.plans.executor import StoppedError
+from rackspan.reconcile.plans.reassignment_status import Rate, ended, told, waits, with_pass
+from rackspan.reconcile.plans.turns import Intent, PlannedBrokers
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.reconcile.plans.executor import Executor, Pass
+    from rackspan.reconcile.plans.turns import MoveRules
+
+
+_STEP_SECONDS = 1.0
+"""After a pass that found something changed: the next step may be due."""
+_COPYING_SECONDS = 3.0
+_WAITING_SECONDS = 20.0
+"""Where everything waits for what only others can mend."""
+_STATUS_SECONDS = 10.0
+"""How often progress alone is written: each write is a whole object to the API server's store."""
+_RACKS_SECONDS = 30.0
+"""How long a broker must be seen in another rack: a label that flaps stops nothing."""
+_GONE_SECONDS = 600.0
+"""How long a broker must be missing: it may only be restarted."""
+
+_STATES = {
+    Intent.RUN: ReassignmentState.RUNNING,
+    Intent.PAUSE: ReassignmentState.PAUSED,
+    Intent.CANCEL: ReassignmentState.CANCELLING,
+}
+_BEGINS = {
+    ReassignmentState.RUNNING: "carried out from now on",
+    ReassignmentState.CANCELLING: "what is under way is taken back",
+}
+
+
+class Run:
+    """Passes of one executor, and what they add up to. Times of the loop are in seconds."""
+
+    def __init__(self, key: ObjectKey, uid: str, executor: Executor) -> None:
+        self.key = key
+        self.uid = uid
+        self.executor = executor
+        self.parked = False
+        """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
+        self.stopping: str | None = None
+        """Why the plan does not fit any more: what is under way is taken back, and that is its end."""
+        self.seen: Pass | None = None
+        self.pause = _STEP_SECONDS
+        """Seconds until the next pass."""
+        self._brokers = PlannedBrokers.of(executor.record)
+        self._rate = Rate()
+        self._throttle_by = ""
+        self._written_at = 0.0
+        self._apart_since: float | None = None
+        self._gone_since: float | None = None
+
+    def is_left_alone(self, intent: Intent) -> bool:
+        """Whether it is paused, with nothing left to be done in Kafka for that."""
+        return intent is Intent.PAUSE and self.parked and self.stopping is None
+
+    def refuse_changed(self, topology: RackTopology, now: float) -> None:
+        """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
+        apart = turns.racks_changed(self._brokers, topology)
+        gone = turns.brokers_gone(self._brokers, topology)
+        self._apart_since = None if apart is None else now if self._apart_since is None else self._apart_since
+        self._gone_since = None if gone is None else now if self._gone_since is None else self._gone_since
+        if apart is not None and self._apart_since is not None and now - self._apart_since >= _RACKS_SECONDS:
+            raise StoppedError(apart)
+        if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
+            raise StoppedError(gone)
+
+    async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
+        """Make one pass of what is asked for, by these rules. Raises as the executor does."""
+        self.executor.adjust(rules.limits, rules.throttle)
+        self._throttle_by = rules.throttle_by
+        self.parked = False
+        if intent is Intent.CANCEL:
+            seen = await self.executor.take_back()
+        elif intent is Intent.RUN:
+            seen = await self.executor.advance()
+        else:
+            seen = await self.executor.wind_down()
+            self.parked = not (seen.copying or seen.throttles or seen.finished)
+        news = self.seen is None or _signs(self.seen) != _signs(seen) or not (seen.copying or seen.waiting)
+        self.pause = _STEP_SECONDS if news else _COPYING_SECONDS if seen.copying else _WAITING_SECONDS
+        self.seen = seen
+        self._rate.add(now, seen.progress.moved_bytes + seen.partial_bytes)
+        return seen
+
+    def state(self, intent: Intent) -> tuple[ReassignmentState, str]:
+        """The state of what is asked for, and how it begins."""
+        state = _STATES[intent]
+        return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
+
+    def is_due(self, one: Reassignment, state: ReassignmentState, now: float) -> bool:
+        """Whether its progress is to be written now; if so, it counts as written."""
+        if not self.parked and now - self._written_at < _STATUS_SECONDS and one.status.state is state:
+            return False
+        self._written_at = now
+        return True
+
+    def progress(self, one: Reassignment, seen: Pass, state: ReassignmentState) -> tuple[ReassignmentStatus, str]:
+        """The counts of a pass, and what they mean."""
+        why = (
+            paused_by(one)
+            if state is ReassignmentState.PAUSED
+            else f"stopping: {self.stopping}"
+            if self.stopping
+            else ""
+        )
+        return self._counted(one, seen), f"{why}; {told(seen)}" if why else told(seen)
+
+    def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
+        """The last counts, and how it ended."""
+        state, message = ended(seen)
+        if self.stopping is not None:
+            state = ReassignmentState.STOPPED
+            message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
+        elif intent is Intent.CANCEL and not (
+            state is ReassignmentState.SUCCEEDED and seen.progress.moved == seen.progress.moves
+        ):
+            left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
+            state = ReassignmentState.CANCELLED
+            message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
+        status = self._counted(one, seen)
+        return status if seen.throttles else replace(status, record=None), state, message
+
+    def _counted(self, one: Reassignment, seen: Pass) -> ReassignmentStatus:
+        return with_pass(one.status, seen, len(self.executor.record.changes), self._rate, self._throttle_by)
+
+
+def paused_by(one: Reassignment) -> str:
+    """Who has paused it, in words."""
+    return "paused by its spec" if one.spec.paused else "paused with its RackTopology, or outside of its windows"
+
+
+def _signs(seen: Pass) -> tuple[int, int, int, int]:
+    """What changes when a step is done."""
+    return seen.progress.moved, seen.copying, len(seen.waiting), seen.throttles

@@ -1,0 +1,123 @@
+"""min.insync.replicas of topics that replicas are taken away from: lowered before the first one goes.
+
+Kafka accepts no write where fewer replicas are in sync than that, so the executor leaves as many. What was derived for
+more replicas than the topic shall have would have it wait for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.topic_requirements import requirements_of
+from rackspan.core.durability import insync_bounds
+from rackspan.core.placement import Placement
+from rackspan.reconcile import audit_log
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import ConfigChange, KubernetesEvent, ObjectRef, TopicDescription
+from rackspan.reconcile.specs.placement import MIN_ISR, Assignment, managed_config
+from rackspan.reconcile.specs.topic_configs import config_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
+    from rackspan.core.planning import Change
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import KafkaAdmin
+
+    _Shrinking = Iterable[tuple[KafkaTopic, Collection[Change]]]
+    _Rule = Callable[[KafkaTopicSpec, Assignment, Collection[Change], ClusterState], int | None]
+
+_log = logging.getLogger("rackspan.reconcile")
+
+
+async def make_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:
+    """Lower what was derived for topics that shrink, before plans of them begin; the Events about it.
+
+    Where Kafka refuses one topic, that one waits, as its Reassignment tells then, and holds up no other. Raises
+    FailureError without an answer.
+    """
+    return await _lower(plans, state, admin, lowered)
+
+
+async def make_last_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:
+    """The same where all that is left to do is to take away replicas, and all others are in sync."""
+    return await _lower(plans, state, admin, lowered_at_last)
+
+
+async def _lower(
+    plans: _Shrinking, state: ClusterState, admin: KafkaAdmin, value_of: _Rule
+) -> Sequence[KubernetesEvent]:
+    shrinking = {topic.topic_name: (topic, changes) for topic, changes in plans if any(map(_shrinks, changes))}
+    if not shrinking:
+        return ()
+    seen, configs = await admin.topics(shrinking), await admin.configs(shrinking)
+    changes = []
+    for name, (topic, planned) in shrinking.items():
+        found, config = seen.get(name), configs.get(name)
+        if not isinstance(found, TopicDescription) or config is None or config.min_insync is None:
+            continue
+        value = value_of(topic.spec, found.replicas, planned, state)
+        if value is not None and value < config.min_insync:
+            changes.append(ConfigChange(name, {MIN_ISR: str(value)}))
+    outcomes = await admin.alter_configs(changes) if changes else {}
+    events = []
+    for change in changes:
+        (topic, _), failure = shrinking[change.name], outcomes.get(change.name)
+        audit_log.configured(topic, change, failure)
+        if failure is None:
+            events.append(config_event(ObjectRef(KIND, topic.key, topic.meta.uid), change))
+        else:
+            _log.warning("%s of %s was not lowered: %s", MIN_ISR, change.name, failure.message)
+    return events
+
+
+def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
+    """
+    The most that min.insync.replicas may be before `changes` begin; None where it stays as it is.
+
+    It is what the durability gives the planned replicas, or more: while the present ones are there, acknowledged writes
+    still lie in as many domains as asked for, which more replicas of a domain can need more acknowledgements for. What
+    the spec says itself is never changed.
+    """
+    derived = _derived(spec, current, changes, state)
+    if derived is None:
+        return None
+    required = requirements_of(spec, state.spec.defaults.durability)
+    rows = Placement(current).padded
+    needed, _ = insync_bounds(required.eligible(state.racks.tree), rows, required.durability)
+    # A partition that spans too few domains by now has no value that would do.
+    needed = needed[needed <= (rows >= 0).sum(axis=1)]
+    return max(derived, int(needed.max(initial=1)))
+
+
+def lowered_at_last(
+    spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState
+) -> int | None:
+    """
+    What the durability gives the planned replicas, once all of them are there; None where they are not, or it stays.
+
+    With the replicas that go, acknowledged writes may need to be in more than stay: of two replicas in each of two
+    domains, three lie in both domains for sure, and one in each is two. So the guarantee has to give way for a moment.
+    """
+    now = dict(enumerate(map(set, current)))
+    there = all(now.get(change.partition, set()).issuperset(change.replicas) for change in changes)
+    return _derived(spec, current, changes, state) if there else None
+
+
+def _shrinks(change: Change) -> bool:
+    return len(change.replicas) < len(change.before)
+
+
+def _derived(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
+    """What the durability gives the planned replicas; None where nothing is derived."""
+    if MIN_ISR in spec.config_values:
+        return None
+    planned = dict(enumerate(current)) | {change.partition: change.replicas for change in changes}
+    try:
+        found = managed_config(spec, tuple(planned.values()), state).values.get(MIN_ISR)
+    except FailureError:
+        return None  # told by the topic's condition
+    return None if found is None else int(found)

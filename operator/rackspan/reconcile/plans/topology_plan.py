@@ -1,0 +1,393 @@
+"""The one plan of a topology's topics: made over all that need one, in parts by topic.
+
+It is made over all of them together when brokers, racks or the RackTopology change. When one topic changes, the parts
+of its namespace are made anew, on top of what the others' parts will move: no namespace changes the parts of another.
+Topics that are as they should be have no part in it, and making one more of those changes nothing. One planning at a
+time: what arrives meanwhile is in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rackspan.api.plans import is_unmanaged, part_name, topology_hash, unmanaged_key
+from rackspan.core.placement import MissingRackError
+from rackspan.core.planning import Elsewhere, PlanRequest, fill_topics, lacking, plan_topics
+from rackspan.core.requirements import TopicRequirements
+from rackspan.core.snapshot import table
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.runtime.threads import in_planner_thread
+from rackspan.reconcile.specs.placement import requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.core.planning import TopicPlan
+    from rackspan.core.topology import RackTree
+    from rackspan.reconcile.cluster.state import ClusterState
+    from rackspan.reconcile.ports import TopicDescription
+
+_log = logging.getLogger("rackspan.reconcile")
+Replicas = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What a topic's part of a plan is made from, the load of the brokers aside."""
+
+    topic: str
+    tree: RackTree
+    requirements: TopicRequirements
+    replicas: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class WholePlan:
+    """The plan of a topology: its parts that change something, by object, and what each of them was made from."""
+
+    parts: Mapping[ObjectKey, TopicPlan]
+    inputs: Mapping[ObjectKey, PlanInputs]
+    hash: str
+    """The hash of all parts together; empty without any."""
+    namespaces: Mapping[str, str]
+    """The hashes of the parts of each namespace together; of topics without a KafkaTopic under an empty name."""
+    lower_bound: int
+    """How many replicas any plan would have to copy."""
+
+    def names(self, key: ObjectKey) -> frozenset[str]:
+        """All hashes that name a part: its own, that of its namespace's parts and that of the whole."""
+        return frozenset((self.parts[key].hash, self.namespaces[key.namespace], self.hash))
+
+
+def plan_hashes(parts: Mapping[ObjectKey, TopicPlan]) -> tuple[str, Mapping[str, str]]:
+    """The hash of all parts, which change something, and those of each namespace's."""
+    hashes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for key, part in parts.items():
+        hashes[key.namespace][str(key)] = part.hash
+    everything = {key: text for some in hashes.values() for key, text in some.items()}
+    return topology_hash(everything) if parts else "", {name: topology_hash(some) for name, some in hashes.items()}
+
+
+class TopologyPlan:
+    """The present plan of one topology. `changed` is called with topics whose part changed since it was last given."""
+
+    def __init__(self, changed: Callable[[Collection[ObjectKey]], None] = lambda _: None) -> None:
+        self._changed = changed
+        self._known: dict[ObjectKey, PlanInputs] = {}
+        self._parts: dict[ObjectKey, TopicPlan] = {}
+        self._given: dict[ObjectKey, str] = {}
+        """Hashes of the parts that `of` gave last."""
+        self._unplanned: set[ObjectKey] = set()
+        """Topics whose inputs changed since the last planning."""
+        self._outdated: set[str] = set()
+        """Namespaces whose parts have to be made anew."""
+        self._together = False
+        """Whether all parts have to be made anew together."""
+        self._whole: WholePlan | None = None
+        self._fills = False
+        """Whether the parts fill brokers."""
+        self._bound: int | None = None
+        """The lower bound of the whole where it fills brokers and was made together, else None."""
+        self._filling: bool | None = None
+        """Whether plans were to fill brokers when last asked for."""
+        self._lock = asyncio.Lock()
+        self._rested = float("-inf")
+
+    async def of_unmanaged(self, replicas: Mapping[str, Replicas], state: ClusterState) -> None:
+        """Plan for these topics without a KafkaTopic, by name, and for no others without one.
+
+        Runs in the planner's thread; one call at a time.
+        """
+        known = {key: inputs for key, inputs in self._known.items() if is_unmanaged(key)}
+        managed = {inputs.topic for key, inputs in self._known.items() if not is_unmanaged(key)}
+        for key, inputs in (await in_planner_thread(partial(_news, replicas, known, managed, state))).items():
+            self._note(key, inputs)
+        await self.of((), state)
+
+    async def of(
+        self,
+        seen: Sequence[tuple[KafkaTopic, TopicDescription]],
+        state: ClusterState,
+        above_quota: Collection[ObjectKey] = (),
+    ) -> Mapping[ObjectKey, TopicPlan]:
+        """Parts of the plan for topics as `seen` in Kafka, by object; empty ones for compliant topics.
+
+        Those that are `above_quota` get no more replicas.
+        Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
+        """
+        wanted = await in_planner_thread(partial(_all_inputs, seen, state, above_quota))
+        for topic, _ in seen:
+            self._note(topic.key, wanted.get(topic.key))
+        async with self._lock:
+            self._together |= self._filling not in (None, state.spec.fills_brokers)
+            self._filling = state.spec.fills_brokers
+            mine = {key for key in self._unplanned if key in self._known and self._known[key].tree == state.racks.tree}
+            if mine or self.outdated:
+                await self._plan(mine, state)
+        given = {key: self._parts[key] for key in wanted if key in self._parts}
+        self._given |= {key: part.hash for key, part in given.items()}
+        outdated = [key for key, known in self._given.items() if key in self._parts and self._parts[key].hash != known]
+        if outdated:
+            self._changed(outdated)
+        return given
+
+    @property
+    def whole(self) -> WholePlan:
+        """The plan as it was made last, of the topics that need a change."""
+        if self._whole is None:
+            parts = {key: self._parts[key] for key in sorted(self._needing())}
+            inputs = {key: self._known[key] for key in parts}
+            least = sum(part.lower_bound for part in parts.values()) if self._bound is None else self._bound
+            self._whole = WholePlan(parts, inputs, *plan_hashes(parts), least)
+        return self._whole
+
+    def make_anew(self, namespaces: Collection[str] | None = None) -> None:
+        """Have the parts of these namespaces, or all of them together, made anew by the next `of`."""
+        self._together |= namespaces is None
+        self._outdated.update(namespaces or ())
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop a KafkaTopic that is gone. Where it had a part, those of its namespace are made anew without it."""
+        self._note(key, None)
+        self._given.pop(key, None)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether parts are to be made anew by the next `of` although no topic's inputs changed."""
+        return self._together or bool(self._outdated)
+
+    def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
+        if inputs is not None and not is_unmanaged(key) and unmanaged_key(inputs.topic) in self._known:
+            self._note(unmanaged_key(inputs.topic), None)  # it has a KafkaTopic by now
+        if inputs is not None and self._known.get(key) == inputs:
+            return
+        part, self._whole = self._parts.pop(key, None), None
+        if part is not None and not part.empty:
+            self._outdated.add(key.namespace)
+        if inputs is None:
+            self._known.pop(key, None)
+            self._unplanned.discard(key)
+            if key.namespace in self._outdated:
+                others = (one for one in self._needing() if one.namespace == key.namespace and not is_unmanaged(one))
+                self._changed([*others][:1])  # has them made anew
+        else:
+            self._known[key] = inputs
+            self._unplanned.add(key)
+
+    def _needing(self) -> list[ObjectKey]:
+        return [key for key, part in self._parts.items() if not part.empty]
+
+    async def _plan(self, new: Collection[ObjectKey], state: ClusterState) -> None:
+        """Plan for `new` topics; where some need a change, or some that did have changed, for their namespaces."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._rested - loop.time()))
+        began = loop.time()
+        self._unplanned -= set(new)
+        together, outdated = self._together, self._outdated
+        self._together, self._outdated = False, set()
+        inputs = {key: one for key, one in self._known.items() if one.tree == state.racks.tree}
+        made, bound = None, None
+        if _lacks_replicas(state):
+            together |= not self._fills
+            spaces = outdated | {key.namespace for key in new}
+            filling = {key: one for key, one in inputs.items() if together or key.namespace in spaces}
+            found = await in_planner_thread(partial(_filled, filling, state, self._waiting(inputs, filling)))
+            made, bound = found if found is not None else (None, None)
+        if made is None:
+            made = await self._fewest_moves(inputs, new, outdated, state, together=together or self._fills)
+            self._fills = False
+        else:
+            self._fills = True
+        self._bound = bound if together else None
+        for key, part in made.items():
+            if self._known.get(key) == inputs[key]:  # still as planned for
+                self._parts[key] = part
+        self._whole = None
+        self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
+
+    async def _fewest_moves(
+        self,
+        inputs: Mapping[ObjectKey, PlanInputs],
+        new: Collection[ObjectKey],
+        outdated: Collection[str],
+        state: ClusterState,
+        *,
+        together: bool,
+    ) -> dict[ObjectKey, TopicPlan]:
+        """Plans of `new` topics, and of others that need one in namespaces of which some have changed."""
+        made: dict[ObjectKey, TopicPlan] = {}
+        if new:
+            made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
+        needing = {key: inputs[key] for key, part in made.items() if not part.empty}
+        spaces = {*outdated, *(key.namespace for key in needing)}
+        others = {
+            key: inputs[key] for key in self._needing() if key in inputs and (together or key.namespace in spaces)
+        }
+        waiting = self._waiting(inputs, others)
+        if others or (needing and waiting):
+            made |= await in_planner_thread(partial(_plan_isolated, others | needing, state, waiting))
+        return made
+
+    def _waiting(
+        self, inputs: Mapping[ObjectKey, PlanInputs], apart_from: Collection[ObjectKey]
+    ) -> Sequence[TopicPlan]:
+        """The other parts that are for the present brokers."""
+        return [self._parts[key] for key in self._needing() if key in inputs and key not in apart_from]
+
+
+def _lacks_replicas(state: ClusterState) -> bool:
+    """Whether brokers are to be filled, by the counts of what lies on them."""
+    tree = state.racks.tree
+    held = np.array([state.load.replicas[broker] for broker in tree.ids.tolist()], dtype=np.int64)
+    return state.spec.fills_brokers and bool(lacking(tree, held).any())
+
+
+def _filled(
+    inputs: Mapping[ObjectKey, PlanInputs], state: ClusterState, waiting: Sequence[TopicPlan]
+) -> tuple[dict[ObjectKey, TopicPlan], int] | None:
+    """Parts of the plan that fills brokers, and its lower bound; None where it cannot be made."""
+    try:
+        made, bound = fill_topics(_request(inputs, state, waiting))
+    except MissingRackError:
+        return None
+    except Exception:
+        _log.exception("topology %s: no plan to fill brokers, for an unexpected error", state.topology)
+        return None
+    return {key: made[one.topic] for key, one in inputs.items() if one.topic in made}, bound
+
+
+def request_of(
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]],
+    unmanaged: Mapping[str, Replicas],
+    state: ClusterState,
+    above_quota: Collection[ObjectKey],
+) -> tuple[PlanRequest, Mapping[str, ObjectKey]]:
+    """The planner's request for these topics without any other plans, and keys by name of those that can be planned."""
+    wanted = {
+        topic.key: inputs
+        for topic, found in seen
+        if (inputs := inputs_of(topic, found, state, above_quota)) is not None
+    }
+    for name, replicas in unmanaged.items():
+        if (inputs := inputs_of_unmanaged(name, replicas, state)) is not None:
+            wanted[unmanaged_key(name)] = inputs
+    return _request(wanted, state, ()), {inputs.topic: key for key, inputs in wanted.items()}
+
+
+def _all_inputs(
+    seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState, above_quota: Collection[ObjectKey]
+) -> Mapping[ObjectKey, PlanInputs]:
+    found = {topic.key: _inputs_isolated(topic, described, state, above_quota) for topic, described in seen}
+    return {key: inputs for key, inputs in found.items() if inputs is not None}
+
+
+def _inputs_isolated(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
+) -> PlanInputs | None:
+    try:
+        return inputs_of(topic, seen, state, above_quota)
+    except Exception:
+        _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
+        return None
+
+
+def inputs_of(
+    topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
+) -> PlanInputs | None:
+    """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing.
+
+    A topic that is `above_quota` keeps its replication factor.
+    """
+    try:
+        required = requirements(topic.spec, state).of_existing(len(seen.replicas))
+    except FailureError:
+        return None
+    size = topic.spec.replication_factor
+    if topic.key in above_quota and any(len(row) < size for row in seen.replicas):
+        if required.assignment:
+            return None
+        required = replace(required, replication_factor=None)
+    return _inputs(topic.topic_name, required, seen.replicas, state)
+
+
+def inputs_of_unmanaged(name: str, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+    """The same of a topic without a KafkaTopic: it keeps its replication factor, and is to be spread fairly."""
+    return _inputs(name, TopicRequirements(), replicas, state)
+
+
+def _inputs(name: str, required: TopicRequirements, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+    unknown = {row.id for row in state.racks.missing}
+    if not state.racks.ignore_missing and any(unknown.intersection(row) for row in replicas):
+        return None
+    return PlanInputs(name, state.racks.tree, required, replicas)
+
+
+def _news(
+    replicas: Mapping[str, Replicas],
+    known: Mapping[ObjectKey, PlanInputs],
+    managed: Collection[str],
+    state: ClusterState,
+) -> Mapping[ObjectKey, PlanInputs | None]:
+    """The inputs of topics without a KafkaTopic where they are others than `known`; None for one that is gone."""
+    now = {unmanaged_key(name): rows for name, rows in replicas.items() if name not in managed}
+    made = {key: inputs_of_unmanaged(key.name, rows, state) for key, rows in now.items()}
+    return {key: made.get(key) for key in [*known, *now] if made.get(key) != known.get(key)}
+
+
+def _plan_isolated(
+    wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Sequence[TopicPlan]
+) -> dict[ObjectKey, TopicPlan]:
+    """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
+    keys = list(wanted)
+    try:
+        return _plan_together(wanted, state, pending)
+    except Exception:
+        if len(keys) == 1:
+            _log.exception("topic %s: no plan, for an unexpected error", part_name(keys[0]))
+            return {}
+    first, second = ({key: wanted[key] for key in half} for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]))
+    made = _plan_isolated(first, state, pending)
+    return made | _plan_isolated(second, state, [*pending, *made.values()])
+
+
+def _plan_together(
+    wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]
+) -> dict[ObjectKey, TopicPlan]:
+    try:
+        made = plan_topics(_request(wanted, state, pending))
+    except MissingRackError:
+        return {}
+    return {key: made[inputs.topic] for key, inputs in wanted.items() if inputs.topic in made}
+
+
+def _request(wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]) -> PlanRequest:
+    lines = [
+        (at, number, row, row, None, None)
+        for at, inputs in enumerate(wanted.values())
+        for number, row in enumerate(inputs.replicas)
+    ]
+    replicas, leaders = Counter(state.load.replicas), Counter(state.load.leaders)
+    for waiting in pending:
+        for change in waiting.changes:
+            replicas.update(change.replicas)
+            replicas.subtract(change.before)
+            leaders.update(change.replicas[:1])
+            leaders.subtract(change.before[:1])
+    for _, _, row, *_ in lines:
+        replicas.subtract(row)
+        leaders.subtract(row[:1])
+    return PlanRequest(
+        state.racks.tree,
+        table([inputs.topic for inputs in wanted.values()], lines),
+        requirements={inputs.topic: inputs.requirements for inputs in wanted.values()},
+        elsewhere=Elsewhere(+replicas, +leaders),
+    )

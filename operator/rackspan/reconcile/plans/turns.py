@@ -1,0 +1,205 @@
+"""Which topologies are served, which Reassignment of each has its turn, what is asked of it, and by which limits. Pure.
+
+The operator writes no throttle and no limit into a Reassignment. What stands there was put there by a person, and holds
+for the later parts of the plan as well; what stands nowhere is as the RackTopology says at the moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Self
+
+from rackspan.api.policies import throttle_of
+from rackspan.api.reassignment import ReassignmentState
+from rackspan.core.rack_path import RackPathError, parse_rack
+from rackspan.core.reassignment import Limits
+from rackspan.core.text import plural
+from rackspan.reconcile.runtime.schedule import is_open
+from rackspan.reconcile.runtime.writers import has_finalizer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.core.rack_path import RackPath
+    from rackspan.core.reassignment import Adaptive
+    from rackspan.reconcile.reassignment_ports import Record
+
+
+HISTORY: Final = 10
+"""Plans that have ended and are kept, of each topology."""
+_PARTS_LATE: Final = timedelta(seconds=60)
+"""How long all parts of a plan may take to be there."""
+
+
+class Intent(Enum):
+    """What shall become of a Reassignment now."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
+
+def has_begun(one: Reassignment) -> bool:
+    """Whether anything may have been done about it in Kafka."""
+    return one.status.started_at is not None or one.status.record is not None
+
+
+def needs_work(one: Reassignment) -> bool:
+    """Whether anything is left to do about it: it has not ended, or throttles are left, or it has to be let go."""
+    return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
+
+
+def intent_of(one: Reassignment, topology: RackTopology, now: datetime) -> Intent:
+    """What is wished of a Reassignment whose turn it is."""
+    if one.meta.is_deleting or one.spec.cancelled:
+        return Intent.CANCEL
+    paused = one.spec.paused or topology.meta.is_paused
+    return Intent.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Intent.RUN
+
+
+def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
+    """The one whose turn it is among those that have not ended, which are in order; what has begun goes first."""
+    return next(filter(has_begun, unfinished), unfinished[0])
+
+
+def obstacle(
+    one: Reassignment, others: Collection[Reassignment], now: datetime
+) -> tuple[ReassignmentState, str] | None:
+    """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does."""
+    spec = one.spec
+    plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
+    for part in range(1, spec.part):
+        before = plan.get(part)
+        if before is not None and before.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
+            return before.status.state, f"part {part} of the plan was {before.status.state.lower()}, so this one is too"
+    missing = [part for part in range(1, spec.parts + 1) if part not in plan]
+    if not missing:
+        return None
+    first = f"part {missing[0]} of {spec.parts} of the plan is not there"
+    created = one.meta.creation_timestamp
+    if created is not None and now - created > _PARTS_LATE:
+        return ReassignmentState.STOPPED, f"{first}: approve the plan again"
+    return ReassignmentState.QUEUED, f"{first} yet"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBrokers:
+    """The brokers of a plan: `racks` where each stood when it was made, and those that replicas are `taken` by."""
+
+    racks: Mapping[int, RackPath | None]
+    taken: frozenset[int]
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Those of a record's plan."""
+        taken = frozenset(broker for change in record.changes for broker in change.replicas)
+        given = {broker for change in record.changes for broker in change.before}
+        return cls({broker: record.racks.get(broker) for broker in sorted(taken | given)}, taken)
+
+
+def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None:
+    """The first broker of a plan that does not stand where the plan says, in words."""
+    paths = {rack: _path(rack) for rack in {broker.rack for broker in topology.status.brokers}}
+    now = {broker.id: paths[broker.rack] for broker in topology.status.brokers}
+    for broker, then in planned.racks.items():
+        found = now.get(broker)
+        if then and found and then != found:
+            return (
+                f"broker {broker} stood in rack /{'/'.join(then)} when the plan was made, and stands in "
+                f"/{'/'.join(found)} now"
+            )
+    return None
+
+
+def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
+    """Brokers that replicas shall move to and that the topology does not know any more, in words; None where none."""
+    known = {broker.id for broker in topology.status.brokers}
+    gone = sorted(planned.taken - known) if known and topology.status.lists_all_brokers else []
+    if not gone:
+        return None
+    return f"{plural(len(gone), 'broker')} of the plan, such as {gone[0]}, {'is' if len(gone) == 1 else 'are'} gone"
+
+
+def outlived(ended: Collection[Reassignment], unfinished: Collection[Reassignment]) -> Sequence[Reassignment]:
+    """What has ended and need not be kept: of all but the last plans, and nothing that is still waited for."""
+    waited_for = {one.spec.plan_hash for one in unfinished}
+    last: dict[str, str] = {}
+    for one in ended:
+        at = str(one.status.finished_at or "")
+        last[one.spec.plan_hash] = max(last.get(one.spec.plan_hash, ""), at)
+    kept = set(sorted(last, key=lambda plan: last[plan], reverse=True)[:HISTORY]) | waited_for
+    return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
+
+
+def _path(rack: str | None) -> RackPath | None:
+    try:
+        return None if rack is None else parse_rack(rack)
+    except RackPathError:
+        return None
+
+
+def counted(objects: Collection[Reassignment]) -> Mapping[ReassignmentState, int]:
+    """How many there are in each state."""
+    return {
+        state: sum((one.status.state or ReassignmentState.QUEUED) is state for one in objects)
+        for state in ReassignmentState
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A topology that has a place or asks for one, and since when. One that `rests` has nothing to do now."""
+
+    key: ObjectKey
+    since: float
+    rests: bool = False
+
+
+def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]:
+    """The topologies that get a place: one of each namespace, then a second one of each, and so on.
+
+    In a namespace, and among namespaces with equally many, the one that has waited longest goes first. Those that rest
+    get what the others leave.
+    """
+    ranked, before = [], Counter[str]()
+    for one in sorted(contenders, key=lambda one: (one.rests, one.since, one.key)):
+        ranked.append((one.rests, before[one.key.namespace], one.since, one.key))
+        before[one.key.namespace] += 1
+    return [key for *_, key in sorted(ranked)[:places]]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRules:
+    """Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is."""
+
+    limits: Limits
+    throttle: int | Adaptive | None
+    throttle_by: str
+    """In words, such as `its spec`."""
+
+
+def rules_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology) -> MoveRules:
+    """The rules of one among `others` of its topology."""
+    plan = (two for two in others if two.spec.plan_hash == one.spec.plan_hash and two.spec.part < one.spec.part)
+    earlier = sorted(plan, key=lambda two: two.spec.part, reverse=True)
+    policy = topology.spec.reassignment
+    parts = [one.spec, *(two.spec for two in earlier)]
+    moves = (spec.max_concurrent_moves for spec in parts)
+    per_broker = (spec.max_concurrent_moves_per_broker for spec in parts)
+    limits = Limits(
+        next(filter(None, moves), policy.max_concurrent_moves),
+        next(filter(None, per_broker), policy.max_concurrent_moves_per_broker),
+    )
+    for spec in parts:
+        throttle = throttle_of(spec.throttle, spec.adaptive_throttle)
+        if throttle is not None:
+            whose = "its spec" if spec is one.spec else f"the spec of part {spec.part}"
+            return MoveRules(limits, throttle, whose)
+    return MoveRules(limits, throttle_of(policy.throttle, policy.adaptive_throttle), "its RackTopology")

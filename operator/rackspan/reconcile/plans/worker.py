@@ -1,0 +1,367 @@
+"""The Reassignments of one topology, carried out one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import ReassignmentState
+from rackspan.core.reassignment import Limits
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans import turns
+from rackspan.reconcile.plans.approved_plans import in_order
+from rackspan.reconcile.plans.executor import Executor, StoppedError
+from rackspan.reconcile.plans.reassignment_audit import AuditedAdmin
+from rackspan.reconcile.plans.reassignment_client import ReassignmentClient
+from rackspan.reconcile.plans.reassignment_gauges import measure
+from rackspan.reconcile.plans.reassignment_objects import (
+    JournalError,
+    ReassignmentWriter,
+    RecordTooLargeError,
+    StatusJournal,
+)
+from rackspan.reconcile.plans.reassignment_plans import UnreadablePlanError, record_from
+from rackspan.reconcile.plans.runs import Run, paused_by
+from rackspan.reconcile.plans.turns import Intent, rules_of
+from rackspan.reconcile.runtime.writers import has_finalizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.reassignment import Reassignment
+    from rackspan.reconcile.dependencies import ReassignmentDependencies
+
+_log = logging.getLogger("rackspan.reassignments")
+
+_STEP_SECONDS = 1.0
+_RECORD_SECONDS = 3.0
+"""After a record was refused: by then a watch has told what changed."""
+_RETRY_SECONDS = 15.0
+_IDLE_SECONDS = 60.0
+_CLEARING_SECONDS = 60.0
+"""How long throttles may take to be cleared where the object goes in any case."""
+
+
+class TopologyWorker:
+    """Level-triggered: each pass starts from the objects that are there, what was recorded in them, and Kafka."""
+
+    def __init__(self, key: ObjectKey, dependencies: ReassignmentDependencies) -> None:
+        self.wake = asyncio.Event()
+        self._key = key
+        self._dependencies = dependencies
+        self._cache = dependencies.cache
+        self._writer = ReassignmentWriter(dependencies)
+        self._connection = ReassignmentClient(dependencies.connector, dependencies.kube)
+        self._topology: RackTopology | None = None
+        """As it was last, also once it is gone: throttles that are left lie in its cluster."""
+        self._run: Run | None = None
+        self._aside: Run | None = None
+        """The run of before another topology got the place. Its connection is closed."""
+        self._rests_until = 0.0
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is due now: it is paused, or waits for its Kafka or for others, and nothing has changed."""
+        return not self.wake.is_set() and asyncio.get_running_loop().time() < self._rests_until
+
+    @property
+    def has_lost_run(self) -> bool:
+        """Whether somebody has taken away what it carries out, whose throttles are not cleared yet."""
+        run = self._run or self._aside
+        if run is None:
+            return False
+        known = self._cache.reassignments.get(run.key)
+        return known is None or known.meta.uid != run.uid
+
+    async def close(self) -> None:
+        """Close the connection to Kafka. What is under way there goes on, and is gone on with from the record."""
+        self._run = self._aside = None
+        await self._connection.close()
+
+    async def step_aside(self) -> None:
+        """Close the connection and remember what was seen: how long a broker is missing counts from turn to turn."""
+        self._aside, self._run = self._run or self._aside, None
+        await self._connection.close()
+
+    async def leave(self) -> Sequence[str]:
+        """Clear all throttles, since the operator goes; what is left, a sentence for each. Never raises."""
+        self._topology = self._cache.topologies.get(self._key)
+        recorded = [one for one in in_order(self._cache, self._key) if one.status.record is not None]
+        found = [(one, await self._cleared(one)) for one in recorded]
+        await self.close()
+        return [f"Reassignment {one.key}: {problem}" for one, problem in found if problem is not None]
+
+    async def reconcile(self) -> float:
+        """One pass; the seconds until the next one. Raises FailureError where the API server does not answer."""
+        pause, self._rests_until = _RETRY_SECONDS, 0.0
+        try:
+            pause = await self._look()
+        except asyncio.CancelledError:
+            pause = 0.0
+            raise
+        finally:
+            if pause >= _RETRY_SECONDS:
+                self._rests_until = asyncio.get_running_loop().time() + pause
+        return pause
+
+    async def _look(self) -> float:
+        self._topology = self._cache.topologies.get(self._key) or self._topology
+        await self._leave_lost_run()
+        pause = await self._carry_on()
+        mine = in_order(self._cache, self._key)
+        unfinished = [one for one in mine if not one.ended]
+        for one in turns.outlived([one for one in mine if one.ended], unfinished):
+            await self._dependencies.objects.delete(one)
+        if mine:
+            measure(str(self._key), mine)
+        if not self.has_lost_run and not any(map(turns.needs_work, mine)):
+            await self.close()
+        return pause
+
+    async def _carry_on(self) -> float:
+        mine = in_order(self._cache, self._key)
+        topology = self._cache.topologies.get(self._key)
+        if topology is None and self._key in await self._dependencies.kube.uids(TOPOLOGY):
+            return _RETRY_SECONDS  # it is there, and cannot be read now
+        if topology is None or topology.meta.is_deleting:
+            left = [await self._abandon(one) for one in mine if turns.needs_work(one)]
+            return _RETRY_SECONDS if all(left) else _STEP_SECONDS
+        unfinished = [one for one in mine if not one.ended]
+        if not any(map(turns.has_begun, unfinished)):
+            for one in mine:
+                if one.ended and turns.needs_work(one):
+                    await self._clear_left_over(one)
+        if not unfinished:
+            return _IDLE_SECONDS
+        first = turns.first_in_turn(unfinished)
+        for one in unfinished:
+            if one is not first:
+                await self._keep_waiting(one, first)
+        return await self._have_its_turn(first, topology, mine)
+
+    # --- those that have to wait, and those that have ended --------------------------------------------------------
+
+    async def _keep_waiting(self, one: Reassignment, first: Reassignment) -> None:
+        if one.meta.is_deleting:
+            await self._writer.release(one)
+        elif one.spec.cancelled:
+            await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
+        else:
+            await self._writer.tell(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
+
+    async def _clear_left_over(self, one: Reassignment) -> None:
+        """Give back throttles that could not be cleared when it ended; one that is being deleted is let go anyway."""
+        if one.status.throttles:
+            problem = await self._cleared(one)
+            known = self._writer.current(one)
+            if known is None:
+                return
+            if problem is None:
+                if not await self._writer.write(known, replace(known.status, throttles=0, record=None)):
+                    return
+            elif known.meta.is_deleting:
+                self._writer.left_over(known, self._topology, problem)
+            else:
+                return
+        if (known := self._writer.current(one)) is not None:
+            await self._writer.release(known)
+
+    async def _abandon(self, one: Reassignment) -> bool:
+        """
+        End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers.
+
+        False where the end could not be written, because others changed the object: it stays until that is done.
+        """
+        problem = await self._cleared(one) if one.status.record is not None else None
+        if (known := self._writer.current(one)) is None:
+            return True
+        if not known.ended:
+            why = f"RackTopology {self._key.name} is gone; {problem or 'no throttle is left'}"
+            await self._writer.end(known, ReassignmentState.STOPPED, why, self._topology)
+            after = self._writer.current(one)
+            if after is not None and not after.ended:
+                return False
+        if problem is not None:
+            self._writer.left_over(known, self._topology, problem)
+        if (known := self._writer.current(one)) is not None:
+            await self._writer.release(known)
+        return True
+
+    async def _cleared(self, one: Reassignment) -> str | None:
+        """Clear all throttles of one that is not carried out any more; what is left, in words. Never raises."""
+        try:
+            async with asyncio.timeout(_CLEARING_SECONDS):
+                executor = self._run.executor if self._run is not None and self._run.uid == one.meta.uid else None
+                if executor is None:
+                    executor = await self._executor(one)
+                await executor.clear_throttles()
+        except (FailureError, JournalError, UnreadablePlanError, TimeoutError) as error:
+            return f"throttles may be left in Kafka: {error or 'no answer in time'}"
+        left = sorted({setting.name for setting in executor.record.throttles})
+        return f"throttles are left in Kafka, on {', '.join(left[:10])}" if left else None
+
+    async def _leave_lost_run(self) -> None:
+        """Clear the throttles of what somebody has taken away, finalizer and all."""
+        run = self._run or self._aside
+        if run is None or not self.has_lost_run:
+            return
+        try:
+            async with asyncio.timeout(_CLEARING_SECONDS):
+                if self._run is None and self._topology is not None:
+                    admin = await self._connection.admin(self._topology)
+                    audited = AuditedAdmin(admin, run.key, run.uid, run.executor.record.plan_hash, "")
+                    run.executor = run.executor.over(audited)
+                with contextlib.suppress(JournalError):  # the record is gone with the object
+                    await run.executor.clear_throttles()
+        except (FailureError, TimeoutError) as error:
+            _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.key, error)
+        finally:
+            self._run = self._aside = None
+
+    # --- the one whose turn it is ------------------------------------------------------------------------------------
+
+    async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
+        intent = turns.intent_of(one, topology, self._dependencies.clock())
+        if not turns.has_begun(one) and (pause := await self._not_yet(one, intent, mine)) is not None:
+            return pause
+        if not has_finalizer(one.meta) and not one.meta.is_deleting:
+            await self._writer.hold(one)
+            return _STEP_SECONDS
+        try:
+            return await self._pass(one, topology, intent)
+        except StoppedError as error:
+            run = self._run
+            if run is None or run.stopping is not None or intent is Intent.CANCEL:
+                return await self._stop(one, str(error))
+            run.stopping = str(error)
+            return _STEP_SECONDS
+        except UnreadablePlanError as error:
+            await self._writer.end(one, ReassignmentState.STOPPED, str(error), topology, reason=Reason.INVALID_SPEC)
+            return _STEP_SECONDS
+        except RecordTooLargeError as error:
+            self._run = None
+            if (known := self._writer.current(one)) is not None:
+                await self._writer.tell(known, known.status.state or ReassignmentState.RUNNING, str(error))
+            return _RETRY_SECONDS
+        except JournalError as error:
+            return await self._record_failed(one, error)
+        except FailureError as error:
+            await self._connection_failed(one, error)
+            return _RETRY_SECONDS
+
+    async def _record_failed(self, one: Reassignment, error: JournalError) -> float:
+        """Begin anew with the object as the API server has it; the seconds until then."""
+        _log.warning("Reassignment %s: %s", one.key, error)
+        run, self._run = self._run, None  # what it believes to be recorded may not be
+        await self._writer.read(one)
+        if self._writer.current(one) is None:
+            self._run = run  # nobody else knows of its throttles
+        return _RECORD_SECONDS
+
+    async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
+        """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
+        if one.meta.is_deleting:
+            await self._writer.release(one)
+            return _STEP_SECONDS
+        if intent is Intent.CANCEL:
+            await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
+            return _STEP_SECONDS
+        obstacle = turns.obstacle(one, mine, self._dependencies.clock())
+        if obstacle is not None and obstacle[0].ended:
+            await self._writer.end(one, *obstacle, self._topology)
+            return _STEP_SECONDS
+        if obstacle is not None:
+            await self._writer.tell(one, *obstacle)
+            return _RETRY_SECONDS
+        if intent is Intent.PAUSE:
+            await self._writer.tell(one, ReassignmentState.PAUSED, paused_by(one))
+            return _IDLE_SECONDS
+        refused = self._cache.quota.over_quota(self._key)
+        if refused is not None:
+            await self._writer.tell(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
+            return _IDLE_SECONDS
+        return None
+
+    async def _pass(self, one: Reassignment, topology: RackTopology, intent: Intent) -> float:
+        before = self._run or self._aside
+        if before is not None and before.uid == one.meta.uid and before.is_left_alone(intent):
+            return _IDLE_SECONDS
+        run, now = await self._run_of(one), asyncio.get_running_loop().time()
+        if (known := self._writer.current(one)) is None:
+            return _STEP_SECONDS
+        if run.stopping is not None:
+            intent = Intent.CANCEL
+        if intent is not Intent.CANCEL:
+            run.refuse_changed(topology, now)
+        state, begins = run.state(intent)
+        if known.status.state is not state and state is not ReassignmentState.PAUSED:
+            await self._writer.tell(known, state, begins)
+            self._writer.announce(known, topology, state, known.spec.approved_by or begins)
+        rules = rules_of(known, in_order(self._cache, self._key), topology)
+        seen = await run.advance(rules, intent, self._dependencies.clock())
+        if (known := self._writer.current(one)) is None:
+            return _STEP_SECONDS
+        if seen.finished:
+            self._run = None
+            status, state, message = run.ended(known, seen, intent)
+            await self._writer.end(known, state, message, topology, status=status)
+            return _STEP_SECONDS
+        if run.is_due(known, state, now):
+            status, message = run.progress(known, seen, state)
+            await self._writer.tell(known, state, message, status=status)
+        return _IDLE_SECONDS if run.parked else run.pause
+
+    async def _stop(self, one: Reassignment, why: str) -> float:
+        """End one that nothing can be taken back of."""
+        problem = await self._cleared(one) if turns.has_begun(one) else None
+        self._run = None
+        known = self._writer.current(one)
+        if known is not None:
+            under_way = "what is under way goes on in Kafka, without a throttle; " if known.status.copying else ""
+            status = known.status if problem else replace(known.status, throttles=0, record=None)
+            message = f"stopped: {why}; {under_way}{problem or 'throttles are cleared'}; make a new plan"
+            await self._writer.end(known, ReassignmentState.STOPPED, message, self._topology, status=status)
+        return _STEP_SECONDS
+
+    async def _connection_failed(self, one: Reassignment, error: FailureError) -> None:
+        """Tell that Kafka does not answer, and begin anew with the Secrets of then."""
+        await self.step_aside()
+        known = self._writer.current(one)
+        if error.failure.reason is Reason.LEASE_NOT_HELD or known is None:
+            raise error
+        state = known.status.state or ReassignmentState.QUEUED
+        await self._writer.tell(known, state, f"tried again: {error}", reason=error.failure.reason)
+
+    async def _run_of(self, one: Reassignment) -> Run:
+        """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""
+        if self._run is None or self._run.uid != one.meta.uid:
+            await self._writer.read(one)
+            executor = await self._executor(self._writer.current(one) or one)
+            if self._aside is not None and self._aside.uid == one.meta.uid:
+                self._run = self._aside
+                self._run.executor = executor
+            else:
+                self._run = Run(one.key, one.meta.uid, executor)
+            self._aside = None
+        return self._run
+
+    async def _executor(self, one: Reassignment) -> Executor:
+        """Raises UnreadablePlanError, JournalError where it is gone, and FailureError where nobody answers."""
+        plan = await self._dependencies.objects.plan(one)
+        if plan is None:
+            raise JournalError("the object is gone")
+        record = await asyncio.to_thread(record_from, one, plan)
+        if self._topology is None:
+            raise UnreadablePlanError("its RackTopology is gone, and with it the way to Kafka")
+        admin = await self._connection.admin(self._topology)
+        journal = StatusJournal(one, self._cache, self._dependencies.objects)
+        audited = AuditedAdmin(admin, one.key, one.meta.uid, record.plan_hash, one.spec.approved_by)
+        return Executor(audited, journal, record, Limits())

@@ -1,0 +1,232 @@
+"""Which KafkaTopics may use a topology, for which topics, and which of several owns a topic. Pure.
+
+The operator and the scans use the same checks: scans by their own objects, the operator by `Admission` from its cache.
+They depend on Kubernetes alone; `adoption_refused`, which depends on the topic in Kafka, is checked after them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rackspan.api.conditions import READY, find_condition
+from rackspan.api.racktopology import INTERNAL_PREFIX, Adoption
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
+    from rackspan.reconcile.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class TopicClaim:
+    """A KafkaTopic, the RackTopology that it names, and the labels of its namespace."""
+
+    topic: KafkaTopic
+    topology: RackTopology
+    labels: Mapping[str, str]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the object is in the topology's namespace."""
+        return self.topic.meta.namespace == self.topology.meta.namespace
+
+
+def refusal(claim: TopicClaim) -> Failure | None:
+    """Why the topology does not admit the object; None where it does."""
+    return next((found for check in _CHECKS if (found := check(claim)) is not None), None)
+
+
+def _namespace_not_allowed(claim: TopicClaim) -> Failure | None:
+    topic, topology = claim.topic, claim.topology
+    namespace, rule = topic.meta.namespace, topology.spec.allowed_namespaces
+    if rule.admits(namespace, claim.labels, own=topology.meta.namespace):
+        return None
+    return Failure(
+        Reason.NAMESPACE_NOT_ALLOWED,
+        f"topology {topology.key} is not open to namespace {namespace} "
+        f"(its spec.allowedNamespaces.from is {rule.from_})",
+        Remedy.SPEC,
+    )
+
+
+def _internal_topic(claim: TopicClaim) -> Failure | None:
+    name, topology = claim.topic.topic_name, claim.topology
+    if not name.startswith(INTERNAL_PREFIX) or name in topology.spec.internal_topics:
+        return None
+    return internal(name, topology.key)
+
+
+def _name_not_allowed(claim: TopicClaim) -> Failure | None:
+    """Prefixes restrict other namespaces only. For an internal topic the prefix must itself begin with `__`."""
+    name, topology, namespace = claim.topic.topic_name, claim.topology, claim.topic.meta.namespace
+    if claim.is_own:
+        return None
+    prefixes = topology.spec.allowed_namespaces.prefixes(namespace)
+    if name.startswith(INTERNAL_PREFIX):
+        prefixes = tuple(prefix for prefix in prefixes or () if prefix.startswith(INTERNAL_PREFIX))
+    if prefixes is None or name.startswith(prefixes):
+        return None
+    given = f"begin with one of: {', '.join(prefixes)}" if prefixes else "are not internal ones"
+    return Failure(
+        Reason.TOPIC_NAME_NOT_ALLOWED,
+        f"topology {topology.key} does not give topic {name} to namespace {namespace}, whose topics {given} "
+        "(see its spec.allowedNamespaces.topicPrefixes)",
+        Remedy.SPEC,
+    )
+
+
+_CHECKS = (_namespace_not_allowed, _internal_topic, _name_not_allowed)
+
+
+def internal(name: str, topology: ObjectKey) -> Failure:
+    """The failure of an internal topic that `spec.internalTopics` does not list."""
+    return Failure(
+        Reason.INTERNAL_TOPIC,
+        f"topic {name} is internal to Kafka or to a tool: it is left alone unless spec.internalTopics of topology "
+        f"{topology} lists it",
+        Remedy.SPEC,
+    )
+
+
+# --- topics that are in Kafka already ---------------------------------------------------------------------------------
+
+
+def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
+    """Whether an object of `namespace` may adopt existing topics; `own` is the topology's namespace."""
+    match adoption:
+        case Adoption.ALLOWED:
+            return True
+        case Adoption.OWN:
+            return namespace == own
+        case Adoption.NEVER:
+            return False
+
+
+def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption) -> Failure | None:
+    """Why the object may not adopt a topic that was not created for it; None where it may."""
+    if may_adopt(topic.meta.namespace, topology.namespace, adoption):
+        return None
+    helps = (
+        f"an object in namespace {topology.namespace} may, or set it to Allowed"
+        if adoption == Adoption.OWN
+        else ("to take topics over, set it to Own or Allowed")
+    )
+    return Failure(
+        Reason.ADOPTION_NOT_ALLOWED,
+        f"topic {topic.topic_name} is in Kafka already and was not made for this object, which may not take it over: "
+        f"spec.adoption of topology {topology} is {adoption}; {helps}",
+        Remedy.SPEC,
+    )
+
+
+# --- several objects for one topic ------------------------------------------------------------------------------------
+
+
+def owner(claims: Iterable[TopicClaim]) -> KafkaTopic | None:
+    """Which of several admitted objects for one Kafka topic owns it; None where there is none.
+
+    In this order: the object whose status has the topic's id; those that may adopt it, so that nobody can reserve a
+    name against the topology's own namespace; the oldest; the first by uid, since creation times are whole seconds.
+    """
+    first = min(claims, key=_rank, default=None)
+    return None if first is None else first.topic
+
+
+def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[str, KafkaTopic]:
+    """The KafkaTopics that decide about topics, by the topic's name; topics that have none are unmanaged.
+
+    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
+    """
+    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
+    for topic in topics:
+        if topic.topology == topology.key:
+            claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
+    return {
+        name: owned_by
+        for name, rivals in claims.items()
+        if (owned_by := owner(rivals)) is not None and not owned_by.meta.is_deleting and not _is_refused(owned_by)
+    }
+
+
+def _is_refused(topic: KafkaTopic) -> bool:
+    """Whether the operator refused the topic to the object, as if it had none."""
+    ready = find_condition(topic.status.conditions, READY)
+    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
+
+
+def _rank(claim: TopicClaim) -> tuple[bool, bool, tuple[str, str]]:
+    meta, topology = claim.topic.meta, claim.topology
+    adopts = may_adopt(meta.namespace, topology.meta.namespace, topology.spec.adoption)
+    return claim.topic.status.topic_id is None, not adopts, meta.age
+
+
+def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
+    """The conflict with `decides`, the owner of the same Kafka topic; None where that is this object.
+
+    An owner in another namespace is named only to objects in the topology's namespace.
+    """
+    if decides is None or decides.key == topic.key:
+        return None
+    known = topic.meta.namespace in (decides.meta.namespace, decides.topology.namespace)
+    who = f"KafkaTopic {decides.key}" if known else "a KafkaTopic of another namespace"
+    return Failure(
+        Reason.TOPIC_CONFLICT,
+        f"{who} already stands for topic {topic.topic_name}; "
+        "delete one of the two, or make this one anew with another spec.topicName",
+        Remedy.SPEC,
+    )
+
+
+class Admission:
+    """The checks of `ownership`, fed from the cache. Belongs to the event loop."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def refusals(self) -> Callable[[KafkaTopic], Failure | None]:
+        """A function that says why a topic is not admitted, None where it is; to be used before the cache changes.
+
+        It finds the owner of each Kafka topic once, however many objects claim it. A topic whose topology does not
+        exist is not refused here.
+        """
+        owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
+
+        def refused(topic: KafkaTopic) -> Failure | None:
+            claim = self._claim_of(topic)
+            if claim is None:
+                return None
+            failure = refusal(claim) or _terminating(claim)
+            if failure is not None:
+                return failure
+            name = topic.topology, topic.topic_name
+            if name not in owners:
+                owners[name] = self._owner(topic)
+            return rival(topic, owners[name])
+
+        return refused
+
+    def _claim_of(self, topic: KafkaTopic) -> TopicClaim | None:
+        topology = self._cache.topologies.get(topic.topology)
+        if topology is None:
+            return None
+        return TopicClaim(topic, topology, self._cache.namespaces.get(topic.meta.namespace, {}))
+
+    def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
+        """The object that decides about the Kafka topic, among those that are admitted."""
+        claims = map(self._claim_of, self._cache.claims(topic))
+        return owner(claim for claim in claims if claim is not None and refusal(claim) is None)
+
+
+def _terminating(claim: TopicClaim) -> Failure | None:
+    """A topology that is being deleted admits no topic that it does not have yet, which would hold it up."""
+    topic, topology = claim.topic, claim.topology
+    if not topology.meta.is_deleting or topic.status.topic_id is not None:
+        return None
+    return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)

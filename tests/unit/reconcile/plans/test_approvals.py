@@ -1,0 +1,772 @@
+"""Plans are approved by people and policies, and begin once: what is told, what is refused, what is begun."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pytest
+from msgspec import structs
+from tests.unit.reconcile import examples
+from tests.unit.reconcile.examples import EVEN, PLACERS, seen, state, topology
+from tests.unit.reconcile.kube_memory import MemoryCluster, nothing_to_move
+from tests.unit.reconcile.memory import MemoryKafka
+
+from rackspan.api.labels import APPROVE_PLAN, FINALIZER
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import Dependencies
+from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans import approvals, holds
+from rackspan.reconcile.plans.approved_plans import ActiveReassignment, BegunPlan
+from rackspan.reconcile.plans.plan_sizes import PlanSizes
+from rackspan.reconcile.ports import ReplicaCounts
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
+from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
+
+CROWDED = ((0, 3, 1), (1, 4, 2))
+"""Of EVEN: two replicas in one zone."""
+
+
+@dataclass
+class Begun:
+    """Stands in for `ApprovedPlans`: remembers what was begun; the test ends it."""
+
+    plans: list = field(default_factory=list)
+    under_way: ActiveReassignment | None = None
+    last: BegunPlan | None = None
+    held: tuple = ()
+    """Changes under way of which some wait for a lower min.insync.replicas."""
+
+    refused: Failure | None = None
+    begins: object = None
+    """Called when a plan begins."""
+
+    async def begin(self, topology, plan):
+        if self.begins is not None:
+            self.begins()
+        if self.refused is not None:
+            raise FailureError(self.refused)
+        self.plans.append(plan)
+        self.under_way = ActiveReassignment("prod-1", plan.plan_hash, "Running")
+        return "prod-1"
+
+    def active(self, topology):
+        return self.under_way
+
+    def begun_last(self, topology):
+        return self.last
+
+    async def held_by_min_insync(self, topology):
+        return self.held
+
+
+class Counting(MemoryKafka):
+    async def replica_counts(self):
+        rows = [row for topic in self.replicas.values() for row in topic]
+        return ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows), 1)
+
+
+class Annotating(MemoryCluster):
+    """Takes annotations off, as the API server does."""
+
+    taken: tuple = ()
+
+    async def remove_annotation(self, ref, name, version):
+        self.taken = (*self.taken, (ref.kind, ref.key.name, name))
+        return None if ref.key.name in self.refusing else {"kind": ref.kind}
+
+
+@dataclass
+class Lookout:
+    state: object
+    admin: object
+    epoch: int = 1
+
+    def wake(self):
+        pass
+
+
+class World:
+    def __init__(self, **spec):
+        self.kube, self.kafka, self.begun, self.cache = Annotating(), Counting(), Begun(), Cache()
+        self.cache.put_answer = self.cache.put_topology_answer = self._answered
+        self.spec = {"allowedNamespaces": {"from": "All"}, "reassignment": {"topicApproval": "Allowed"}} | spec
+        self.observer = Lookout(state(EVEN, **self.spec), self.kafka)
+        self.dependencies = Dependencies(
+            self.cache,
+            self.kube,
+            None,
+            StatusWriter(self.kube),
+            FinalizerWriter(self.kube),
+            PLACERS,
+            60,
+            nothing_to_move(self.cache, self.kube),
+        )
+        self.topology()
+        self.start()
+        self.answers = []
+
+    def start(self):
+        """An operator's loop, as after a restart."""
+        self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, None)
+        self.loop.approvals._reassignments = self.begun
+
+    def _answered(self, body):
+        """The cache has what the API server has: an object without the annotation."""
+        self.answers.append(body)
+        kind, name, _ = self.kube.taken[-1]
+        objects = self.cache.topologies if kind == "RackTopology" else self.cache.topics
+        (one,) = (one for one in objects.values() if one.meta.name == name)
+        objects[one.key] = structs.replace(one, meta=structs.replace(one.meta, annotations={}))
+
+    def topology(self, annotation=None, **spec):
+        annotations = {APPROVE_PLAN: annotation} if annotation else {}
+        made = topology(annotations=annotations, **{**self.spec, **spec})
+        self.cache.topologies[made.key] = made
+        self.observer.state = replace(self.observer.state, spec=made.spec)
+
+    async def topic(self, name, rows=CROWDED, annotation=None, **spec):
+        """A KafkaTopic, and the topic as Kafka holds it."""
+        self.kafka.replicas[name] = rows
+        self.kafka.own[name] = {"min.insync.replicas": "2"}
+        one = examples.topic(
+            name,
+            finalizers=(FINALIZER,),
+            status={"topicId": f"id-of-{name}", "clusterId": "kafka-1"},
+            annotations={APPROVE_PLAN: annotation} if annotation else {},
+            partitions=len(rows),
+            **spec,
+        )
+        self.cache.keep_topic(one)
+        self.loop.add([one.key])
+        await self.work()
+        return one
+
+    async def work(self):
+        """Look at topics and at the plan until there is nothing more to do."""
+        for _ in range(4):
+            while not self.loop._queue.idle:
+                await self.loop.process(await self.loop.take())
+            await self.loop.approvals.reconcile()
+
+    @property
+    def plan(self):
+        return self.loop._plans.whole
+
+    def ready(self, name):
+        return self.kube.condition(name, "Ready")
+
+    def told(self):
+        found = self.loop.approvals.summary()
+        return found.reason, found.message
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
+
+
+async def test_a_plan_waits_for_approval_and_says_how():
+    world = World()
+    one = await world.topic("one")
+    part = world.plan.parts[one.key]
+    assert world.ready("one")["reason"] == "PlanPending"
+    assert world.ready("one")["message"].endswith(
+        "it waits for approval; to approve it: kubectl annotate --overwrite --namespace shop "
+        f"kafkatopics.rackspan.dev one rackspan.dev/approve-plan={part.hash}"
+    )
+    reason, message = world.told()
+    assert reason == "PlanPending"
+    assert f"plan {world.plan.hash} copies 2 replicas for 1 topic, and no plan copies fewer" in message
+    assert message.endswith(
+        f"--namespace kafka racktopologies.rackspan.dev prod rackspan.dev/approve-plan={world.plan.hash}"
+    )
+    assert not world.begun.plans
+
+
+async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_spent():
+    world = World()
+    await world.topic("one")
+    await world.topic("two")
+    approved = world.plan
+    world.topology(approved.hash)
+    await world.work()
+    (plan,) = world.begun.plans
+    assert (plan.plan_hash, plan.cluster_id) == (approved.hash, "kafka-1")
+    assert {change.topic for change in plan.changes} == {"one", "two"}
+    assert plan.topic_ids == {"one": "id-of-one", "two": "id-of-two"}
+    assert plan.approved_by == "approved on RackTopology kafka/prod"
+    assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
+    assert world.ready("one")["reason"] == "Reassigning"
+    assert "Reassignment prod-1 is under way" in world.ready("one")["message"]
+    assert world.kube.condition("one", "Reconciling")["status"] == "True"
+    assert world.kube.condition("one", "Stalled") is None
+    assert [event.reason for event in world.kube.announced].count("PlanApproved") == 1
+
+
+async def approve(world, where):
+    """Approve the plan of the one topic of a world."""
+    (part,) = world.plan.parts.values()
+    if where == "RackTopology":
+        world.topology(world.plan.hash)
+        await world.work()
+    else:
+        await world.topic("one", annotation=part.hash)
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_annotation_is_taken_off_before_its_plan_begins(where):
+    world = World()
+    await world.topic("one")
+    taken = []
+    world.begun.begins = lambda: taken.extend(kind for kind, _, _ in world.kube.taken)
+    await approve(world, where)
+    assert taken == [where]
+    assert len(world.begun.plans) == 1
+    world.begun.under_way = None  # somebody cancelled it
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_annotation_that_cannot_be_taken_off_begins_nothing(where):
+    world = World()
+    await world.topic("one")
+    world.kube.refusing = {"prod", "one"}
+    await approve(world, where)
+    assert not world.begun.plans
+    world.kube.refusing = set()
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_a_topic_that_changes_all_the_time_keeps_no_other_from_beginning():
+    world = World()
+    one, two = await world.topic("one"), await world.topic("two")
+    world.kube.refusing = {"one"}
+    for name, key in (("one", one.key), ("two", two.key)):
+        await world.topic(name, annotation=world.plan.parts[key].hash)
+    assert [{change.topic for change in plan.changes} for plan in world.begun.plans] == [{"two"}]
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_an_approval_lasts_until_its_plan_has_begun(where):
+    world = World()
+    await world.topic("one")
+    world.begun.refused = Failure(Reason.API_SERVER_REFUSED, "no", Remedy.RETRY)
+    with pytest.raises(FailureError):
+        await approve(world, where)
+    world.begun.refused = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+    assert len(world.kube.taken) == 1
+    world.begun.under_way = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_changed():
+    world = World()
+    one = await world.topic("one")
+    approved = {"approvedPlan": world.plan.parts[one.key].hash}
+    await world.topic("one", reassignment=approved)
+    (plan,) = world.begun.plans
+    again = World()
+    await again.topic("two")
+    again.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    await again.topic("one", reassignment=approved)
+    assert not again.begun.plans
+
+
+async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
+    world = World()
+    await world.topic("two")
+    one = await world.topic("one")
+    part = world.plan.parts[one.key]
+    await world.topic("one", annotation=part.hash)
+    (plan,) = world.begun.plans
+    assert {change.topic for change in plan.changes} == {"one"}
+    assert plan.plan_hash != world.plan.hash
+    assert plan.approved_by == "approved on KafkaTopics"
+
+
+@pytest.mark.parametrize("allowed", ["Own", "Never"])
+async def test_a_topic_of_another_namespace_approves_nothing_unless_it_may(allowed, at_once):
+    world = World(reassignment={"topicApproval": allowed})
+    one = await world.topic("one", reassignment={"approval": "Automatic"})
+    part = world.plan.parts[one.key]
+    await world.topic("one", annotation=part.hash, reassignment={"approval": "Automatic"})
+    assert not world.begun.plans
+    assert world.ready("one")["message"].endswith("it waits for approval on RackTopology kafka/prod")
+
+
+async def test_a_stale_hash_is_refused_and_the_new_one_is_told():
+    world = World()
+    await world.topic("one")
+    stale = world.plan.hash
+    await world.topic("one", rows=(CROWDED[0],))
+    assert world.plan.hash != stale
+    world.topology(stale)
+    await world.work()
+    assert not world.begun.plans
+    reason, message = world.told()
+    assert reason == "StaleApproval"
+    assert f"{stale} was approved, which is not the current plan" in message
+    assert f"approve-plan={world.plan.hash}" in message
+
+
+async def test_a_plan_that_kafka_does_not_fit_any_more_does_not_begin():
+    world = World()
+    await world.topic("one")
+    approved = world.plan.hash
+    world.kafka.replicas["one"] = ((0, 4, 2), CROWDED[1])
+    world.topology(approved)
+    await world.work()
+    assert not world.begun.plans
+    assert world.plan.hash != approved
+    assert world.told()[0] == "StaleApproval"
+
+
+async def test_the_hash_of_the_command_line_approves_though_the_operator_counted_before():
+    world = World()
+    await world.topic("one")
+    before = world.plan.hash
+    await world.topic("crowd", rows=((5, 4, 0),) * 40)  # compliant: no part of the plan, but on the brokers
+    world.kafka.replicas["unmanaged"] = ((2,),) * 40
+    counts = await world.kafka.replica_counts()
+    fresh = state(EVEN, **world.spec)
+    fresh.load.recount(counts)
+    topics = [
+        (one, seen(*world.kafka.replicas[one.topic_name], name=one.topic_name)) for one in world.cache.topics.values()
+    ]
+    outside = plan_of(ObservedTopology(fresh, tuple(topics))).whole.hash
+    assert outside != before == world.plan.hash
+    world.topology(outside)
+    await world.work()
+    assert [plan.plan_hash for plan in world.begun.plans] == [outside]
+
+
+async def test_an_automatic_plan_begins_by_itself_once_and_not_again_when_it_ended_for_nothing(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    await world.topic("one")
+    assert [plan.approved_by for plan in world.begun.plans] == ["by the policy Automatic"]
+    world.begun.under_way = None
+    await world.work()
+    assert len(world.begun.plans) == 1
+    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in world.told()[1]
+    world.topology(world.plan.hash)
+    await world.work()
+    assert len(world.begun.plans) == 2
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_itself_again(at_once, succeeded):
+    automatic = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+    before = World(**automatic)
+    await before.topic("one")
+    (plan,) = before.begun.plans
+    world = World(**automatic)
+    world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded)
+    await world.topic("one")
+    assert world.plan.hash in plan.names
+    assert len(world.begun.plans) == succeeded
+    if not succeeded:
+        assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+        await world.topic("two")  # another plan than that
+        assert [world.plan.hash in one.names for one in world.begun.plans] == [True]
+
+
+async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    await world.topic("one")
+    assert not world.begun.plans
+    assert world.ready("one")["reason"] == "PlanSettling"
+    assert world.kube.condition("one", "Reconciling")["reason"] == "PlanSettling"
+
+
+async def test_a_topic_is_looked_at_again_when_its_reassignment_has_ended(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    one = await world.topic("one")
+    planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
+    world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
+    world.begun.under_way = None
+    await world.work()
+    assert world.ready("one")["status"] == "True"
+    assert world.told() == ("InSync", "no topic needs a change")
+    assert one.key not in world.plan.parts
+
+
+async def test_a_plan_above_a_limit_waits_for_a_person(at_once):
+    automatic = {"reassignment": {"approval": "Automatic"}}
+    world = World(defaults=automatic, reassignment={"maxMoves": 1, "topicApproval": "Allowed"})
+    await world.topic("one")
+    assert not world.begun.plans
+    assert world.told()[0] == "PlanAboveLimit"
+    assert (
+        "(plans of namespace shop copy 2 replicas, maxMoves is 1 for all namespaces together); to app"
+        in world.told()[1]
+    )
+    assert world.kube.condition("one", "Stalled")["reason"] == "PlanAboveLimit"
+    world.topology(world.plan.hash, defaults=automatic)
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_an_unknown_size_is_above_any(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}}, reassignment={"maxBytes": 10**18})
+    await world.topic("one")
+    assert world.told()[0] == "PlanAboveLimit"
+
+
+async def test_outside_of_its_windows_nothing_begins_whoever_approved_it():
+    never = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
+    world = World(reassignment=never)
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert not world.begun.plans
+    assert world.told()[0] == "OutsideWindow"
+    assert "it waits for a window, which opens at 20" in world.ready("one")["message"]
+    world.topology(world.plan.hash, reassignment={"windows": [{"schedule": "* * * * *", "duration": "1h"}]})
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_a_window_that_cannot_be_read_is_closed_and_says_so():
+    world = World(reassignment={"windows": [{"schedule": "@daily", "duration": "1h", "timeZone": "Europe/Nowhere"}]})
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert not world.begun.plans
+    assert "none ever opens: there is no time zone 'Europe/Nowhere'" in world.told()[1]
+
+
+async def test_what_only_changes_leaders_has_a_policy_of_its_own(at_once):
+    world = World(defaults={"reassignment": {"reorders": "Automatic"}})
+    await world.topic("one")
+    await world.topic("leaders", rows=((0, 1, 2),), placement={"leaders": ["/z1"]})
+    (plan,) = world.begun.plans
+    assert {change.topic for change in plan.changes} == {"leaders"}
+
+
+async def test_a_paused_topic_has_no_part_in_what_begins():
+    world = World()
+    await world.topic("one")
+    two = await world.topic("two")
+    world.cache.keep_topic(examples.topic("two", annotations={"rackspan.dev/paused": "true"}, partitions=2))
+    world.topology(world.plan.hash)
+    await world.work()
+    assert two.key in world.plan.parts
+    assert {change.topic for change in world.begun.plans[0].changes} == {"one"}
+
+
+async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_one_of_the_next_plan():
+    world = World()
+    await world.topic("one")
+    world.topology(reassignment={"approvedPlan": world.plan.hash})
+    await world.work()
+    assert len(world.begun.plans) == 1
+    planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
+    world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
+    world.begun.under_way = None
+    await world.work()
+    await world.topic("two")
+    assert len(world.begun.plans) == 1
+    assert world.told()[0] == "PlanPending"
+
+
+SIX_REPLICAS = ((0, 1, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3))
+"""Of EVEN: two replicas in each zone, so that four are left of them without one."""
+
+
+TWO_OF_TWO_ZONES = ((0, 1, 3, 4), (1, 2, 4, 5))
+
+
+async def lower_to_three(world, own, **spec):
+    """A topic of six replicas that shall have three, for which an approval is given; what Kafka is asked for then."""
+    topic = await world.topic("one", SIX_REPLICAS, durability={"tolerate": {"zone": 1}}, **spec)
+    world.kafka.own["one"]["min.insync.replicas"] = own
+    assert not world.kafka.made("alter_configs")
+    world.topology(world.plan.hash)
+    await world.work()
+    assert [len(plan.changes) for plan in world.begun.plans] == [2]
+    return topic
+
+
+async def test_min_insync_that_was_derived_for_more_replicas_is_lowered_before_they_go():
+    world = World()
+    await lower_to_three(world, "4")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "2"}
+    told = [event.message for event in world.kube.announced if event.reason == "ConfigUpdated"]
+    assert told == ["topic one: set: min.insync.replicas=2"]
+
+
+async def test_min_insync_is_never_raised_before_replicas_go_nor_changed_where_somebody_declared_it():
+    world = World()
+    await lower_to_three(world, "1")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "1"}
+    world = World()
+    await lower_to_three(world, "2", config={"min.insync.replicas": 2})
+    assert world.kafka.own["one"] == {"min.insync.replicas": "2"}
+    assert not world.kafka.made("alter_configs")
+
+
+async def test_min_insync_gives_way_to_the_last_replicas_to_go_only_once_nothing_else_holds_them_up(monkeypatch):
+    monkeypatch.setattr(approvals, "_ROOM_SECONDS", 0.0)
+    world = World()
+    wish = {"replicationFactor": 2, "durability": {"minDomains": {"zone": 2}}}
+    one = await world.topic("one", TWO_OF_TWO_ZONES, **wish)
+    world.kafka.own["one"]["min.insync.replicas"] = "3"
+    world.topology(world.plan.hash)
+    await world.work()
+    assert world.kafka.own["one"]["min.insync.replicas"] == "3", "of two in each zone, three are in both"
+    world.begun.held = tuple(world.begun.plans[0].changes)
+    world.kafka.replicas["one"] = tuple(
+        (*change.replicas, next(broker for broker in change.before if broker not in change.replicas))
+        for change in world.begun.held
+    )
+    world.loop.add([one.key])
+    await world.work()
+    assert world.kafka.own["one"]["min.insync.replicas"] == "2"
+    told = [event.message for event in world.kube.announced if event.reason == "ConfigUpdated"]
+    assert told == ["topic one: set: min.insync.replicas=2"]
+
+
+async def test_who_is_refused_a_lower_min_insync_holds_up_no_plan():
+    world = World()
+    world.kafka.refusing["one"] = Failure(Reason.KAFKA_REFUSED, "no", Remedy.RETRY)
+    world.kafka._seen = lambda name: seen(*SIX_REPLICAS, name=name, topic_id="id-of-one")
+    await lower_to_three(world, "4")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "4"}
+
+
+# --- several namespaces -----------------------------------------------------------------------------------------------
+
+OWN = {"namespace": "kafka"}
+AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+NEVER = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
+
+
+def begun(world):
+    return [{change.topic for change in plan.changes} for plan in world.begun.plans]
+
+
+async def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_nobody_else(monkeypatch):
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.3)
+    world = World(**AUTOMATIC)
+    own = await world.topic("own", **OWN)
+    await world.topic("restless")
+    before = world.plan.parts[own.key]
+    for number in range(300):
+        await world.topic("restless", replicationFactor=2 + number % 2)
+        if world.begun.plans:
+            break
+    assert begun(world) == [{"own"}]
+    assert world.plan.parts[own.key] is before
+    assert world.ready("restless")["reason"] in ("PlanSettling", "Reassigning")
+
+
+async def test_a_part_is_not_changed_by_topics_of_other_namespaces_that_come_change_and_go():
+    world = World()
+    mine = [await world.topic(f"own-{number}", **OWN) for number in range(3)]
+    await world.topic("one")
+    before = {topic.key: world.plan.parts[topic.key] for topic in mine}
+    one = await world.topic("one", rows=CROWDED * 3)
+    world.cache.drop_topic(one.key)
+    world.loop.drop(one.key)
+    await world.topic("two", rows=CROWDED * 5, namespace="bank")
+    assert {topic.key: world.plan.parts[topic.key] for topic in mine} == before
+
+
+async def test_topics_of_all_namespaces_are_planned_together_when_the_cluster_changes():
+    world = World()
+    for number in range(6):
+        await world.topic(f"t{number}", rows=(CROWDED[0],), namespace=f"n{number}")
+    world.observer.epoch += 1
+    world.loop.add(world.cache.topics)
+    await world.work()
+    topics = [
+        (one, seen(*world.kafka.replicas[one.topic_name], name=one.topic_name)) for one in world.cache.topics.values()
+    ]
+    assert world.plan.hash == plan_of(ObservedTopology(world.observer.state, tuple(topics))).whole.hash
+    given = Counter(
+        broker for part in world.plan.parts.values() for change in part.changes for broker in set(change.replicas)
+    )
+    assert max(given[2], given[5]) == 3, "they do not all choose the same broker"
+
+
+async def test_a_tenant_s_plan_above_the_limit_leaves_room_for_the_owner_s(at_once):
+    world = World(reassignment={"maxMoves": 20, "topicApproval": "Allowed"}, **AUTOMATIC)
+    await world.topic("large", rows=(CROWDED[0],) * 30)
+    assert world.ready("large")["reason"] == "PlanAboveLimit"
+    await world.topic("own", **OWN)
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert "(plans of namespace shop copy 30 replicas, maxMoves is 20 for all" in world.ready("large")["message"]
+
+
+async def test_namespaces_share_a_limit_and_the_topology_s_own_comes_first(at_once):
+    world = World(reassignment={"maxMoves": 10, "topicApproval": "Allowed"}, **AUTOMATIC)
+    world.begun.under_way = ActiveReassignment("other", "0", "Running")
+    for name, moves in (("kafka", 4), ("shop", 3), ("bank", 4), ("mail", 1)):
+        await world.topic(name, rows=(CROWDED[0],) * moves, namespace=name)
+    world.begun.under_way = None
+    await world.work()
+    assert begun(world) == [{"kafka", "mail"}], "6 are left for three: 2 each, and 5 for two, which are 2"
+
+
+async def test_a_size_that_is_not_known_holds_up_its_own_namespace_only(at_once):
+    class Sizes:
+        async def of(self, topology, partitions):
+            return {at: 1 for at in partitions if at.topic == "own"}
+
+    world = World(reassignment={"maxBytes": 10**6, "topicApproval": "Allowed"}, **AUTOMATIC)
+    world.loop.approvals._sizes = PlanSizes(Sizes())
+    await world.topic("unknown")
+    world.loop.approvals._sizes._asked_at = float("-inf")
+    await world.topic("own", **OWN)
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert world.ready("unknown")["reason"] == "PlanAboveLimit"
+    assert "how large 1 topic is is not known" in world.ready("unknown")["message"]
+
+
+async def test_brokers_are_not_asked_again_for_sizes_when_a_plan_copies_the_same_partitions_elsewhere(at_once):
+    class Sizes:
+        asked = 0
+
+        async def of(self, topology, partitions):
+            self.asked += 1
+            return dict.fromkeys(partitions, 1)
+
+    world, told = World(reassignment={"maxBytes": 10**6}), Sizes()
+    world.loop.approvals._sizes = PlanSizes(told)
+    one = await world.topic("one")
+    for number in range(4):
+        await world.topic("one", replicationFactor=3 + number % 2)
+        assert world.loop.approvals._sizes.is_known(world.plan.parts[one.key])
+    assert told.asked == 1
+
+
+@pytest.mark.parametrize("how", ["annotation", "spec"])
+async def test_an_approval_of_the_whole_is_not_made_stale_by_a_part_of_somebody_else(how):
+    world = World(reassignment=NEVER)
+    await world.topic("own", **OWN)
+    await world.topic("restless")
+    approved = world.plan.hash
+    annotation = approved if how == "annotation" else None
+    declared = {} if annotation else {"approvedPlan": approved}
+    world.topology(annotation, reassignment={**NEVER, **declared})
+    await world.work()
+    assert world.told()[0] == "OutsideWindow"
+    await world.topic("restless", rows=CROWDED * 2)
+    assert approved != world.plan.hash
+    world.topology(annotation, reassignment=declared)
+    await world.work()
+    assert begun(world) == [{"own"}]
+    world.begun.under_way = None
+    await world.work()
+    assert begun(world) == [{"own"}], "it approves no other part, and its own part once"
+    assert world.ready("restless")["reason"] == "PlanPending"
+
+
+async def test_what_waits_is_approved_by_the_hashes_of_its_namespaces_whatever_others_do():
+    world = World()
+    await world.topic("own", **OWN)
+    await world.topic("other", namespace="bank")
+    await world.topic("restless")
+    told, plan = world.told()[1], world.loop.approvals.summary().plan
+    by_name = {one.namespace: one for one in plan.namespaces}
+    assert {name: (one.topics, one.moves) for name, one in by_name.items()} == dict.fromkeys(
+        ("kafka", "bank", "shop"), (1, 2)
+    )
+    said = ",".join(by_name[name].hash for name in ("bank", "kafka", "shop"))
+    assert told.endswith(f"{APPROVE_PLAN}={said}")
+    await world.topic("restless", rows=CROWDED * 2)
+    world.topology(said)
+    await world.work()
+    assert begun(world) == [{"own", "other"}]
+    assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
+
+
+async def test_a_topic_that_kafka_holds_otherwise_by_now_does_not_hold_up_the_others():
+    world = World()
+    await world.topic("own", **OWN)
+    await world.topic("restless")
+    world.kafka.replicas["restless"] = ((0, 4, 2), CROWDED[1])
+    world.topology(world.plan.hash)
+    await world.work()
+    assert begun(world) == [{"own"}]
+
+
+async def test_topics_that_come_all_the_time_do_not_keep_a_plan_from_being_begun():
+    world = World()
+    one = await world.topic("one")
+    world.topology(world.plan.hash)
+    world.observer.epoch += 1
+    world.loop.add([one.key])
+    await world.loop.process(await world.loop.take())
+    world.loop.add([examples.topic("new").key])
+    assert not world.loop._queue.idle
+    await world.loop.approvals.reconcile()
+    assert begun(world) == [{one.topic_name}]
+
+
+async def test_nothing_begins_before_all_topics_have_been_looked_at_since_the_cluster_changed():
+    world = World()
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    world.observer.epoch += 1
+    await world.loop.approvals.reconcile()
+    assert not world.begun.plans
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert begun(world) == [{"one"}]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(at_once, restarted):
+    world = World(**AUTOMATIC)
+    await world.topic("own", **OWN)
+    (plan,) = world.begun.plans
+    if restarted:
+        world = World(**AUTOMATIC)
+        world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+        await world.topic("own", **OWN)
+    world.begun.under_way = None
+    await world.topic("other", annotation=None)
+    assert begun(world)[-1] == {"other"}
+    assert sum("own" in topics for topics in begun(world)) == (not restarted)
+
+
+@pytest.mark.parametrize("digits", [8, 16, 31])
+async def test_a_shortened_hash_approves_nothing(digits):
+    world = World()
+    one = await world.topic("one")
+    assert len(world.plan.hash) == len(world.plan.parts[one.key].hash) == 32
+    world.topology(world.plan.hash[:digits])
+    await world.topic("one", annotation=world.plan.parts[one.key].hash[:digits])
+    assert not world.begun.plans
+    assert world.told()[0] == "StaleApproval"
+
+
+async def test_a_part_of_a_tenant_s_is_approved_on_the_topology_by_its_own_hash():
+    world = World(reassignment={"topicApproval": "Never"})
+    one = await world.topic("one")
+    await world.topic("two")
+    world.topology(world.plan.parts[one.key].hash)
+    await world.work()
+    assert begun(world) == [{"one"}]
+
+
+async def test_tenants_that_approve_what_is_not_there_change_no_part_of_others():
+    world = World()
+    own = await world.topic("own", **OWN)
+    before = world.plan.parts[own.key]
+    for number in range(5):
+        world.kafka.replicas["crowd"] = ((2,),) * 40 * number
+        await world.topic("one", annotation=f"{number:032x}")
+    assert world.plan.parts[own.key] is before
+    assert world.ready("one")["reason"] == "StaleApproval"

@@ -1,0 +1,102 @@
+"""Brokers that are new or were emptied are filled where the RackTopology says so, in the one plan and once."""
+
+import pytest
+from tests.unit.reconcile.examples import EVEN, seen, state
+from tests.unit.reconcile.plans.test_approvals import CROWDED, World
+
+from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.plans import holds
+
+FILL = {"rebalance": "OnNewBrokers"}
+ON_OLD = ((0, 1, 2), (1, 2, 0), (2, 0, 1)) * 3
+"""Of EVEN: fair, and brokers 3 to 5 are new."""
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
+
+
+async def world(**spec):
+    made = World(**spec)
+    made.kafka.replicas["one"] = ON_OLD
+    made.observer.state.load.recount(await made.kafka.replica_counts())
+    return made, await made.topic("one", rows=ON_OLD)
+
+
+def outside(made, where):
+    """The plan that the command line makes."""
+    topics = [
+        (one, seen(*made.kafka.replicas[one.topic_name], name=one.topic_name)) for one in made.cache.topics.values()
+    ]
+    return plan_of(ObservedTopology(where, tuple(topics)))
+
+
+async def finish(made):
+    """Carry out what was begun."""
+    for change in made.begun.plans[-1].changes:
+        rows = list(made.kafka.replicas[change.topic])
+        rows[change.partition] = change.replicas
+        made.kafka.replicas[change.topic] = tuple(rows)
+    made.begun.under_way = None
+    await made.work()
+
+
+async def test_by_default_what_lies_well_stays():
+    made, _ = await world()
+    assert not made.plan.parts
+
+
+async def test_new_brokers_are_filled_by_the_plan_that_the_command_line_makes_and_only_once(at_once):
+    made, one = await world(**FILL)
+    part = made.plan.parts[one.key]
+    assert (part.moves, made.plan.lower_bound) == (12, 12)
+    fresh = state(EVEN, **made.spec)
+    fresh.load.recount(await made.kafka.replica_counts())
+    assert made.plan.hash == outside(made, fresh).whole.hash
+    ready = made.ready("one")
+    assert (ready["status"], ready["reason"]) == ("True", "InSync")
+    assert f"as asked; plan {part.hash} copies 12 replicas to fill brokers; it waits for approval" in ready["message"]
+    assert "copies 12 replicas for 1 topic, and no plan copies fewer; it waits for approval" in made.told()[1]
+    made.topology(made.plan.hash)
+    await made.work()
+    await finish(made)
+    assert made.told() == ("InSync", "no topic needs a change")
+    assert len(made.begun.plans) == 1
+    assert made.observer.state.load.replicas[3] > 0, "what lies on the brokers was counted again"
+
+
+async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
+    made, _ = await world(**FILL)
+    await made.topic("two", rows=CROWDED)
+    await made.topic("three", rows=ON_OLD)
+    made.observer.state.load.recount(await made.kafka.replica_counts())
+    made.loop._plans.make_anew()
+    await made.work()
+    assert made.plan.hash == outside(made, made.observer.state).whole.hash
+    assert len(made.plan.parts) > 1
+
+
+async def test_it_is_made_when_the_spec_comes_to_say_so_and_gone_when_it_does_not():
+    made, _ = await world()
+    for spec, parts in ((FILL, 1), ({"rebalance": "Never"}, 0)):
+        made.spec = {**made.spec, **spec}
+        load = made.observer.state.load
+        made.observer.state = state(EVEN, **made.spec)
+        made.topology()
+        made.observer.state.load.recount(await made.kafka.replica_counts())
+        assert load.replicas == made.observer.state.load.replicas
+        made.observer.epoch += 1
+        made.loop.add(made.cache.topics)
+        await made.work()
+        assert len(made.plan.parts) == parts
+
+
+async def test_a_broker_that_no_topic_may_use_is_no_reason_to_move_anything():
+    made = World(**FILL)
+    rows = ((0, 1, 2), (3, 1, 2), (0, 4, 2), (0, 1, 5), (0, 1, 2))
+    made.kafka.replicas["one"] = rows
+    made.observer.state.load.recount(await made.kafka.replica_counts())
+    await made.topic("one", rows=rows, placement={"brokers": {"exclude": ["3", "4", "5"]}})
+    moved = {broker for part in made.plan.parts.values() for change in part.changes for broker in change.replicas}
+    assert moved <= {0, 1, 2}

@@ -1,0 +1,201 @@
+"""What a plan costs in bytes is asked of brokers while there is one, told in round numbers, and held to maxBytes."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import structs
+from tests.unit.reconcile.plans.test_approvals import CROWDED, World
+
+from rackspan.api.kafkatopic import KafkaTopicStatus
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import TopicPartition
+from rackspan.core.text import rounded
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans import holds, plan_sizes
+from rackspan.reconcile.plans.plan_sizes import LogDirSizes, steady
+
+AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+
+
+@dataclass
+class Told:
+    """Stands in for `LogDirSizes`, by partition; topics that are not in `known` are on brokers that are away."""
+
+    known: dict = field(default_factory=dict)
+    asked: list = field(default_factory=list)
+    broken: bool = False
+
+    async def of(self, topology, partitions):
+        self.asked.append(dict(partitions))
+        if self.broken:
+            raise FailureError(AWAY)
+        return {at: self.known[at.topic] for at in partitions if at.topic in self.known}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(plan_sizes, "_LEAST_SECONDS", 0.0)
+
+
+async def world(told, *names, made=World, **spec):
+    made = made(**spec)
+    made.loop.approvals._sizes = plan_sizes.PlanSizes(told)
+    for name in names or ["one"]:
+        await made.topic(name)
+    return made
+
+
+def plan(made):
+    return made.loop.approvals.summary().plan
+
+
+async def test_the_bytes_of_a_plan_are_told_in_round_numbers_and_go_with_what_begins():
+    told = Told({"one": 123_456})
+    made = await world(told)
+    assert told.asked == [{TopicPartition("one", number): row for number, row in enumerate(CROWDED)}]
+    assert plan(made).bytes == 250_000
+    assert "copies 2 replicas (244.1 KiB) for 1 topic, and no plan" in made.told()[1]
+    made.topology(made.plan.hash)
+    await made.work()
+    (begun,) = made.begun.plans
+    assert {change.size_bytes for change in begun.changes} == {123_456}
+    approved = next(event for event in made.kube.announced if event.reason == "PlanApproved")
+    assert "copies 2 replicas (244.1 KiB) and is begun as" in approved.message
+
+
+class Watched(World):
+    """Its objects have the statuses that were written, as the watch tells."""
+
+    async def work(self):
+        await super().work()
+        for name, status in self.kube.statuses.items():
+            (key,) = (key for key in self.cache.topics if key.name == name)
+            known = self.cache.topics[key]
+            self.cache.keep_topic(structs.replace(known, status=KafkaTopicStatus.from_dict(status)))
+        self.written, self.kube.statuses = list(self.kube.statuses), {}
+
+    def bytes(self, name):
+        (found,) = (topic for key, topic in self.cache.topics.items() if key.name == name)
+        return found.status.plan.bytes
+
+
+async def test_a_topic_tells_the_bytes_of_its_part_and_anew_only_once_they_are_a_tenth_off(monkeypatch):
+    monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
+    told = Told({"one": 123_456, "two": 5})
+    made = await world(told, "one", "two", made=Watched)
+    assert (made.bytes("one"), made.bytes("two")) == (250_000, 10)
+    for size, bytes_, written in ((118_000, 250_000, []), (105_000, 210_000, ["one"]), (115_000, 210_000, [])):
+        told.known["one"] = size
+        await made.work()
+        assert (made.bytes("one"), made.written) == (bytes_, written)
+    told.known.clear()
+    await made.work()
+    assert (made.bytes("one"), made.written) == (210_000, []), "as brokers told it last"
+    made.start()
+    made.loop.add(made.cache.topics)
+    await made.work()
+    assert made.written == [], "nothing is told of a plan before brokers have been asked about it"
+
+
+async def test_sizes_change_neither_the_plan_nor_its_hash():
+    without, small, large = [await world(Told(known)) for known in ({}, {"one": 1}, {"one": 10**15})]
+    assert without.plan.hash == small.plan.hash == large.plan.hash
+
+
+@pytest.mark.parametrize(("most", "begins"), [(246_911, False), (246_912, True)])
+async def test_a_plan_begins_by_itself_up_to_max_bytes(most, begins):
+    made = await world(Told({"one": 123_456}), reassignment={"maxBytes": most}, **AUTOMATIC)
+    assert len(made.begun.plans) == begins
+    if not begins:
+        assert made.told()[0] == "PlanAboveLimit"
+        assert "(plans of namespace shop copy 2 replicas, maxBytes is 246,911); to approve it" in made.told()[1]
+
+
+async def test_what_no_broker_tells_holds_a_plan_back_and_says_so():
+    made = await world(Told({"one": 1_000}), "two", "one", reassignment={"maxBytes": 10**18}, **AUTOMATIC)
+    assert not made.begun.plans
+    assert plan(made).bytes is None
+    assert "copies 4 replicas (2.0 KiB and more) for 2 topics" in made.told()[1]
+    assert "maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in made.told()[1]
+
+
+async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_begin():
+    made = World(reassignment={"maxBytes": 10**18}, **AUTOMATIC)
+    await made.topic("two")
+    asked = asyncio.Event()
+
+    class Slow(Told):
+        async def of(self, topology, partitions):
+            asked.set()
+            await asyncio.Event().wait()
+
+    made = World(reassignment={"maxBytes": 10**18}, **AUTOMATIC)
+    made.loop.approvals._sizes = plan_sizes.PlanSizes(Slow())
+    looking = asyncio.create_task(made.topic("one"))
+    await asked.wait()
+    assert made.ready("one")["reason"] == "PlanSettling"
+    assert not made.begun.plans
+    looking.cancel()
+
+
+async def test_without_an_answer_the_sizes_of_the_same_plan_stay(monkeypatch):
+    monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
+    told = Told({"one": 500})
+    made = await world(told)
+    told.broken = True
+    await made.work()
+    assert plan(made).bytes == 1_000
+
+
+async def test_brokers_are_asked_once_in_a_while_and_not_without_a_plan():
+    told = Told({"one": 1})
+    made = await world(told)
+    await made.work()
+    assert len(told.asked) == 1
+    rest = Told()
+    calm = World()
+    calm.loop.approvals._sizes = plan_sizes.PlanSizes(rest)
+    await calm.topic("one", rows=((0, 1, 2), (3, 4, 5)))
+    assert not rest.asked
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(0, 0), (7, 7), (99, 99), (123, 120), (9_960, 10_000), (1_234_567_890, 1_200_000_000)]
+)
+def test_two_digits_are_told(number, told):
+    assert rounded(number) == told
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "told"),
+    [(1_234, None, 1_200), (1_260, 1_200, 1_200), (1_320, 1_200, 1_200), (1_321, 1_200, 1_300), (0, 0, 0), (5, 0, 5)],
+)
+def test_what_was_told_stays_while_it_is_about_true(number, before, told):
+    assert steady(number, before) == told
+    assert steady(number, told) == told
+
+
+async def test_a_replica_is_as_large_as_the_largest_that_is_told_of_and_the_connection_is_closed():
+    class Admin:
+        closed = False
+
+        async def sizes(self, partitions):
+            return {(TopicPartition("one", 0), 1): 5, (TopicPartition("one", 0), 2): 9}
+
+        async def close(self):
+            self.closed = True
+
+    class Connector:
+        admin = Admin()
+
+        async def connect(self, owner, kafka, credentials):
+            return self.admin
+
+    made = World()
+    (known,) = made.cache.topologies.values()
+    found = await LogDirSizes(Connector(), made.kube).of(known, {TopicPartition("one", 0): (1, 2, 3)})
+    assert found == {TopicPartition("one", 0): 9}
+    assert Connector.admin.closed

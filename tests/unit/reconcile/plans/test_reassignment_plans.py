@@ -1,0 +1,210 @@
+"""Plans as the text of objects: what goes in comes out, and what nobody wrote is refused."""
+
+import base64
+import itertools
+import json
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.reconcile.examples import topology
+
+from rackspan.api.reassignment import MAX_PLAN, Reassignment
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans import reassignment_plans
+from rackspan.reconcile.plans.plan_documents import packed, progress_document
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, UnreadablePlanError, reassignments_of, record_from
+from rackspan.reconcile.reassignment_ports import Record
+
+HASH = "0123456789abcdef"
+RACKS = {0: ("a", "x"), 1: ("a", "y"), 2: ("b", "x"), 3: None}
+REPORTED = {0: "/a/x", 1: "/a/y", 2: None}
+brokers = st.lists(st.sampled_from(sorted(RACKS)), min_size=1, max_size=4, unique=True).map(tuple)
+changes = st.dictionaries(
+    st.tuples(st.sampled_from(["orders", "users", "a.b-c_d"]), st.integers(0, 2**31 - 1)),
+    st.tuples(brokers, brokers, st.one_of(st.none(), st.integers(0, 2**60))),
+    max_size=12,
+).map(lambda found: [Change(*at, new, old, size) for at, (new, old, size) in found.items()])
+
+
+def approved(some, **more):
+    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, **more)
+
+
+def objects(some, **more):
+    return reassignments_of(topology(), approved(some, **more))
+
+
+def read(body, **status):
+    """The record of an object of the API server."""
+    return record_from(Reassignment.from_object({**body, "status": status}), body["spec"]["plan"])
+
+
+@given(changes, st.integers(1, 5))
+def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_first(some, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reassignment_plans, "_MOST_PARTITIONS", most)
+        parts = objects(some)
+    records = [read(one) for one in parts]
+    found = [change for record in records for change in record.changes]
+    key = lambda one: (one.topic, one.partition)  # noqa: E731
+    assert sorted(found, key=key) == sorted(some, key=key)
+    assert all(len(record.changes) <= most for record in records)
+    spreads = [sorted(Racks(RACKS).spread(change.before) for change in record.changes) for record in records]
+    assert all(before[-1] <= after[0] for before, after in itertools.pairwise(spreads))
+    assert [(one["spec"]["part"], one["spec"]["parts"]) for one in parts] == [
+        (at + 1, len(parts)) for at in range(len(parts))
+    ]
+    assert all((record.racks, record.reported_racks) == (RACKS, REPORTED) for record in records)
+
+
+def test_an_object_belongs_to_its_topology_and_leaves_throttle_and_limits_to_it():
+    (body,) = reassignments_of(topology(), approved([], approved_by="kim"))
+    assert body["metadata"]["name"] == f"prod-{HASH}"
+    assert body["metadata"]["ownerReferences"][0]["uid"] == "rt-1"
+    assert body["spec"].keys() == {"topologyRef", "planHash", "part", "parts", "plan", "approvedBy"}
+    assert Reassignment.from_object(body).spec.approved_by == "kim"
+
+
+def test_new_partitions_are_no_part_of_it():
+    (one,) = objects([Change("orders", 0, (0,)), Change("orders", 1, (0,), (1,))])
+    assert [change.partition for change in read(one).changes] == [1]
+
+
+def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
+    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 600)
+    some = [Change("orders", number, (0, 1), (1, 2), number**7) for number in range(200)]
+    parts = objects(some)
+    assert len(parts) > 1
+    assert all(len(one["spec"]["plan"]) <= 600 for one in parts)
+    assert [change for one in parts for change in read(one).changes] == some
+
+
+def test_what_was_recorded_comes_back():
+    (one,) = objects([Change("orders", 0, (0, 1), (1, 2))])
+    setting = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
+    started, throttles = {TopicPartition("orders", 0): (0, 1, 2)}, {setting: SetThrottle(None, ("5", "7"))}
+    record = Record("", "", (), {}, {}, started, throttles)
+    found = read(one, record=packed(progress_document(record), MAX_PLAN))
+    assert (found.started, found.throttles) == (started, throttles)
+
+
+SPEC = {"topologyRef": {"name": "prod"}, "planHash": HASH}
+
+
+def text(document):
+    return base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
+
+
+GOOD = {
+    "version": 1,
+    "clusterId": "c",
+    "plan": HASH,
+    "racks": {},
+    "reportedRacks": {},
+    "changes": {"orders": [[0, [1], [2], None]]},
+    "started": [],
+    "throttles": [],
+}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "",
+        "ä",
+        "AAAA",
+        base64.b64encode(zlib.compress(b"{}")[:-3]).decode(),
+        base64.b64encode(zlib.compress(b"[" * 100_000)).decode(),
+        text([]),
+        text({}),
+        text({**GOOD, "version": 2}),
+        text({**GOOD, "plan": "another"}),
+        text({**GOOD, "changes": {"orders": [[0, [1], [1, 1], None]]}}),
+        text({**GOOD, "changes": {"orders": [[0, [], [1], None]]}}),
+        text({**GOOD, "changes": {"orders": [[-1, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"orders": [[10**400, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"orders": [[0, [1], [2**31], None]]}}),
+        text({**GOOD, "changes": {"orders": [[True, [1], [2], None]]}}),
+        text({**GOOD, "changes": {"x" * 100_000: [[0, [1], "ab", None]]}}),
+    ],
+)
+def test_a_plan_that_nobody_wrote_is_refused_in_a_short_sentence(plan):
+    (one,) = objects([])
+    body = {"metadata": {"name": "a"}, "spec": SPEC | {"plan": plan}}
+    with pytest.raises(UnreadablePlanError) as caught:
+        read(body)
+    assert len(str(caught.value)) < 600
+    assert read(one).changes == ()
+
+
+def test_a_good_plan_of_anybodys_is_read():
+    body = {"metadata": {"name": "a"}, "spec": SPEC | {"plan": text(GOOD)}}
+    assert read(body).changes == (Change("orders", 0, (2,), (1,)),)
+
+
+LIMIT = 8 << 20
+"""Bytes of the JSON of a plan."""
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [b"0", b"{},", b"[],", b'{"a":', b'"orders":[],', b"[0,[1],[2],null],", b"1000,", b'"a",', b'"\\u0000",'],
+    ids=lambda piece: piece.decode(),
+)
+@pytest.mark.parametrize("place", ["", "racks", "changes", "rows", "throttles"])
+def test_a_small_text_that_unpacks_to_very_much_is_refused_and_costs_little_memory(repeated, place):
+    before, _, after = json.dumps({**GOOD, "changes": {"rows": []}} | {place: "HERE"}).partition('"HERE"')
+    if place == "rows":
+        before, _, after = json.dumps({**GOOD, "changes": {"rows": "HERE"}}).partition('"HERE"')
+    begin, end = ("{", "}") if repeated.startswith(b'"orders') else ("[", "]")
+    room = (LIMIT - len(before) - len(after) - 2) // len(repeated)
+    for count in (room, 8_000) if place else (4 * room,):
+        whole = b"%s%s%s%s%s" % (before.encode(), begin.encode(), repeated * count, end.encode(), after.encode())
+        plan = base64.b64encode(zlib.compress(whole if place else repeated * count, 9)).decode()
+        assert len(plan) < MAX_PLAN
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnreadablePlanError):
+                read({"metadata": {"name": "a"}, "spec": SPEC | {"plan": plan}})
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 48 << 20
+
+
+def test_as_much_as_is_written_is_read_and_costs_little_memory():
+    racks = {broker: (f"region-{broker % 3}", f"zone-{broker % 30}", f"rack-{broker}") for broker in range(3_000)}
+    some = [
+        Change(
+            f"{number:0249}", number, tuple(range(number % 1_000, number % 1_000 + 8)), tuple(range(8)), 2**60 + number
+        )
+        for number in range(10_000)
+    ]
+    plan = ApprovedPlan(
+        "cluster-1", HASH, some, racks, {broker: "/".join(("", *rack)) for broker, rack in racks.items()}
+    )
+    bodies = reassignments_of(topology(), plan)
+    tracemalloc.start()
+    records = [read(body) for body in bodies]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    changed = [change for record in records for change in record.changes]
+    assert sorted(changed, key=lambda one: one.partition) == some
+    assert peak < 48 << 20
+
+
+def test_a_plan_of_more_partitions_than_are_written_is_refused():
+    rows = [[number, [1], [2], None] for number in range(10_001)]
+    with pytest.raises(UnreadablePlanError, match="more than 10,000 partitions"):
+        read({"metadata": {"name": "a"}, "spec": SPEC | {"plan": text({**GOOD, "changes": {"orders": rows}})}})
+
+
+def test_racks_that_fit_into_no_object_are_told(monkeypatch):
+    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 100)
+    with pytest.raises(FailureError, match="the racks of 4 brokers fit into no Reassignment"):
+        objects([Change("orders", 0, (0, 1), (1, 2))])

@@ -1,0 +1,25 @@
+"""What the status of a Reassignment says when it ends."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rackspan.api.reassignment import ProgressTexts, Reassignment, ReassignmentState, ReassignmentStatus
+from rackspan.reconcile.plans.reassignment_status import in_state
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+OBJECT = {
+    "apiVersion": "rackspan.dev/v1alpha1",
+    "kind": "Reassignment",
+    "metadata": {"name": "main-0123456789abcdef", "namespace": "shop", "uid": "u", "generation": 1},
+    "spec": {"topologyRef": {"name": "main"}, "planHash": "0123456789abcdef", "plan": "eJw="},
+}
+MOVING = ReassignmentStatus(rate=5, estimated_end=NOON, progress=ProgressTexts("1/3", "5 B/15 B", "5 B/s"))
+
+
+@pytest.mark.parametrize("state", ReassignmentState)
+def test_only_what_goes_on_has_a_rate(state):
+    status = in_state(Reassignment.from_object(OBJECT), MOVING, state, "why", NOON)
+    assert (status.progress.moves, status.progress.bytes) == ("1/3", "5 B/15 B")
+    rates = (status.rate, status.estimated_end, status.progress.rate)
+    assert rates == ((None, None, None) if state.ended else (5, NOON, "5 B/s"))

@@ -1,0 +1,171 @@
+"""A task for each topology that has anything left to do, and none for others."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.examples import topology
+from tests.unit.reconcile.plans.test_worker import AWAY, CONFIGS, NAME, World
+
+from rackspan.reconcile.plans import reassignments_reconciler, runs
+from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
+
+
+@pytest.fixture
+async def loop(monkeypatch):
+    monkeypatch.setattr(reassignments_reconciler, "_DEBOUNCE_SECONDS", 0.0)
+    for name in ("_STEP_SECONDS", "_COPYING_SECONDS", "_WAITING_SECONDS"):
+        monkeypatch.setattr(runs, name, 0.0)
+    world = Crowd()
+    found = ReassignmentsReconciler(world.dependencies(world.cache))
+    task = asyncio.create_task(found.run())
+    yield world, found
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(world, loop, condition):
+    """Let the watches tell of what has changed, and Kafka copy, until it is so."""
+    async with asyncio.timeout(300):
+        while not condition():
+            world.kafka.catch_up_all()
+            world.sync()
+            loop.changed(world.topology.key)
+            await asyncio.sleep(0)
+
+
+def sample(name, **labels):
+    return REGISTRY.get_sample_value(name, {"topology": "kafka/prod", **labels})
+
+
+async def test_a_topology_is_served_while_it_has_anything_to_do(loop):
+    world, found = loop
+    await asyncio.sleep(0)
+    assert found._served == {}
+    await world.begin()
+    await until(world, found, lambda: found._served)
+    await until(world, found, lambda: world.read().ended and not world.read().meta.finalizers)
+    await until(world, found, lambda: not found._served)
+    world.all_is_planned()
+    world.nothing_left()
+    assert sample("rackspan_reassignments", state="Succeeded") == 1
+    assert sample("rackspan_reassignment_moves_done") == 3
+    assert sample("rackspan_reassignment_throttles") == 0
+
+
+async def test_the_throttles_of_what_is_torn_away_are_cleared_before_its_task_ends(loop, monkeypatch):
+    world, found = loop
+    await world.begin()
+    await until(world, found, lambda: world.kafka.configs != CONFIGS)
+    answered = world.kafka.cluster
+
+    async def slowly():
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await answered()
+
+    monkeypatch.setattr(world.kafka, "cluster", slowly)
+    world.objects.tear_away(NAME)
+    await until(world, found, lambda: not found._served)
+    assert world.kafka.configs == CONFIGS
+
+
+async def test_the_series_go_with_the_objects(loop):
+    world, found = loop
+    await world.begin()
+    await until(world, found, lambda: (sample("rackspan_reassignment_moves") or 0) > 0)
+    world.objects.delete_by_hand(NAME)
+    await until(world, found, lambda: not world.objects.there and sample("rackspan_reassignment_moves") is None)
+    assert sample("rackspan_reassignments", state="Running") is None
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class Crowd(World):
+    """The world of `kafka/prod`, and older topologies of the namespace `team` whose Kafka does not answer."""
+
+    others = ()
+    hangs = False
+
+    def sync(self):
+        super().sync()
+        self.cache.topologies |= {one.key: one for one in self.others}
+
+    async def add(self, count, **spec):
+        """Give each of them a Reassignment, all of them older than that of `kafka/prod`."""
+        away = topology(namespace="team", kafka={"bootstrapServers": "away:9092"})
+        self.others = [replace(away, meta=replace(away.meta, name=f"t{number}")) for number in range(count)]
+        for one in self.others:
+            await self.plans.begin(one, self.plan())
+        for body in list(self.objects.there.values()):
+            self.objects._stored({**body, "spec": {**body["spec"], **spec}})
+        self.objects.now = "2026-01-31T12:01:00Z"
+        await self.begin()
+
+    async def connect(self, topology, kafka, credentials):
+        if kafka != self.topology.spec.kafka:
+            if self.hangs:
+                await asyncio.Event().wait()
+            raise AWAY
+        return await super().connect(topology, kafka, credentials)
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"parts": 2}, {}], ids=["paused", "waiting", "unreachable"])
+async def test_what_does_not_run_keeps_nobody_from_a_turn(loop, spec):
+    world, found = loop
+    await world.add(33, **spec)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_a_namespace_whose_topologies_never_come_to_an_end_leaves_others_their_places(loop):
+    world, found = loop
+    world.hangs = True
+    await world.add(40)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    busy = [one for one in found._served.values() if one.task is not None]
+    assert len(busy) == reassignments_reconciler._PLACES
+
+
+async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop, monkeypatch):
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
+    world, found = loop
+    world.hangs = True
+    await world.add(1)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, monkeypatch):
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
+    world, found = loop
+    await world.begin()
+    world.objects.edit(NAME, paused=True)
+    await until(world, found, lambda: found._served and all(one.worker.rests for one in found._served.values()))
+    (alone,) = found._served.values()
+    assert alone.task is not None
+    await world.add(1)
+    await until(world, found, lambda: alone.task is None)
+    world.objects.edit(NAME, paused=False)
+    await until(world, found, lambda: world.read().ended)
+    world.all_is_planned()
+
+
+async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, monkeypatch):
+    monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
+    monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
+    world, found = loop
+    world.hangs = True
+    await world.add(1)
+    await until(world, found, lambda: len(found._served) == 2)
+    stuck = asyncio.Event()
+    monkeypatch.setattr(found._served[world.others[0].key].worker._connection, "close", stuck.wait)
+    await until(world, found, lambda: world.read().ended)
+    stuck.set()
+    world.all_is_planned()

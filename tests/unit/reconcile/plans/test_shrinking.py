@@ -1,0 +1,46 @@
+"""What min.insync.replicas is lowered to before replicas are taken away."""
+
+import pytest
+from tests.unit.reconcile.examples import EVEN, state, topic
+
+from rackspan.core.planning import Change
+from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last
+
+TWO_ZONES = {"minDomains": {"zone": 2}}
+FOUR = {0: "/a", 1: "/a", 2: "/b", 3: "/b"}
+
+
+def after(durability, before, planned, racks=EVEN, rule=lowered, now=None, **spec):
+    """What it may be for one partition that has the replicas `now`, those `before` unless told otherwise."""
+    shrunk = topic(replicationFactor=len(planned), partitions=1, durability=durability, **spec)
+    changes = [Change("orders", 0, planned, before)]
+    return rule(shrunk.spec, (now or before,), changes, state(racks))
+
+
+@pytest.mark.parametrize(
+    ("before", "planned", "wanted"),
+    [((0, 1, 2, 3, 4, 5), (0, 1, 2), 2), ((0, 1, 2, 3, 4), (0, 1), 1), ((0, 1, 2), (0, 1), 1)],
+)
+def test_it_becomes_what_the_planned_replicas_allow(before, planned, wanted):
+    assert after({"tolerate": {"zone": 1}}, before, planned) == wanted
+
+
+def test_it_is_never_less_than_present_replicas_need_for_as_many_domains():
+    # Of two replicas in each of two zones, two acknowledgements can be of one zone.
+    assert after(TWO_ZONES, (0, 1, 2, 3), (0, 2), FOUR) == 3
+    assert after(TWO_ZONES, (0, 2, 1), (0, 2), EVEN) == 2
+
+
+@pytest.mark.parametrize(
+    ("now", "planned", "wanted"),
+    [((0, 1, 2, 3), (0, 2), 2), ((0, 1, 2), (0, 2), 2), ((0, 1, 2), (0, 3), None), ((0, 1, 2, 3), (0, 2, 3), 3)],
+)
+def test_at_last_it_becomes_what_the_planned_replicas_allow_once_all_of_them_are_there(now, planned, wanted):
+    assert after(TWO_ZONES, (0, 1, 2, 3), planned, FOUR, rule=lowered_at_last, now=now) == wanted
+    assert after(TWO_ZONES, (0, 1, 2, 3), planned, FOUR, lowered_at_last, config={"min.insync.replicas": 3}) is None
+
+
+def test_it_stays_where_nothing_is_derived_or_the_durability_cannot_be_met():
+    for rule in (lowered, lowered_at_last):
+        assert after({}, (0, 1, 2), (0,), rule=rule) is None
+        assert after({"tolerate": {"zone": 1}}, (0, 1, 2), (0,), rule=rule) is None

@@ -1,0 +1,85 @@
+"""Throttles are cleared, whatever a broker that has just started says of them, and stay where one does not answer."""
+
+import pytest
+
+from rackspan.api.reasons import Reason
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.plans.throttling import Throttles
+from rackspan.reconcile.reassignment_ports import Record
+
+RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
+
+
+class Brokers:
+    """What broker 1 says of its rate, and what it was told."""
+
+    def __init__(self, says):
+        self.says = says
+        self.told = []
+
+    async def settings(self, settings):
+        return dict.fromkeys(settings, self.says)
+
+    async def set_settings(self, values):
+        self.told.append(dict(values))
+        return dict.fromkeys(values)
+
+
+async def cleared(says, before):
+    saved = []
+
+    async def save(record):
+        saved.append(record)
+
+    brokers = Brokers(says)
+    record = Record("kafka-1", "0123456789abcdef", (), {}, {}, throttles={RATE: SetThrottle(before, ("5000000",))})
+    record, failed = await Throttles(brokers, save).clear(record, [RATE], {1})
+    assert (record.throttles, failed, saved) == ({}, {}, [record])
+    return brokers.told
+
+
+@pytest.mark.parametrize("before", [None, "7000000"])
+@pytest.mark.parametrize("stale", [True, False])
+async def test_what_was_there_before_comes_back_also_where_it_seems_to_be_there(before, stale):
+    assert await cleared(before if stale else "5000000", before) == [{RATE: before}]
+
+
+async def test_what_somebody_else_has_set_meanwhile_stays():
+    assert await cleared("9000000", None) == []
+
+
+async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_nothing_was_set_there_yet():
+    async def save(record):
+        pass
+
+    brokers, record = Brokers(None), Record("kafka-1", "0123456789abcdef", (), {}, {})
+    busy = Failure(Reason.KAFKA_UNREACHABLE, "no answer in time", Remedy.RETRY)
+    throttles = Throttles(brokers, save)
+    record, failed = await throttles.set(record, {RATE: "5"})
+    assert (failed, brokers.told) == ({}, [{RATE: "5"}])
+    brokers.says = busy
+    assert await throttles.set(record, {RATE: "5"}) == (record, {})
+    assert await throttles.set(record, {RATE: "6"}) == (record, {RATE: busy})
+    again = Throttles(brokers, save)
+    assert await again.set(record, {RATE: "5"}) == (record, {RATE: busy})
+    assert (await throttles.clear(record, [RATE], {1}))[1] == {RATE: busy}
+    assert brokers.told == [{RATE: "5"}]
+
+
+async def test_a_list_that_changes_at_each_look_is_left_for_the_next_pass():
+    listed = Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas")
+
+    class Restless(Brokers):
+        async def settings(self, settings):
+            self.says, _, _ = self.says.rpartition(",")
+            return await super().settings(settings)
+
+    async def save(record):
+        pass
+
+    brokers, record = Restless("0:1,0:2,0:3,0:4,9:9"), Record("kafka-1", "0123456789abcdef", (), {}, {})
+    record, failed = await Throttles(brokers, save).set(record, {listed: "0:1,0:2,0:3,0:4,0:5"})
+    assert brokers.told == []
+    assert failed[listed].message == "somebody else changes it all the time"
+    assert record.throttles[listed].names == {"0:3", "0:4", "0:5"}

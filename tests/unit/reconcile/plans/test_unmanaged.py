@@ -1,0 +1,200 @@
+"""Topics without a KafkaTopic are left alone, or repaired in the one plan by the topology's approval alone."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from tests.unit.reconcile import examples
+from tests.unit.reconcile.examples import EVEN, seen, state, topology
+from tests.unit.reconcile.plans.test_approvals import CROWDED, World
+
+from rackspan.api.plans import unmanaged_key
+from rackspan.cli.rendering.plan_document import topology_document
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.scanning import examine
+from rackspan.reconcile.cluster.drain_status import drain_statuses
+from rackspan.reconcile.cluster.topology_status import broker_status
+from rackspan.reconcile.dry_run import ObservedTopology, plan_of
+from rackspan.reconcile.expectations import locations_of_topology
+from rackspan.reconcile.plans import holds
+from rackspan.reconcile.plans.unmanaged import unmanaged_topics
+from rackspan.reconcile.ports import RemainingReplicas
+
+REPAIR = {"unmanagedTopics": "Repair"}
+WHEN = {"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
+
+
+async def world(topics=None, **spec):
+    made = World(**spec)
+    made.kafka.replicas.update(topics or {"bare": CROWDED})
+    await made.work()
+    return made
+
+
+def outside(made):
+    """The plan that the command line makes of the same cluster."""
+    topics = [
+        (one, seen(*made.kafka.replicas[one.topic_name], name=one.topic_name)) for one in made.cache.topics.values()
+    ]
+    found = unmanaged_topics(topology(**made.spec), made.cache.topics.values(), (), made.kafka.replicas)
+    return plan_of(ObservedTopology(made.observer.state, tuple(topics), found))
+
+
+async def test_they_are_reported_only_by_default_and_kafka_is_not_asked_about_them(at_once):
+    made = await world(**AUTOMATIC)
+    assert not made.plan.parts
+    assert not made.kafka.made("assignments")
+    assert made.told() == ("InSync", "no topic needs a change")
+
+
+async def test_they_have_a_part_in_the_one_plan_which_the_command_line_makes_too():
+    made = await world(**REPAIR)
+    await made.topic("one")
+    assert {key.name for key in made.plan.parts} == {"bare", "one"}
+    made.loop._plans.make_anew()
+    await made.work()
+    assert made.plan.hash == outside(made).whole.hash
+    plan = made.loop.approvals.summary().plan
+    assert (plan.topics, plan.unmanaged, {sample.topic for sample in plan.samples}) == (2, 1, {"bare", "shop/one"})
+    assert "for 2 topics, 1 of them without a KafkaTopic, and no plan copies fewer" in made.told()[1]
+
+
+async def test_the_command_line_s_document_names_them_as_kafka_does():
+    made = await world(**REPAIR)
+    (entry,) = topology_document(topology().key, outside(made), {})["topics"]
+    part = made.plan.parts[unmanaged_key("bare")]
+    assert (entry["topic"], entry["topicName"], entry["hash"], entry["moves"]) == (None, "bare", part.hash, 2)
+
+
+async def test_the_topology_s_approval_begins_them():
+    made = await world(**REPAIR)
+    made.topology(made.plan.hash)
+    await made.work()
+    (begun,) = made.begun.plans
+    assert {change.topic for change in begun.changes} == {"bare"}
+    assert begun.approved_by == "approved on RackTopology kafka/prod"
+
+
+async def test_the_topology_s_policy_begins_them(at_once):
+    made = await world(**REPAIR, **AUTOMATIC)
+    assert [plan.approved_by for plan in made.begun.plans] == ["by the policy Automatic"]
+
+
+async def test_no_tenant_approves_them(at_once):
+    made = await world(**REPAIR)
+    part = made.plan.parts[unmanaged_key("bare")]
+    await made.topic("one", annotation=part.hash, reassignment={"approval": "Automatic"})
+    assert {change.topic for plan in made.begun.plans for change in plan.changes} == {"one"}
+
+
+async def test_one_that_changed_or_went_since_it_was_looked_at_does_not_begin():
+    made = await world({"bare": CROWDED, "gone": CROWDED}, **REPAIR)
+    approved = made.plan.hash
+    made.kafka.replicas["bare"] = (CROWDED[0], (1, 2, 3))
+    del made.kafka.replicas["gone"]
+    made.topology(approved)
+    await made.work()
+    assert not made.begun.plans
+    assert list(made.plan.parts) == [unmanaged_key("bare")]
+    assert made.told()[0] == "StaleApproval"
+
+
+async def test_one_that_goes_while_it_is_moved_is_planned_for_no_more():
+    made = await world(**REPAIR)
+    made.topology(made.plan.hash)
+    await made.work()
+    del made.kafka.replicas["bare"]
+    made.begun.under_way = None
+    await made.work()
+    assert made.told() == ("InSync", "no topic needs a change")
+
+
+async def test_a_topic_that_gets_a_kafkatopic_has_that_one_s_part_alone():
+    made = await world(**REPAIR)
+    one = await made.topic("bare")
+    assert list(made.plan.parts) == [one.key]
+    assert made.plan.hash == outside(made).whole.hash
+
+
+async def test_a_kafkatopic_that_comes_before_they_begin_takes_its_topic_out():
+    made = await world(**REPAIR)
+    made.cache.keep_topic(examples.topic("mine", topicName="bare", partitions=2))
+    made.topology(made.plan.hash)
+    await made.work()
+    assert not made.begun.plans
+    assert not made.plan.parts
+
+
+async def test_an_object_that_may_not_have_the_topic_keeps_it_from_nothing():
+    refused = {"conditions": [{"type": "Ready", "status": "False", "reason": "AdoptionNotAllowed", **WHEN}]}
+    made = World(**REPAIR)
+    made.cache.keep_topic(examples.topic("squat", topicName="bare", status=refused))
+    made.kafka.replicas["bare"] = CROWDED
+    await made.work()
+    assert list(made.plan.parts) == [unmanaged_key("bare")]
+
+
+async def test_internal_topics_are_repaired_only_where_they_are_listed():
+    there = {"__consumer_offsets": CROWDED, "__transaction_state": CROWDED, "bare": CROWDED}
+    made = await world(there, **REPAIR, internalTopics=["__consumer_offsets"])
+    assert {key.name for key in made.plan.parts} == {"__consumer_offsets", "bare"}
+
+
+async def test_ten_thousand_of_them_cost_one_call_a_look_and_none_between_looks(monkeypatch):
+    monkeypatch.setattr("rackspan.reconcile.plans.unmanaged._LOOK_SECONDS", 3600)  # however busy the machine is
+    there = {f"bare-{number}": ((0, 1, 2), (3, 4, 5)) for number in range(10_000)}
+    made = await world(there, **REPAIR)
+    assert len(made.kafka.calls) == 1
+    await made.work()
+    assert len(made.kafka.calls) == 1
+    assert made.told() == ("InSync", "no topic needs a change")
+
+
+async def test_they_leave_the_plan_when_they_are_only_reported_again():
+    made = await world(**REPAIR)
+    made.spec = {**made.spec, "unmanagedTopics": "Report"}
+    made.topology()
+    made.observer.epoch += 1
+    await made.work()
+    assert not made.plan.parts
+
+
+async def test_a_plan_moves_what_a_scan_finds_and_nothing_else():
+    rng = np.random.default_rng(7)
+    there = {
+        f"bare-{number}": tuple(tuple(rng.permutation(6)[: rng.integers(1, 5)].tolist()) for _ in range(3))
+        for number in range(60)
+    }
+    where = state(EVEN, drainBrokers=[5], **REPAIR)
+    made = plan_of(ObservedTopology(where, (), there))
+    brokers = tuple(broker_status(row) for row in where.racks.rows)
+    prod = topology(levels=[{"name": "zone"}], drainBrokers=[5])
+    prod = replace(prod, status=replace(prod.status, brokers=brokers))
+    rows = made.request.partitions
+    found = examine(locations_of_topology(prod), rows, np.ones(len(rows.names)), ClusterRequirements(managed=True))
+    moves = {}
+    for change in made.whole.changes:
+        moves[change.topic, change.partition] = change.copied
+    told = {
+        (rows.names[rows.topic[at]], int(rows.number[at])): int(found.moves_of[at])
+        for at in np.flatnonzero(found.broken)
+    }
+    assert moves == told
+    assert moves
+
+
+def test_a_drain_says_that_they_wait_for_the_plan_and_whose_they_are():
+    there = {"bare": 3, "other": 1, "__consumer_offsets": 2}
+    held = RemainingReplicas(examples.NOON, {0: there})
+    (drain,) = drain_statuses(state(EVEN, drainBrokers=[0], **REPAIR), held, (), {"bare", "__consumer_offsets"})
+    assert [(block.reason, block.topics, block.replicas) for block in drain.blocks] == [
+        ("PlanPending", 2, 5),
+        ("NotManaged", 1, 1),
+    ]
+    left = drain.replicas
+    assert (left.total, left.managed, left.unmanaged, left.internal) == (6, 0, 4, 2)

@@ -1,0 +1,971 @@
+"""Reassignments carried out on a simulated cluster: in order, and whatever ends the operator at any of its calls."""
+
+import asyncio
+import contextlib
+import copy
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.support.simulated_kafka import CLUSTER_ID, CrashError, SimulatedKafka
+from tests.support.simulated_objects import SimulatedObjects
+from tests.unit.reconcile.examples import topology
+
+from rackspan.api.conditions import READY, RECONCILING, STALLED, is_true
+from rackspan.api.labels import FINALIZER, PAUSED
+from rackspan.api.meta import ObjectKey
+from rackspan.api.policies import AdaptiveThrottle, MaintenanceWindow
+from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import Reassignment, ReassignmentStatus, ThrottleStatus
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Limits, ListChange, PaceReason, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.reconcile.audit_log import LOGGER
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.dependencies import ReassignmentDependencies
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans import reassignment_objects as object_journal
+from rackspan.reconcile.plans import reassignment_plans, runs, worker
+from rackspan.reconcile.plans.approved_plans import ApprovedPlans, BegunPlan
+from rackspan.reconcile.plans.reassignment_audit import AuditedAdmin
+from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, record_from
+from rackspan.reconcile.plans.reassignment_status import PACES
+from rackspan.reconcile.plans.worker import TopologyWorker
+from rackspan.reconcile.runtime.namespaces import NamespaceQuota
+from rackspan.reconcile.runtime.writers import FinalizerWriter
+from rackspan.reconcile.uninstall import clear_throttles
+
+HASH = "0123456789abcdef"
+NAME = f"prod-{HASH}"
+RATE = 50_000_000
+RACKS = {broker: ("eu", f"z{broker % 3}") for broker in range(6)}
+BEFORE = {
+    TopicPartition("orders", 0): (0, 1, 2),
+    TopicPartition("orders", 1): (1, 2, 3),
+    TopicPartition("users", 0): (2, 3, 4),
+}
+PLANNED = {
+    TopicPartition("orders", 0): (3, 1, 2),
+    TopicPartition("orders", 1): (1, 2, 0),
+    TopicPartition("users", 0): (2, 3, 1),
+}
+OTHERS = Setting(SettingKind.BROKER, "1", RATES[0])
+CONFIGS = {OTHERS: "1234", Setting(SettingKind.TOPIC, "users", FOLLOWERS): "0:9"}
+AWAY = FailureError(Failure("ApiServerUnreachable", "no answer", Remedy.RETRY))
+
+
+class Recorded(SimulatedKafka):
+    """A Kafka that looks into the API server's store at each change: what it is asked for has to be recorded there."""
+
+    objects = None
+
+    async def alter(self, targets, same_size=()):
+        record = self._record()
+        for at, target in targets.items():
+            if target is not None and set(target) - set(self.state[at].replicas):
+                assert record.started.get(at) == tuple(target), f"{at} was not recorded"
+        return await super().alter(targets, same_size)
+
+    async def set_settings(self, changes):
+        known = self._record().throttles if self.objects.there else {}
+        for setting, change in changes.items():
+            assert setting in known or not self.objects.there, f"{setting} was not recorded"
+            assert setting not in CONFIGS or isinstance(change, ListChange), f"{CONFIGS[setting]} is lost"
+        return await super().set_settings(changes)
+
+    def _record(self):
+        (body,) = (one for one in self.objects.there.values() if one.get("status", {}).get("record"))
+        return record_from(Reassignment.from_object(body), body["spec"]["plan"])
+
+    async def close(self):
+        pass
+
+
+class World:
+    """A simulated Kafka and API server, and a worker that is started again after each crash."""
+
+    def __init__(self, **kafka):
+        self.kafka = Recorded(RACKS, BEFORE, PLANNED, limits=Limits(2, 2), rate=RATE, configs=dict(CONFIGS), **kafka)
+        self.objects = self.kafka.objects = SimulatedObjects(self.kafka)
+        self.now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+        self.topology = topology(
+            status={"brokers": [{"id": b, "rack": "/".join(("", *rack))} for b, rack in RACKS.items()]},
+            reassignment={"throttle": RATE, "maxConcurrentMoves": 2, "maxConcurrentMovesPerBroker": 2},
+        )
+        self.connections = 0
+        self.start()
+
+    def start(self):
+        self.cache = Cache()
+        self.sync()
+        self.plans = ApprovedPlans(self.cache, self.objects)
+        self.worker = TopologyWorker(ObjectKey("kafka", "prod"), self.dependencies(self.cache))
+
+    def dependencies(self, cache):
+        finalizers = FinalizerWriter(self.objects)
+        return ReassignmentDependencies(cache, self.objects, self.objects, self, finalizers, lambda: self.now)
+
+    async def connect(self, owner, kafka, credentials):
+        self.connections += 1
+        return self.kafka
+
+    def sync(self):
+        """What watches would have told by now."""
+        self.cache.topologies.clear()
+        if self.topology is not None:
+            self.cache.topologies[self.topology.key] = self.topology
+        for key in list(self.cache.reassignments):
+            if key not in self.objects.there:
+                self.cache.drop_reassignment(key)
+                self.cache.versions._known["Reassignment"].pop(key, None)
+        for body in self.objects.there.values():
+            if self.cache.versions.record("Reassignment", body):
+                self.cache.put_reassignment(copy.deepcopy(body))
+
+    def plan(self, plan_hash=HASH, planned=PLANNED, **more):
+        changes = [Change(at.topic, at.partition, planned[at], BEFORE[at], 10) for at in sorted(planned)]
+        racks = {broker: "/".join(("", *rack)) for broker, rack in RACKS.items()}
+        return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, **more)
+
+    def move(self, **settings):
+        """Have all replicas moved otherwise, by the RackTopology."""
+        spec = self.topology.spec
+        self.topology = replace(self.topology, spec=replace(spec, reassignment=replace(spec.reassignment, **settings)))
+
+    async def begin(self, *plans_):
+        for one in plans_ or (self.plan(),):
+            await self.plans.begin(self.topology, one)
+            self.objects.now = f"2026-01-31T12:00:{self.objects.made:02}Z"
+
+    async def passes(self, number=1):
+        """Some passes; the operator is started again where it is killed."""
+        for _ in range(number):
+            self.sync()
+            try:
+                pause = await self.worker.reconcile()
+            except CrashError:
+                self.kafka.crash_at = None
+                self.start()
+                pause = 0
+        return pause
+
+    async def until_ended(self):
+        for _ in range(300):
+            self.kafka.catch_up_all()
+            await self.passes()
+            if all(one.get("status", {}).get("finishedAt") for one in self.objects.there.values()):
+                await self.passes(3)  # what is left to be tidied
+                return
+        raise AssertionError(f"not ended: {self.objects.there}")
+
+    def at(self, at):
+        one = self.kafka.state[at]
+        return one.replicas, one.adding, one.removing
+
+    def read(self, name=NAME):
+        return Reassignment.from_object(self.objects._of(name))
+
+    def all_is_planned(self):
+        assert {at: self.at(at) for at in PLANNED} == {
+            at: (new, frozenset(), frozenset()) for at, new in PLANNED.items()
+        }
+        assert sorted(self.kafka.copies) == sorted(
+            (at, b) for at in PLANNED for b in set(PLANNED[at]) - set(BEFORE[at])
+        )
+
+    def nothing_left(self):
+        assert self.kafka.configs == CONFIGS
+        assert not [at for at, one in self.kafka.state.items() if one.adding or one.removing]
+
+
+async def test_a_plan_is_carried_out_to_its_end():
+    world = World()
+    await world.begin()
+    await world.until_ended()
+    world.all_is_planned()
+    world.nothing_left()
+    done = world.read()
+    assert (done.status.state, done.status.moved, done.status.moves) == ("Succeeded", 3, 3)
+    assert done.status.progress.moves == "3/3"
+    assert is_true(done.status.conditions, READY)
+    assert {one.type for one in done.status.conditions} == {READY}
+    assert done.status.record is None
+    assert done.meta.finalizers == ()
+    about = [event.reason for event in world.objects.events if event.about.kind == "Reassignment"]
+    assert about == ["ReassignmentStarted", "ReassignmentCompleted"]
+
+
+def audited(caplog):
+    return [record.audit for record in caplog.records if record.name == LOGGER]
+
+
+async def test_what_a_plan_changes_in_kafka_is_in_the_audit_log_with_who_approved_it(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    world = World()
+    await world.begin(world.plan(approved_by="approved on RackTopology kafka/prod"))
+    await world.passes(2)
+    world.objects.edit(NAME, cancelled=True)
+    await world.passes(2)
+    await world.until_ended()
+    lines = audited(caplog)
+    assert {(line["plan"], line["approvedBy"], line["answer"]) for line in lines} == {
+        (HASH, "approved on RackTopology kafka/prod", "ok")
+    }
+    assert {line["object"]["uid"] for line in lines} == {world.read().meta.uid}
+    asked = [(line["topic"], line["partition"]) for line in lines if line["operation"] == "AlterReplicas"]
+    assert asked
+    assert all(line["replicas"] for line in lines if line["operation"] == "AlterReplicas")
+    assert [(line["topic"], line["partition"]) for line in lines if line["operation"] == "CancelReassignment"] == asked
+    rates = [line for line in lines if line["operation"] == "AlterThrottle" and "broker" in line]
+    assert {str(RATE)} < {value for line in rates for value in line["config"].values()}
+    lists = [line["config"] for line in lines if line["operation"] == "AlterThrottle" and "topic" in line]
+    assert {LEADERS: {"append": "0:0,0:1,0:2,0:3,1:1,1:2,1:3,1:0"}} in lists
+
+
+async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    failure, (one, *_) = Failure(Reason.KAFKA_UNREACHABLE, "gone\n", Remedy.RETRY), PLANNED
+    world = World()
+    admin = AuditedAdmin(world.kafka, ObjectKey("kafka", NAME), "u", HASH, "by")
+    await admin.elect([one])
+
+    async def fail(targets, same_size=()):
+        raise FailureError(failure)
+
+    world.kafka.alter = fail
+    with pytest.raises(FailureError):
+        await admin.alter({one: (1, 2)})
+    assert [(line["operation"], line["answer"]) for line in audited(caplog)] == [
+        ("ElectLeader", "ok"),
+        ("AlterReplicas", "KafkaUnreachable"),
+    ]
+    assert all("\n" not in record.getMessage() for record in caplog.records if record.name == LOGGER)
+
+
+async def test_while_it_is_carried_out_it_shows_how_far_it_is():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    running = world.read()
+    assert running.status.state == "Running"
+    assert running.status.copying == 2
+    assert running.status.throttles > 0
+    assert is_true(running.status.conditions, RECONCILING)
+    assert [(one.reason, one.partitions, len(one.samples)) for one in running.status.waiting.reasons] == [
+        ("Limit", 1, 1)
+    ]
+    assert running.meta.finalizers == (FINALIZER,)
+
+
+async def _calls_of(change):
+    """How many calls it takes without a crash."""
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    await change(world)
+    await world.until_ended()
+    return world.kafka.calls
+
+
+async def _go_on(world):
+    pass
+
+
+async def _cancel(world):
+    world.objects.edit(NAME, cancelled=True)
+
+
+async def _delete(world):
+    world.objects.delete_by_hand(NAME)
+
+
+async def _pause_and_resume(world):
+    world.objects.edit(NAME, paused=True)
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    await world.passes(2)
+    world.objects.edit(NAME, paused=False)
+
+
+@pytest.mark.parametrize("change", [_go_on, _cancel, _delete, _pause_and_resume])
+async def test_killed_at_any_call_it_goes_on_and_leaves_no_throttle_and_copies_nothing_twice(change):
+    for crash_at in range(1, await _calls_of(change) + 1):
+        world = World()
+        world.kafka.crash_at = crash_at
+        for _ in range(3):
+            try:
+                await world.begin()
+                break
+            except CrashError:
+                world.kafka.crash_at = None
+                world.start()
+        await world.passes(2)
+        await change(world)
+        await world.until_ended()
+        world.nothing_left()
+        assert len(set(world.kafka.copies)) == len(world.kafka.copies)
+        if change in (_go_on, _pause_and_resume):
+            world.all_is_planned()
+            assert world.read().status.state == "Succeeded"
+        elif change is _cancel:
+            assert world.read().status.state in ("Cancelled", "Succeeded")
+        else:
+            assert world.objects.there == {}
+
+
+async def test_what_is_torn_away_without_its_finalizer_leaves_no_throttle():
+    for told in (True, False):
+        world = World()
+        await world.begin()
+        await world.passes(2)
+        assert world.kafka.configs != CONFIGS
+        world.objects.tear_away(NAME)
+        if told:
+            world.sync()
+        world.kafka.catch_up_all()
+        for _ in range(3):
+            await world.worker.reconcile()
+        assert world.kafka.configs == CONFIGS
+
+
+async def test_what_is_cancelled_takes_back_what_is_under_way():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    await _cancel(world)
+    await world.until_ended()
+    world.nothing_left()
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+    assert world.read().status.state == "Cancelled"
+    assert is_true(world.read().status.conditions, STALLED)
+
+
+async def test_what_is_cancelled_before_its_turn_asks_kafka_nothing():
+    world = World()
+    await world.begin()
+    await _cancel(world)
+    before = world.kafka.calls
+    await world.passes(3)
+    assert world.read().status.state == "Cancelled"
+    assert world.connections == 0
+    assert world.kafka.calls - before <= 4  # a status and a finalizer
+
+
+async def test_paused_it_begins_no_copy_clears_throttles_and_asks_nothing_until_it_goes_on():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.objects.edit(NAME, paused=True)
+    begun = list(world.kafka.copies)
+    await world.passes(2)
+    assert world.kafka.configs != CONFIGS, "what is under way stays throttled"
+    world.kafka.catch_up_all()
+    await world.passes(3)
+    assert world.kafka.copies == begun
+    world.nothing_left()
+    assert world.read().status.state == "Paused"
+    calls = world.kafka.calls
+    assert await world.passes(3) == worker._IDLE_SECONDS
+    assert world.kafka.calls == calls
+    world.objects.edit(NAME, paused=False)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_a_topology_that_is_one_too_many_in_its_namespace_moves_nothing():
+    world = World()
+    await world.begin()
+    world.cache.quota = NamespaceQuota(0)
+    world.cache.quota.put(world.topology)
+    assert await world.passes(2) == worker._IDLE_SECONDS
+    assert (world.connections, world.read().status.state) == (0, "Queued")
+    assert "the operator serves 0 of a namespace" in world.read().status.message
+    world.cache.quota = NamespaceQuota(1)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_a_topology_that_is_paused_pauses_its_reassignment():
+    world = World()
+    await world.begin()
+    world.topology = replace(world.topology, meta=replace(world.topology.meta, annotations={PAUSED: "true"}))
+    await world.passes(2)
+    assert world.read().status.state == "Paused"
+    assert "RackTopology" in world.read().status.message
+    assert world.connections == 0
+
+
+async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one():
+    world = World()
+    await world.begin()
+    world.move(windows=(MaintenanceWindow("0 12 * * *", "1h"),))
+    await world.passes(2)
+    assert world.read().status.state == "Running"
+    begun = list(world.kafka.copies)
+    world.now += timedelta(hours=1)
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    await world.passes(3)
+    assert world.kafka.copies == begun
+    world.nothing_left()
+    assert world.read().status.state == "Paused"
+    assert "outside of its windows" in world.read().status.message
+    world.now += timedelta(hours=23)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goes_on_once_it_is_lowered():
+    world = World(min_insync_replicas=2)
+    at = TopicPartition("orders", 0)
+    fewer = {at: BEFORE[at][:1], TopicPartition("users", 0): PLANNED[TopicPartition("users", 0)]}
+    world.kafka.planned = fewer
+    await world.begin(world.plan(planned=fewer))
+    await world.passes(3)
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+    world.worker._run._written_at = 0
+    await world.passes(2)
+    held = await world.plans.held_by_min_insync(world.topology.key)
+    assert {(one.topic, one.replicas) for one in held} == {(at.topic, fewer[at]) for at in fewer}
+    world.objects.edit(NAME, paused=True)
+    await world.passes(2)
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+    world.objects.edit(NAME, paused=False)
+    world.kafka.min_insync_replicas = 1
+    await world.passes(2)
+    assert world.at(at)[0] == BEFORE[at][:1]
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+    assert not await world.plans.held_by_min_insync(world.topology.key)
+
+
+def rates(world):
+    return {value for setting, value in world.kafka.configs.items() if setting.key in RATES and setting != OTHERS}
+
+
+@pytest.mark.parametrize("by", ["its spec", "its RackTopology"])
+async def test_a_throttle_changes_while_it_runs(by):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.rate = 7
+    if by == "its spec":
+        world.objects.edit(NAME, throttle=7)
+    else:
+        world.move(throttle=7)
+    world.worker._run._written_at = 0
+    await world.passes()
+    assert rates(world) == {"7"}
+    assert world.kafka.configs[OTHERS] == "1234", "somebody else's stays"
+    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says; throttles that somebody else has set stay")
+    await world.until_ended()
+    world.nothing_left()
+    world.all_is_planned()
+
+
+async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why():
+    world = World()
+    world.kafka.rate = 5
+    world.move(throttle=None, adaptive_throttle=AdaptiveThrottle(5, 25))
+    await world.begin()
+    await world.passes(3)
+    assert rates(world) == {"5"}
+    assert world.read().status.throttle == ThrottleStatus(
+        5, f"{PACES[PaceReason.START]}; throttles that somebody else has set stay"
+    )
+    world.kafka.rate = 7
+    world.objects.edit(NAME, throttle=7)
+    world.worker._run._written_at = 0
+    await world.passes(2)
+    assert world.read().status.throttle == ThrottleStatus(
+        7, "as its spec says; throttles that somebody else has set stay"
+    )
+    await world.until_ended()
+    world.nothing_left()
+    world.all_is_planned()
+    assert world.read().status.throttle is None
+
+
+@pytest.mark.parametrize("outcome", [AWAY, None])
+async def test_a_record_that_is_not_written_stops_the_pass_before_the_call_that_needs_it(outcome):
+    for write in range(1, 30):
+        world = World()
+        await world.begin()
+        world.objects.failing = {write: outcome}
+        await _until_ended_through_failures(world)
+        world.all_is_planned()
+        world.nothing_left()
+
+
+async def _until_ended_through_failures(world):
+    for _ in range(100):
+        world.kafka.catch_up_all()
+        with contextlib.suppress(FailureError):
+            await world.passes()
+        if world.read().status.state == "Succeeded":
+            return
+    raise AssertionError(world.read().status)
+
+
+async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of_kafka(monkeypatch):
+    world = World()
+    await world.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(object_journal, "MAX_PLAN", 10)
+        assert await world.passes(3) == worker._RETRY_SECONDS
+    assert "lower maxConcurrentMoves" in world.read().status.message
+    assert world.kafka.copies == []
+    await world.until_ended()
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_no_plan_is_kept_of_objects_that_wait():
+    world = World()
+    await world.begin()
+    plan = world.objects.there[ObjectKey("kafka", NAME)]["spec"]["plan"]
+    assert plan not in repr(world.cache.reassignments)
+
+
+async def test_a_change_by_others_refuses_the_record_and_it_is_read_again():
+    world = World()
+    await world.begin()
+    world.sync()
+    world.objects.edit(NAME, maxConcurrentMoves=1)  # no watch has told of it
+    world.kafka.limits = Limits(1, 2)
+    await world.worker.reconcile()
+    assert len(world.kafka.copies) <= 1
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_with_nothing_to_do_nothing_is_asked():
+    world = World()
+    await world.begin()
+    await world.until_ended()
+    calls, connections = world.kafka.calls, world.connections
+    assert await world.passes(3) == worker._IDLE_SECONDS
+    assert (world.kafka.calls, world.connections) == (calls, connections)
+
+
+@pytest.mark.parametrize("going", [False, True])
+async def test_once_its_topology_goes_throttles_are_cleared_and_it_is_let_go(going):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    if going:
+        gone = replace(world.topology.meta, deletion_timestamp=world.now)
+        world.topology = replace(world.topology, meta=gone)
+    else:
+        world.topology = None
+    await world.passes(2)
+    assert world.kafka.configs == CONFIGS
+    assert world.read().status.state == "Stopped"
+    assert world.read().meta.finalizers == ()
+
+
+@pytest.mark.parametrize("refused", range(1, 7))
+async def test_it_is_let_go_with_its_topology_only_once_it_is_told_that_it_stopped(refused):
+    """The garbage collector changes the object at the same moment, so the API server refuses one of the writes."""
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.topology = None
+    world.objects.delete_by_hand(NAME)
+    world.objects.failing = {world.objects.writes + refused: None}
+    await world.passes(4)
+    assert world.objects.names() == []
+    assert "ReassignmentStopped" in {event.reason for event in world.objects.events}
+    assert world.kafka.configs == CONFIGS
+
+
+async def test_once_its_topology_is_gone_and_kafka_with_it_people_are_told_what_is_left():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.topology = None
+    world.start()  # nobody knows the way to Kafka any more
+    await world.passes(2)
+    assert world.kafka.configs != CONFIGS
+    assert world.read().meta.finalizers == ()
+    assert "throttles may be left in Kafka" in world.read().status.message
+    assert "ThrottlesLeft" in [event.reason for event in world.objects.events]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answers):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.start()
+    if not answers:
+        world.topology = None
+    world.objects.topologies = {} if world.topology is None else {world.topology.key: world.topology}
+    world.sync()
+    left = await clear_throttles(world.dependencies(Cache()))
+    assert (world.kafka.configs == CONFIGS) is answers
+    assert len(left) == (0 if answers else 1)
+    assert world.read().status.state == "Running", "an operator that comes back goes on"
+    if answers:
+        world.start()
+        await world.until_ended()
+        world.all_is_planned()
+        world.nothing_left()
+
+
+async def test_a_topology_that_cannot_be_read_stops_nothing():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.objects.topologies = {world.topology.key: "rt-1"}
+    world.topology = None
+    await world.passes(2)
+    assert world.read().status.state == "Running"
+
+
+async def test_another_cluster_is_left_alone():
+    world = World()
+    await world.begin(world.plan())
+    body = world.objects._of(NAME)
+    other = reassignment_plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
+    body["spec"]["plan"] = other["spec"]["plan"]
+    world.objects._stored(body)
+    await world.passes(3)
+    assert world.read().status.state == "Stopped"
+    assert "another" in world.read().status.message
+    assert world.kafka.copies == []
+    world.nothing_left()
+
+
+def replace_plan(plan, **fields):
+    names = ("cluster_id", "plan_hash", "changes", "racks", "reported_racks", "approved_by")
+    return ApprovedPlan(**{name: getattr(plan, name) for name in names} | fields)
+
+
+async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_what_is_under_way(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    await world.passes(2)
+    assert world.read().status.state == "Running", "a label may flap"
+    monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    world.nothing_left()
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_is_under_way():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.racks = {**RACKS, 3: ("us", "z9")}
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    world.nothing_left()
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_enough(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    await world.passes(2)
+    assert world.read().status.state == "Running", "it may only be restarted"
+    monkeypatch.setattr(runs, "_GONE_SECONDS", 0.0)
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "1 broker of the plan, such as 3, is gone" in world.read().status.message
+    world.nothing_left()
+
+
+async def test_how_long_a_broker_is_gone_counts_from_turn_to_turn(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    monkeypatch.setattr(runs, "_GONE_SECONDS", 1e-9)
+    for _ in range(3):
+        await world.passes()
+        await world.worker.step_aside()
+    assert world.read().status.state == "Cancelling"
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    world.nothing_left()
+
+
+async def test_a_topology_that_gives_up_its_place_at_any_time_is_carried_out_and_copies_nothing_twice():
+    world = World()
+    await world.begin()
+    for _ in range(30):
+        world.kafka.catch_up_all()
+        await world.passes()
+        await world.worker.step_aside()
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+    world.all_is_planned()
+    world.nothing_left()
+
+
+async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_throttle():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    await world.worker.step_aside()
+    assert world.kafka.configs != CONFIGS
+    world.objects.tear_away(NAME)
+    world.sync()
+    world.kafka.catch_up_all()
+    assert world.worker.has_lost_run
+    for _ in range(3):
+        await world.worker.reconcile()
+    assert world.kafka.configs == CONFIGS
+    assert not world.worker.has_lost_run
+
+
+async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.objects.edit(NAME, paused=True)
+    for _ in range(4):
+        world.kafka.catch_up_all()
+        await world.passes()
+    connections = world.connections
+    await world.worker.step_aside()
+    assert await world.passes(2) == worker._IDLE_SECONDS
+    assert world.connections == connections
+    world.objects.edit(NAME, paused=False)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    world.kafka.kill(4)
+    world.kafka.kill(0)
+    for _ in range(30):
+        world.kafka.catch_up_all()
+        await world.passes()
+    world.kafka.revive(0)
+    await world.until_ended()
+    ended = world.read()
+    assert ended.status.state == "Succeeded"
+    if ended.status.throttles:
+        assert ended.meta.finalizers == (FINALIZER,)
+        world.kafka.revive(4)
+        await world.passes(3)
+    world.kafka.revive(4)
+    await world.passes(3)
+    world.nothing_left()
+    assert world.read().meta.finalizers == ()
+
+
+async def test_others_reassignments_are_left_alone_and_told():
+    world = World()
+    await world.begin()
+    at = TopicPartition("users", 0)
+    world.kafka.reassigned_by_others(at, (2, 3, 5))
+    for _ in range(20):
+        for one in set(PLANNED) - {at}:
+            for broker in world.kafka.state[one].replicas:
+                world.kafka.catch_up(one, broker)
+        await world.passes()
+    assert world.read().status.state == "Running"
+    assert "ReassignedByOthers" in world.read().status.message or "ReassignedByOthers" in str(
+        world.read().status.waiting
+    )
+    await world.until_ended()
+    assert world.read().status.state == "Failed"
+    assert "users-0" in world.read().status.message
+    world.nothing_left()
+
+
+async def test_a_second_plan_waits_for_the_first():
+    world = World()
+    later = {TopicPartition("orders", 0): (0, 1, 2)}
+    await world.begin(world.plan(planned=dict(list(PLANNED.items())[1:])), world.plan("fedcba9876543210", later))
+    await world.passes(2)
+    second = world.read("prod-fedcba9876543210")
+    assert second.status.state == "Queued"
+    assert NAME in second.status.message
+    assert world.plans.active(world.topology.key).name == NAME
+    await world.until_ended()
+    assert {world.read(name).status.state for name in world.objects.names()} == {"Succeeded"}
+    assert world.plans.active(world.topology.key) is None
+
+
+@pytest.fixture
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(reassignment_plans, "_MOST_PARTITIONS", 1)
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_large_plan_is_several_objects_one_after_the_other():
+    world = World()
+    await world.begin()
+    assert world.objects.names() == [f"{NAME}-{part}" for part in (1, 2, 3)]
+    await world.passes(2)
+    assert [world.read(name).status.state for name in world.objects.names()] == ["Running", "Queued", "Queued"]
+    await world.until_ended()
+    world.all_is_planned()
+    world.nothing_left()
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_throttle_of_a_part_holds_for_later_ones_that_have_none_themselves():
+    world = World()
+    await world.begin()
+    world.objects.edit(f"{NAME}-2", paused=False, maxConcurrentMovesPerBroker=1)
+    world.objects.edit(f"{NAME}-3", throttle=9)
+    await world.passes(2)
+    assert rates(world) == {str(RATE)}
+    world.objects.edit(f"{NAME}-1", throttle=7, maxConcurrentMoves=1)
+    seen = []
+    for part, world.kafka.rate in ((1, 7), (2, 7), (3, 9)):
+        while not world.read(f"{NAME}-{part}").status.copying:
+            await world.passes()
+        await world.passes()
+        limits = world.worker._run.executor._limits
+        seen.append((rates(world), limits.moves, limits.moves_per_broker))
+        while not world.read(f"{NAME}-{part}").ended:
+            world.kafka.catch_up_all()
+            await world.passes()
+    assert seen == [({"7"}, 1, 2), ({"7"}, 1, 1), ({"9"}, 1, 1)]
+    world.nothing_left()
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_cancelled_part_cancels_those_after_it():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.objects.edit(f"{NAME}-1", cancelled=True)
+    await world.until_ended()
+    assert {world.read(name).status.state for name in world.objects.names()} == {"Cancelled"}
+    world.nothing_left()
+    assert len(world.kafka.copies) == 1
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_nothing_begins_before_all_parts_are_there():
+    world = World()
+    await world.begin()
+    world.objects._of(f"{NAME}-2")["metadata"]["finalizers"] = []
+    world.objects.delete_by_hand(f"{NAME}-2")
+    await world.passes(3)
+    assert world.read(f"{NAME}-1").status.state == "Queued"
+    assert "part 2 of 3 of the plan is not there" in world.read(f"{NAME}-1").status.message
+    await world.begin()
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_plan_that_stays_incomplete_is_stopped():
+    world = World()
+    await world.begin()
+    world.objects._of(f"{NAME}-1")["metadata"]["finalizers"] = []
+    world.objects.delete_by_hand(f"{NAME}-1")
+    world.now += timedelta(minutes=5)
+    await world.passes(6)
+    assert {world.read(name).status.state for name in world.objects.names()} == {"Stopped"}
+    assert world.kafka.copies == []
+
+
+async def test_to_begin_again_changes_nothing_while_it_runs_and_begins_anew_what_has_ended():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    version = world.objects.version
+    await world.begin()
+    assert world.objects.version == version
+    await world.until_ended()
+    ended = world.read().meta.uid
+    await world.begin()
+    assert world.read().meta.uid != ended
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_history_is_bounded():
+    world = World()
+    for number in range(14):
+        await world.begin(world.plan(f"{number:016x}", {}))
+        await world.until_ended()
+        world.now += timedelta(minutes=1)
+    assert world.objects.names() == [f"prod-{number:016x}" for number in range(4, 14)]
+
+
+@pytest.mark.parametrize("text", ["", "not base64!", "eJw=", "eJyrrgUAAXUA+Q==", "AAAA"])
+async def test_a_plan_that_is_none_is_stopped(text):
+    world = World()
+    await world.begin()
+    world.objects.edit(NAME, plan=text)
+    await world.passes(3)
+    assert world.read().status.state == "Stopped"
+    assert "cannot be read" in world.read().status.message
+    assert world.kafka.copies == []
+
+
+async def test_kafka_that_does_not_answer_is_told_and_asked_again():
+    world = World()
+    await world.begin()
+    connect = world.connect
+
+    async def refuse(owner, kafka, credentials):
+        raise FailureError(Failure("KafkaUnreachable", "no broker answers", Remedy.RETRY))
+
+    world.connect = refuse
+    assert await world.passes(2) == worker._RETRY_SECONDS
+    assert "no broker answers" in world.read().status.message
+    world.connect = connect
+    await world.until_ended()
+    world.all_is_planned()
+
+
+def test_statuses_survive_their_json():
+    status = ReassignmentStatus(state="Running", moves=3)
+    assert ReassignmentStatus.from_dict(status.to_dict()).moves == 3
+
+
+def test_workers_end_with_their_loop():
+    async def cancelled():
+        world = World()
+        await world.begin()
+        task = asyncio.create_task(world.worker.reconcile())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await world.until_ended()
+        world.all_is_planned()
+
+    asyncio.run(cancelled())
+
+
+async def test_what_was_begun_last_is_known_from_the_objects_also_after_a_restart():
+    world = World()
+    key = world.topology.key
+    assert world.plans.begun_last(key) is None
+    await world.begin(world.plan(names=("fedcba9876543210",)))
+    await world.passes(2)
+    world.start()
+    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False)
+    await world.until_ended()
+    world.sync()
+    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
+    await world.begin(world.plan("f" * 16, {}))
+    assert world.plans.begun_last(key) == BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False)
