@@ -418,7 +418,7 @@ class Executor:
                 continue
             failed.add(at)
             if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
-                answers[about] = failure.message
+                answers[about] = failure.message + _how_to_release(in_the_way)
                 self._started.pop(at, None)
                 self._begun.pop(at, None)
         self._refusals.update(answers.keys())
@@ -508,3 +508,10 @@ def _throttled_by(change: Change) -> list[tuple[SettingKind, str]]:
         return []
     brokers = dict.fromkeys((*change.before, *change.replicas))
     return [(SettingKind.TOPIC, change.topic), *((SettingKind.BROKER, str(broker)) for broker in brokers)]
+
+
+def _how_to_release(cordoned: Collection[int]) -> str:
+    if not cordoned:
+        return ""
+    names = ", ".join(map(str, sorted(cordoned)))
+    return f"; Kafka 4.4 refuses lists with a cordoned broker: delete cordoned.log.dirs of broker {names}"

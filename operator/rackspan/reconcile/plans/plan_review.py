@@ -209,7 +209,10 @@ def summary(review: Review) -> PlanSummary:
         reason = Reason.STALE_APPROVAL
         stale = ", ".join(sorted(outcome.stale))
         waits = f"{stale} was approved, which is not the current plan; {how}"
-    cost = f"copies {plural(plan.moves, 'replica')}{_in_brackets(sizes if plan.bytes is None else [plan.bytes])}"
+    removals = sum(part.removals for _, part in planned)
+    removes = f" and removes {plural(removals, 'replica')}" if removals else ""
+    bytes_ = _in_brackets(sizes if plan.bytes is None else [plan.bytes])
+    cost = f"copies {plural(plan.moves, 'replica')}{bytes_}{removes}"
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
     waiting = sum(hold is first for hold in outcome.holds.values())

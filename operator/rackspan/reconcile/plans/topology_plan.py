@@ -173,6 +173,7 @@ class TopologyPlan:
         part, self._whole = self._parts.pop(key, None), None
         if part is not None and not part.empty:
             self._outdated.add(key.namespace)
+            self._bound = None  # which was of the parts together
         if inputs is None:
             self._known.pop(key, None)
             self._unplanned.discard(key)
@@ -207,10 +208,9 @@ class TopologyPlan:
             self._fills = False
         else:
             self._fills = True
-        self._bound = bound if together else None
-        for key, part in made.items():
-            if self._known.get(key) == inputs[key]:  # still as planned for
-                self._parts[key] = part
+        still = {key: part for key, part in made.items() if self._known.get(key) == inputs[key]}  # as planned for
+        self._parts |= still
+        self._bound = bound if together and len(still) == len(made) else None
         self._whole = None
         self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
 

@@ -100,3 +100,17 @@ async def test_a_broker_that_no_topic_may_use_is_no_reason_to_move_anything():
     await made.topic("one", rows=rows, placement={"brokers": {"exclude": ["3", "4", "5"]}})
     moved = {broker for part in made.plan.parts.values() for change in part.changes for broker in change.replicas}
     assert moved <= {0, 1, 2}
+
+
+async def test_the_bound_is_of_the_parts_that_are_there():
+    made, _ = await world(**FILL)
+    await made.topic("two", rows=CROWDED)
+    await made.topic("three", rows=ON_OLD)
+    made.observer.state.load.recount(await made.kafka.replica_counts())
+    plans = made.loop._plans
+    plans.make_anew()
+    await made.work()
+    assert plans.whole.lower_bound == sum(part.moves for part in plans.whole.parts.values())
+    assert len(plans.whole.parts) > 1
+    plans.forget(max(plans.whole.parts, key=lambda key: plans.whole.parts[key].moves))
+    assert plans.whole.lower_bound <= sum(part.moves for part in plans.whole.parts.values())
