@@ -41,12 +41,10 @@ def test_the_status_tells_where_brokers_run(topology, kafka, namespace):
         "online": True,
         "drift": False,
     }
-    assert {item["type"]: item["status"] for item in status["conditions"]} == {
-        "Ready": "True",
-        "Connected": "True",
-        "RacksInSync": "True",
-        "BrokersOnline": "True",
-    }
+    conditions = {item["type"]: item["status"] for item in status["conditions"]}
+    # Reassigned follows once all topics have been looked at.
+    assert conditions.keys() - {"Reassigned"} == {"Ready", "Connected", "RacksInSync", "BrokersOnline"}
+    assert set(conditions.values()) == {"True"}
 
 
 def test_the_status_counts_topics_by_state(topology, topics):

@@ -55,8 +55,9 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
         properties={
             **PATIENT,
             "group.consumer.assignors": f"uniform,range,{ASSIGNOR}",
-            "group.consumer.min.heartbeat.interval.ms": "200",
-            "group.consumer.heartbeat.interval.ms": "200",
+            # A client gives a heartbeat as long to be answered, and then connects anew: a busy machine needs its time.
+            "group.consumer.min.heartbeat.interval.ms": "1000",
+            "group.consumer.heartbeat.interval.ms": "2000",
         },
         broker_properties={broker: {"replica.selector.class": name} for broker, name in enumerate(selectors)},
     )
