@@ -25,8 +25,10 @@ def _assets(arguments: argparse.Namespace) -> None:
     helm = assets.ensure_helm()
     promtool = assets.ensure_promtool()
     kstatus = assets.ensure_kstatus()
+    versitygw = assets.ensure_versitygw()
     kafka = distribution.jars[0].parent
-    found = {**kubernetes, "helm": helm, "promtool": promtool, "kstatus": kstatus, "kafka": kafka}
+    programs = {"helm": helm, "promtool": promtool, "kstatus": kstatus, "versitygw": versitygw}
+    found = {**kubernetes, **programs, "kafka": kafka}
     try:
         found["plugins"] = plugins.ensure_plugins(distribution)
         found["other kafkas"] = other_kafkas.ensure_other_kafkas()

@@ -111,6 +111,12 @@ def promtool():
 
 
 @pytest.fixture(scope="session")
+def versitygw():
+    """Path of an S3 server."""
+    return _require(assets.find_versitygw(), "versitygw")
+
+
+@pytest.fixture(scope="session")
 def kafka_distribution():
     return ensure_archive(_require(find_distribution(), "Kafka"))
 

@@ -1,8 +1,8 @@
-"""Programs that the stack runs, of Kubernetes, Helm, CoreDNS and Prometheus: found where they are, else built by Go.
+"""Programs that the stack and tests run, such as Kubernetes and Helm: found where they are, else built by Go.
 
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
 `dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
-So it is with `promtool`, the part of Prometheus that tests alerts.
+So it is with `promtool`, the part of Prometheus that tests alerts, and with `versitygw`, an S3 server over a folder.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
 _KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
 _PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 _PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
+_VERSITYGW = "github.com/versity/versitygw"
+_VERSITYGW_MODULE = REPOSITORY / "dev" / "distributions" / "versitygw"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -115,6 +117,18 @@ def ensure_promtool() -> Path:
 
 def _promtool_version() -> str:
     return _pinned(_PROMTOOL_MODULE, "github.com/prometheus/prometheus")
+
+
+def find_versitygw() -> Path | None:
+    """The pinned S3 server, when it was built earlier."""
+    return _find_program("versitygw", _pinned(_VERSITYGW_MODULE, _VERSITYGW))
+
+
+def ensure_versitygw() -> Path:
+    """The pinned S3 server, after building it where it is missing."""
+    build = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", f"{_VERSITYGW}/cmd/versitygw"]
+    version = _pinned(_VERSITYGW_MODULE, _VERSITYGW)
+    return _ensure_program("versitygw", version, build, "about one minute", module=_VERSITYGW_MODULE)
 
 
 def _pinned(module: Path, dependency: str) -> str:

@@ -183,6 +183,13 @@ def operator(
     scan_tmp_size: Annotated[
         str, typer.Option(envvar="RACKSPAN_SCAN_TMP_SIZE", help="The most temporary files of a pod that scans.")
     ] = "10Gi",
+    scan_store_secret: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RACKSPAN_SCAN_STORE_SECRET",
+            help="A Secret whose entries are environment variables of scans: credentials of an object store.",
+        ),
+    ] = None,
     publish_racks_to: Annotated[
         list[str] | None,
         typer.Option(
@@ -252,6 +259,7 @@ def operator(
             allowance=_allowance(scan_allowed_location or (), scan_allowed_claim or (), scan_limits),
             max_running=scan_max_running,
             tmp_size=scan_tmp_size,
+            store_secret=scan_store_secret or None,
         ),
         publish_racks_to=NamespaceSet(tuple(publish_racks_to or ())),
         restart_pods_in=NamespaceSet(tuple(restart_pods_in or ())),

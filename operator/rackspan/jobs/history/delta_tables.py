@@ -1,6 +1,7 @@
 """Delta tables at one location: a path, or an object store. Every error of a library becomes a HistoryError."""
 
 import errno
+import html
 import json
 import os
 import re
@@ -26,6 +27,8 @@ from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
 from rackspan.reconcile.scans.history_location import without_secrets
 
 _SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss")
+_ANSWER: Final = re.compile("<Code>(?P<code>[^<]*)</Code>.*<Message>(?P<message>[^<]*)</Message>")
+_FAILED: Final = re.compile(r"Error performing [A-Z]+ (?P<where>https?://[^/ ]+).* - HTTP error: (?P<what>.*)")
 _COMMITS: Final = 20
 KEPT_HOURS: Final = 24
 """How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
@@ -37,6 +40,26 @@ _SETTINGS: Final = {
 
 class HistoryError(Exception):
     """A history that cannot be read or written; the message says where and why."""
+
+
+class _ByteStream:
+    """A stream of delta-rs, which takes `bytes` alone, for Arrow, which writes buffers of its own."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.tell, self.flush, self.close = stream.tell, stream.flush, stream.close
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._stream.closed)
+
+    def write(self, data: Any) -> int:
+        return int(self._stream.write(bytes(data)))
+
+
+class _ObjectStore(DeltaStorageHandler):
+    def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
+        return pa.PythonFile(_ByteStream(self._handler.open_output_stream(path, metadata)), mode="w")
 
 
 class DeltaTables:
@@ -166,7 +189,7 @@ class DeltaTables:
     @property
     def _files(self) -> arrow_fs.FileSystem:
         if self._folder is None:
-            return arrow_fs.PyFileSystem(DeltaStorageHandler(self._uri, self._options))
+            return arrow_fs.PyFileSystem(_ObjectStore(self._uri, self._options))
         return arrow_fs.SubTreeFileSystem(self._folder, arrow_fs.LocalFileSystem())
 
     def _write(self, path: str, write: Callable[[Any], object]) -> int:
@@ -240,9 +263,12 @@ def quoted(text: str) -> str:
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error that says something, without colours."""
+    """An error on one line, without colours; of an object store, what it answers or why it gives no answer."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).replace("\u21b3", "").splitlines()
-    return ": ".join(line.strip() for line in lines if line.strip())
+    text = ": ".join(line.strip() for line in lines if line.strip())
+    if answer := _ANSWER.search(text):
+        return html.unescape(f"{answer['message']} ({answer['code']})")
+    return f"{failed['where']}: {failed['what']}" if (failed := _FAILED.search(text)) else text
 
 
 def _paths(table: DeltaTable, cluster: str) -> list[str]:

@@ -121,6 +121,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "imagePullPolicy": setup.pull_policy,
         "args": arguments(topology, spec, start, _MASTERS[spec.engine]),
         "env": _environment(conf),
+        **_store(setup),
         "resources": _resources(spec, _bounds(topology, setup)),
         "securityContext": _container_security(),
         "volumeMounts": mounts,
@@ -233,6 +234,7 @@ def _spark_application(
                 **pod,
                 **cpu,
                 **limit,
+                **_store(setup),
                 "serviceAccount": setup.service_account,
                 "memory": spec.spark_conf.get("spark.driver.memory", "1g"),
             },
@@ -307,6 +309,11 @@ def _environment(conf: Mapping[str, str]) -> list[JsonObject]:
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
         {"name": "PYSPARK_SUBMIT_ARGS", "value": submit},
     ]
+
+
+def _store(setup: ScanSetup) -> JsonObject:
+    """The environment variables of a container that come from a Secret."""
+    return {"envFrom": [{"secretRef": {"name": setup.store_secret}}]} if setup.store_secret else {}
 
 
 def _metadata(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:

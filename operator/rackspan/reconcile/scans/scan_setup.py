@@ -213,7 +213,8 @@ class ScanSetup:
 
     While `namespace` or `image` is None, no scan is started, and the condition Scanned says so. `pod` is merged into
     the PodSpec of every scan's pods (nodeSelector, tolerations, imagePullSecrets). At most `max_running` scans run at a
-    time, of all topologies. `tmp_size` is the size limit of each pod's emptyDir, a Kubernetes quantity.
+    time, of all topologies. `tmp_size` is the size limit of each pod's emptyDir, a Kubernetes quantity. The entries of
+    `store_secret`, a Secret in `namespace`, are environment variables of scans: credentials of an object store.
 
     Scans run in the operator's namespace and may read the Secrets that topologies of any namespace name. So a topology
     may ask only for what `allowance` permits, unless its namespace is one of `trusted` (`*`: all).
@@ -229,6 +230,7 @@ class ScanSetup:
     allowance: Allowance = field(default_factory=Allowance)
     max_running: int = 4
     tmp_size: str = "10Gi"
+    store_secret: str | None = None
 
     def trusts(self, namespace: str) -> bool:
         """Whether `allowance` does not restrict topologies of this namespace."""

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 from tests.unit.reconcile.scans.examples import UID, topology
@@ -71,6 +72,16 @@ def test_a_history_elsewhere_needs_no_volume():
     made = body(historyLocation="s3a://bucket/x")
     assert [volume["name"] for volume in pod(made)["volumes"]] == ["tmp"]
     assert "s3a://bucket/x" in container(made)["args"]
+
+
+@pytest.mark.parametrize("engine", ["Auto", "SparkOnKubernetes", "SparkApplication"])
+def test_credentials_of_an_object_store_come_from_a_secret_to_whoever_writes_the_history(engine):
+    given = [{"secretRef": {"name": "audit-store"}}]
+    made = body(replace(SETUP, store_secret="audit-store"), engine=engine, historyLocation="s3://audit/x")
+    writer = made["spec"]["driver"] if engine == "SparkApplication" else container(made)
+    assert writer["envFrom"] == given
+    assert json.dumps(made).count("audit-store") == 1
+    assert "envFrom" not in json.dumps(body(engine=engine))
 
 
 def test_sparks_settings_reach_it_word_for_word():

@@ -1,0 +1,173 @@
+"""The history of scans on a real S3 server: several writers, stores in trouble, and what is wrong with credentials."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from dev.paths import REPOSITORY
+from dev.small_spark import quick
+from tests.support.s3 import ACCESS, BUCKET, SECRET, in_trouble, left_to_refuse, start_s3
+from tests.unit.jobs.tables import committed, contents, scan_ids, shown, written
+
+from rackspan.jobs.history.scan_history import History, HistoryError
+
+SNAPSHOT = REPOSITORY / "examples" / "snapshots" / "prod.json"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("s3") / "buckets"
+    (found / BUCKET).mkdir(parents=True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(processes, versitygw, folder):
+    return start_s3(processes, versitygw, folder, "s3")
+
+
+@pytest.fixture
+def location(request, server, monkeypatch):
+    """A location of the test's own, and an environment that leads there."""
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{request.node.name[:60]}"
+
+
+def _commit(location, scan_id):
+    history = History(location)
+    entry = written(history, scan_id)
+    return entry.attempt if shown(history, entry) else None
+
+
+def test_scans_are_written_read_compacted_and_forgotten(location):
+    history = History(location)
+    history.try_writing()
+    first, second = committed(history, "a"), committed(history, "b", count=3)
+    assert (history.clusters(), history.scans("prod")) == (["prod"], [first, second])
+    assert history.document(first) == b'"a"'
+    before = contents(history)
+    history.compact(second)
+    history.vacuum()
+    assert contents(history) == before
+    history.expire("prod", second.day.replace(day=second.day.day + 1))
+    assert history.scans("prod") == []
+
+
+def test_writers_side_by_side_are_all_seen_and_of_one_scan_at_the_same_instant_one_counts(location):
+    committed(History(location), "before")
+    with ThreadPoolExecutor(4) as pool:
+        all_of_them = list(pool.map(_commit, [location] * 4, "abcd"))
+        same = list(pool.map(_commit, [location] * 4, ["e"] * 4))
+    assert all(all_of_them)
+    assert sum(attempt is not None for attempt in same) == 1
+    history = History(location)
+    assert sorted(scan_ids(history)) == ["a", "b", "before", "c", "d", "e"]
+    assert len(history.rows("findings", history.scans("prod"))) == 2 * 6
+
+
+KILLED = """
+import os, sys
+from tests.unit.jobs.tables import written
+from rackspan.jobs.history.scan_history import History
+written(History(sys.argv[1]), "a")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_of_a_writer_that_is_killed_between_data_and_commit_nothing_is_seen(location):
+    committed(History(location), "before")
+    assert subprocess.run([sys.executable, "-c", KILLED, location], check=False).returncode == -9
+    assert scan_ids(History(location)) == ["before"]
+    committed(History(location), "a")
+    history = History(location)
+    assert scan_ids(history) == ["before", "a"]
+    assert len(history.rows("findings", history.scans("prod"))) == 4
+
+
+def test_a_store_that_is_overloaded_or_slow_for_a_while_loses_nothing(location, server, processes, monkeypatch):
+    proxy = in_trouble(processes, server, "s3-in-trouble", refuse=3, seconds=0.02)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    history = History(location)
+    committed(history, "a")
+    assert (left_to_refuse(proxy), scan_ids(history)) == (0, ["a"])
+    assert not shown(history, written(history, "a"))
+    assert len(contents(History(location))["findings"]) == 2
+
+
+def wrong_key(folder, server):
+    return server.environment(AWS_ACCESS_KEY_ID="somebody-else"), BUCKET
+
+
+def wrong_secret(folder, server):
+    return server.environment(AWS_SECRET_ACCESS_KEY="another-secret"), BUCKET
+
+
+def expired_token(folder, server):
+    return server.environment(AWS_ACCESS_KEY_ID="ASIAEXPIRED", AWS_SESSION_TOKEN="a-token-of-yesterday"), BUCKET
+
+
+def wrong_region(folder, server):
+    return server.environment(AWS_REGION="us-west-2"), BUCKET
+
+
+def no_bucket(folder, server):
+    return server.environment(), "nowhere"
+
+
+def nobody_there(folder, server):
+    return server.environment(AWS_ENDPOINT_URL="http://127.0.0.1:9"), BUCKET
+
+
+@pytest.mark.parametrize("wrong", [wrong_key, wrong_secret, expired_token, wrong_region, no_bucket, nobody_there])
+def test_what_is_wrong_is_one_sentence_and_tells_no_secret(wrong, folder, server, process):
+    environment, bucket = wrong(folder, server)
+    ran = process("scan", "--snapshot", SNAPSHOT, "--history", f"s3://{bucket}/x", environment=quick() | environment)
+    assert ran.code == 2
+    (sentence,) = ran.err.splitlines()
+    assert f"history s3://{bucket}/x cannot be written: " in sentence
+    assert len(sentence) < 600
+    secrets = {value for name, value in environment.items() if "SECRET" in name or "TOKEN" in name}
+    assert not any(secret in ran.err + ran.out for secret in secrets)
+
+
+def test_a_bucket_that_may_only_be_read_is_told_and_can_be_read(
+    location, folder, server, processes, versitygw, monkeypatch
+):
+    committed(History(location), "a")
+    reading = start_s3(processes, versitygw, folder, "s3-read-only", "--readonly")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", reading.endpoint)
+    with pytest.raises(HistoryError, match=r"cannot be written: .*give the right to write there"):
+        History(location).try_writing()
+    assert scan_ids(History(location)) == ["a"]
+
+
+def test_a_data_file_of_0_bytes_is_named(location, folder):
+    history = History(location)
+    committed(history, "a")
+    (file,) = (folder / location.removeprefix("s3://") / "findings").rglob("*.parquet")
+    file.write_bytes(b"")
+    with pytest.raises(HistoryError, match=r"has 0 bytes, and .* when it was committed: restore it"):
+        contents(history)
+
+
+def test_the_command_writes_there_and_reads_from_there(location, server, process):
+    environment = quick() | server.environment()
+    for name in ("one", "two"):
+        ran = process(
+            "scan",
+            "--snapshot",
+            SNAPSHOT,
+            "--history",
+            location,
+            "--scan-id",
+            name,
+            "--exit-zero",
+            environment=environment,
+        )
+        assert ran.code == 0, ran.err
+    shown = process("report", "fleet", "--history", location, environment=environment)
+    assert shown.code == 0, shown.err
+    assert SECRET not in shown.out
+    assert ACCESS not in shown.out
