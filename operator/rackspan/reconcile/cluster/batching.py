@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MAX_RECORDS = 3_000
 """Metadata records per call: well below the cap, so that each call is answered soon."""
 
 MAX_PARTITIONS_AT_ONCE = 9_000
 """A larger topic is created with this many partitions; the next reconciliations add the others."""
-R = TypeVar("R")
 
 _MAX_NAMES = 1_000
 """Topics read by one call."""

@@ -118,7 +118,6 @@ class Approvals:
         topology = cache.topologies.get(self._key)
         if topology is None or not isinstance(state, ClusterState) or not whole.parts:
             return None
-        active = self._reassignments.active(self._key)
         now_seconds = asyncio.get_running_loop().time()
         parts = whole.parts.items()
         self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
@@ -128,7 +127,7 @@ class Approvals:
             cache.topics,
             self._approved,
             self._sizes,
-            busy=active.name if active else None,
+            busy=self._reassignments.active(self._key),
             begun={key: self._begun[part.hash] for key, part in parts if part.hash in self._begun},
             settled={
                 key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.PLAN_SETTLE_SECONDS

@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveReassignment:
-    """A plan that waits for its turn or is carried out: the first Reassignment that has not ended, and its state."""
-
-    name: str
-    plan_hash: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
 class BegunPlan:
     """A plan that was begun: its first Reassignment, and the hashes of the plan and of namespaces' parts then."""
 
@@ -71,14 +62,9 @@ class ApprovedPlans:
                 await self._create(body)
         return str(bodies[0]["metadata"]["name"])
 
-    def active(self, topology: ObjectKey) -> ActiveReassignment | None:
-        """The first Reassignment of a topology that waits or is under way, None where all have ended."""
-        for one in in_order(self._cache, topology):
-            if not one.ended:
-                return ActiveReassignment(
-                    one.meta.name, one.spec.plan_hash, one.status.state or ReassignmentState.QUEUED
-                )
-        return None
+    def active(self, topology: ObjectKey) -> str | None:
+        """The name of the first Reassignment of a topology that waits or is under way, None where all have ended."""
+        return next((one.meta.name for one in in_order(self._cache, topology) if not one.ended), None)
 
     def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
         """The plan that was begun last on a topology, also before a restart; None where nothing is kept of any."""

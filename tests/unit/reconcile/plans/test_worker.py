@@ -802,7 +802,7 @@ async def test_a_second_plan_waits_for_the_first():
     second = world.read("prod-fedcba9876543210")
     assert second.status.state == "Queued"
     assert NAME in second.status.message
-    assert world.plans.active(world.topology.key).name == NAME
+    assert world.plans.active(world.topology.key) == NAME
     await world.until_ended()
     assert {world.read(name).status.state for name in world.objects.names()} == {"Succeeded"}
     assert world.plans.active(world.topology.key) is None
