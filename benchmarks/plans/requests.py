@@ -208,3 +208,13 @@ def own_brokers(count: int) -> PlanRequest:
     ]
     names = request.partitions.names
     return replace(request, requirements={name: kinds[at % 100] for at, name in enumerate(names)})
+
+
+def own_lists(count: int) -> PlanRequest:
+    """Topics of ten partitions, each with a list of 20 brokers that no other topic has; 300 brokers drained."""
+    known, draw = tree_of(brokers(1000, *WIDTHS)), random.Random(3)
+    lists = [tuple(map(str, draw.sample(range(1000), 20))) for _ in range(count // 10)]
+    rows = [MultiLevel().place(PlacementSpec(10, 3, include=own), ClusterView(known)).matrix for own in lists]
+    request = _in_topics_of(10, replace(some_drained(10), partitions=of(np.concatenate(rows))))
+    wanted = {name: TopicRequirements(include=own) for name, own in zip(request.partitions.names, lists, strict=True)}
+    return replace(request, requirements=wanted)

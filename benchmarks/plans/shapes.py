@@ -147,6 +147,7 @@ SHAPES: Mapping[str, Shape] = {
     "one": Shape("one topic, 300 brokers drained", planning(requests.one_topic), FEWER),
     "many": Shape("topics of one partition, 300 brokers drained", planning(requests.topics_of_one), FEWER),
     "kinds": Shape("100 kinds of topics with brokers of their own, 300 drained", planning(requests.own_brokers), FEWER),
+    "lists": Shape("topics with a list of brokers each, 300 drained", planning(requests.own_lists), FEWER),
     "loosened": Shape("`maxSkew` 2, 300 brokers drained", planning(requests.loosened), FEWER),
     "wrong": Shape("5,000 brokers, 1 % wrong, sizes known", planning(requests.some_wrong), FEWER),
     "deep": Shape("5,000 brokers in five levels, 1 % wrong", planning(requests.some_wrong_deep), FEWER),

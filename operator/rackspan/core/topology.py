@@ -251,8 +251,7 @@ class RackTree:
 def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]) -> RackTree:
     wanted = np.full(len(tree), not include)
     for patterns, named in ((include, True), (exclude, False)):
-        for pattern in patterns:
-            wanted[tree.positions(tree.matches(pattern))] = named
+        wanted[tree.positions([broker for pattern in patterns for broker in tree.matches(pattern)])] = named
     return _offering(tree, tree.eligible & wanted)
 
 

@@ -58,10 +58,10 @@ class Reach:
         out = (self.first <= broker[:, None]) & (broker[:, None] < self.last)
         return (self.low <= broker) & (broker < self.high) & ~out.any(axis=1)
 
-    def drawn(self, prefix: IntArray, offset: int, fraction: npt.NDArray[np.float64]) -> IntArray:
-        """Draw a broker for each by weights that begin with broker `offset`, -1 where there is none."""
-        low, high, first, last = (edge - offset for edge in (self.low, self.high, self.first, self.last))
-        found = drawn(prefix, low, high, first, last, fraction)
+    def drawn(self, prefix: IntArray, offset: IntArray, fraction: npt.NDArray[np.float64]) -> IntArray:
+        """Draw a broker for each, -1 where there is none; `offset` (replicas,) is the broker where weights begin."""
+        low, high = self.low - offset, self.high - offset
+        found = drawn(prefix, low, high, self.first - offset[:, None], self.last - offset[:, None], fraction)
         return np.where(found < 0, -1, found + offset)
 
 
@@ -233,10 +233,9 @@ class PlacedReplicas:
         stays = self._kept[row, column] & self._anchored[row]
         taker = np.full(len(row), -1)
         taker[stays] = self._exchanged(row[stays], column[stays], -weights, weights > 0)
-        reach, kind = self.reach(row, column), self.kind_of(row)
-        for number, able in enumerate(self.able):
-            mine = np.flatnonzero((kind == number) & ~stays)
-            taker[mine] = reach.of(mine).drawn(prefix_of(np.where(able, weights, 0)), 0, fraction[mine])
+        free = np.flatnonzero(~stays)
+        row, reach = row[free], self.reach(row[free], column[free])
+        taker[free] = self._drawn_able(row, reach, weights, fraction[free])
         return taker
 
     def fits(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
@@ -260,11 +259,11 @@ class PlacedReplicas:
         kind = self.kind_of(row)
         aim = self.load - np.bincount(self.placed[row, column], minlength=len(self.load))
         for at in range(len(self._bounds) - 1, -1, -1):
-            bounds = self._bounds[at]
-            for number, able in enumerate(self.able):
-                mine = domain[(level == at) & (kind == number)]
-                if len(mine):
-                    aim += poured(aim, able, bounds, np.bincount(mine, minlength=len(bounds) - 1))
+            bounds, here = self._bounds[at], np.flatnonzero(level == at)
+            order = here[np.argsort(kind[here], kind="stable")]
+            for mine in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1) if len(order) else ():
+                amount = np.bincount(domain[mine], minlength=len(bounds) - 1)
+                aim += poured(aim, self.able[kind[mine[0]]], bounds, amount)
         return aim
 
     def relieve(self, cost: IntArray | None = None, goal: IntArray | None = None) -> int:
@@ -363,7 +362,24 @@ class PlacedReplicas:
             if not lacks.any():
                 lacks = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
             fraction = np.modf(np.arange(len(mine)) * _GOLDEN)[0]  # neighbours far apart: they have one giver
-            taker[mine] = reach.of(mine).drawn(prefix_of(lacks), first, fraction)
+            taker[mine] = reach.of(mine).drawn(prefix_of(lacks), np.full(len(mine), first), fraction)
+        return taker
+
+    def _drawn_able(
+        self, row: IntArray, reach: Reach, weights: IntArray, fraction: npt.NDArray[np.float64]
+    ) -> IntArray:
+        """
+        Draw by weight (brokers,) a broker for each replica out of those that its partition may be given.
+
+        The brokers of each kind of partition stand in one line, kind after kind: there may be a kind for each topic.
+        """
+        taker, brokers = np.full(len(row), -1), len(weights)
+        kinds, kind = np.unique(self.kind_of(row), return_inverse=True)
+        order = np.argsort(kind, kind="stable")
+        for block in blocks(len(kinds), brokers):
+            mine = order[slice(*np.searchsorted(kind[order], (block.start, block.stop)))]
+            line = prefix_of(np.where(self.able[kinds[block]], weights, 0).ravel())
+            taker[mine] = reach.of(mine).drawn(line, (block.start - kind[mine]) * brokers, fraction[mine])
         return taker
 
     def _reach(self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray]) -> Reach:
@@ -459,28 +475,23 @@ class PlacedReplicas:
         hopes = prefix_of(((wanted > 0) | (lacks > 0)).astype(np.int64))
         some = np.flatnonzero(hopes[high] > hopes[low])
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
-        reach, kind = self._reach(row, column, (level, domain)), self.kind_of(row)
-        taker = np.full(len(row), -1)
-        for number, able in enumerate(self.able):
-            mine = np.flatnonzero(kind == number)
-            weights = prefix_of(np.where(able, lacks, 0))
-            taker[mine] = reach.of(mine).drawn(weights, 0, np.modf(np.arange(len(mine)) * _GOLDEN)[0])
+        reach = self._reach(row, column, (level, domain))
+        taker = self._drawn_able(row, reach, lacks, np.modf(np.arange(len(row)) * _GOLDEN)[0])
         met = np.flatnonzero(taker >= 0)
         found = [(row[met], column[met], taker[met])]
-        for number, able in enumerate(self.able):
-            left = np.flatnonzero(kind == number)
-            while len(left) and wanted.any() and not len(met):
-                # Few replicas draw several times each, evenly spaced.
-                share = -(-int(np.count_nonzero(wanted)) // len(left))
-                share = max(1, min(share, _CELLS // (len(left) * self.placed.shape[1])))
-                many = np.repeat(left, share)
-                fraction = (np.arange(len(many)) % share + (np.arange(len(many)) + 0.5) / len(many)) / share
-                taker = reach.of(many).drawn(prefix_of((able & (wanted > 0)).astype(np.int64)), 0, fraction)
-                drew = taker[::share] >= 0
-                many, taker = many[taker >= 0], taker[taker >= 0]
-                found.append((row[many], column[many], taker))
-                np.maximum(wanted - np.bincount(taker, minlength=len(wanted)), 0, out=wanted)
-                left = left[drew]
+        left = np.arange(len(row))
+        while len(left) and wanted.any() and not len(met):
+            # Few replicas draw several times each, evenly spaced.
+            share = -(-int(np.count_nonzero(wanted)) // len(left))
+            share = max(1, min(share, _CELLS // (len(left) * self.placed.shape[1])))
+            many = np.repeat(left, share)
+            fraction = (np.arange(len(many)) % share + (np.arange(len(many)) + 0.5) / len(many)) / share
+            taker = self._drawn_able(row[many], reach.of(many), (wanted > 0).astype(np.int64), fraction)
+            drew = taker[::share] >= 0
+            many, taker = many[taker >= 0], taker[taker >= 0]
+            found.append((row[many], column[many], taker))
+            np.maximum(wanted - np.bincount(taker, minlength=len(wanted)), 0, out=wanted)
+            left = left[drew]
         return found
 
     def _allowed(self, row: IntArray, column: IntArray, taker: IntArray, might: BoolArray) -> BoolArray:

@@ -22,7 +22,7 @@ from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _GAIN, _FREE = 0x400, 0x480  # purposes of hashes
-_POURS = 50  # halvings of the distance in which the water level lies
+_ROUNDING = 1e-6  # of replicas that a domain lacks
 _WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go
 
 
@@ -133,21 +133,23 @@ class _Descent:
 
     def _lacks(self, depth: int, amount: IntArray) -> IntArray:
         """What each child lacks below the water level when `amount` is poured into each domain above."""
-        above, below = self.tree.nodes[depth], self.tree.nodes[depth + 1]
-        able = self.kept.elsewhere[depth + 1]
-        held = np.add.reduceat(self.load, below.first_broker).astype(np.float64)
-        room = np.where(able, below.capacity, 0).astype(np.float64)
-        fill = np.where(able, held / np.maximum(below.capacity, 1), np.inf)
-        dry = np.where(np.isfinite(fill), fill, 0.0).min(initial=0.0) * np.ones(len(above))
-        wet = np.maximum(np.where(able, fill, 0.0).max(initial=0.0), 0.0) + amount + 1.0
-        for _ in range(_POURS):
-            middle = (dry + wet) / 2
-            volume = np.maximum(middle[below.parent] * room - np.where(able, held, 0.0), 0.0)
-            fits = np.add.reduceat(volume, above.first_child) <= amount
-            dry, wet = np.where(fits, middle, dry), np.where(fits, wet, middle)
-        lacks: IntArray = np.ceil(np.maximum(wet[below.parent] * room - np.where(able, held, 0.0), 0.0)).astype(
-            np.int64
-        )
+        below = self.tree.nodes[depth + 1]
+        child = np.flatnonzero(self.kept.elsewhere[depth + 1] & (amount > 0)[below.parent])
+        lacks = np.zeros(len(below), dtype=np.int64)
+        if not len(child):
+            return lacks
+        held = np.add.reduceat(self.load, below.first_broker)[child]
+        room, parent = below.capacity[child].astype(np.float64), below.parent[child]
+        order = np.lexsort((held / room, parent))
+        child, held, room, parent = child[order], held[order], room[order], parent[order]
+        # The water level if it reaches a child and those that are less full, in the same domain above.
+        first = np.flatnonzero(np.diff(parent, prepend=-1))
+        group = np.repeat(np.arange(len(first)), np.diff(first, append=len(child)))
+        volume, surface = (np.cumsum(part) - (np.cumsum(part) - part)[first][group] for part in (held, room))
+        water = (volume + amount[parent]) / surface
+        reached = np.add.reduceat((held / room <= water).astype(np.int64), first)  # the less full ones, one at least
+        level = water[first + reached - 1][group]
+        lacks[child] = np.ceil(np.maximum(level * room - held - _ROUNDING, 0.0))
         return lacks
 
     def _drawn(
