@@ -10,11 +10,11 @@ LEVELS = ("region", "zone", "rack")
 
 
 @st.composite
-def trees(draw, *, most=9, spoiled=False):
+def trees(draw, *, least=1, most=9, spoiled=False):
     """Rack trees; `spoiled` ones also have brokers that are not eligible."""
     depth = draw(st.integers(1, 3))
     step = st.sampled_from(["a", "b", "c"])
-    paths = draw(st.lists(st.lists(step, min_size=1, max_size=depth).map(tuple), min_size=1, max_size=most))
+    paths = draw(st.lists(st.lists(step, min_size=1, max_size=depth).map(tuple), min_size=least, max_size=most))
     ids = draw(st.permutations(range(len(paths))))
     brokers = [Broker(broker, path) for broker, path in zip(ids, paths, strict=True)]
     if spoiled:
@@ -56,3 +56,12 @@ def rows(tree, size, count):
 
 def loads(tree, most):
     return st.fixed_dictionaries({broker.id: st.integers(0, most) for broker in tree.brokers})
+
+
+@st.composite
+def topic_rows(draw, ids, most, partitions=3):
+    """Replica lists of a topic, of one length or, as after a reassignment that was cancelled, of several."""
+    size = draw(st.integers(1, most))
+    other = size if draw(st.integers(0, 3)) else draw(st.integers(1, most))
+    row = st.tuples(st.permutations(ids), st.sampled_from([size, other])).map(lambda one: tuple(one[0][: one[1]]))
+    return tuple(draw(st.lists(row, min_size=1, max_size=partitions)))
