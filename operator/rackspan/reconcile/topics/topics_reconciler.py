@@ -166,6 +166,7 @@ class TopicsReconciler:
         refusals = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
         for key in refusals:
             self._written.pop(key, None)  # so that its status is computed anew once it is admitted
+            self._plans.forget(key)
         refused = [topic for topic in others if topic.key in refusals]
         await self._for_each(refused, lambda topic: self._write_failure(topic, refusals[topic.key]))
         admitted = [topic for topic in others if topic.key not in refusals]

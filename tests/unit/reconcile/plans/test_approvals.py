@@ -376,6 +376,18 @@ async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_i
         assert [world.plan.hash in one.names for one in world.begun.plans] == [True]
 
 
+async def test_a_topic_that_its_topology_does_not_admit_any_more_has_no_part_in_the_plan():
+    world = World()
+    await world.topic("one")
+    world.topology(world.plan.hash, allowedNamespaces={"from": "Same"})
+    world.observer.epoch += 1
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert world.ready("one")["reason"] == "NamespaceNotAllowed"
+    assert not world.plan.parts
+    assert not world.begun.plans
+
+
 async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     await world.topic("one")
