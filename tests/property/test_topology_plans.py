@@ -235,6 +235,8 @@ def _certified(whole, known, world, state):
 def _fewest(tree, wish, lists, shut):
     """The fewest replicas that have to be copied for a topic; what cannot become what it should be needs none."""
     if wish.assignment:
+        if len(wish.assignment) < len(lists):
+            return 0
         pairs = list(zip(wish.assignment, lists, strict=True))
         refused = any(set(tree.cordoned).intersection(new).difference(old) for new, old in pairs)
         return 0 if refused else sum(len(set(new) - set(old)) for new, old in pairs)

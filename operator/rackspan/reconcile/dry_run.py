@@ -20,7 +20,6 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import unmanaged_key
 from rackspan.api.racktopology import Adoption, KafkaSpec, LevelSpec, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
-from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
@@ -29,6 +28,7 @@ from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen,
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans.shrinking import min_insync_above_replicas
 from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of
 from rackspan.reconcile.plans.unmanaged import unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
@@ -298,7 +298,8 @@ async def observe_topology(
 def plan_of(observed: ObservedTopology) -> TopologyPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
     request, names = request_of(observed.topics, observed.unmanaged, observed.state, observed.above_quota)
-    request = replace(request, min_insync=_min_insync(observed))
+    managed = (topic for topic, _ in observed.topics)
+    request = replace(request, min_insync=min_insync_above_replicas(managed, observed.state.spec))
     fills = observed.state.spec.fills_brokers
     made, whole = (fill_topics(request)[0], fill(request)) if fills else (plan_topics(request), plan(request))
     parts = {names[name]: part for name, part in made.items()}
@@ -312,22 +313,6 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
         topics,
         tuple(sorted((topics.keys() | set(map(unmanaged_key, observed.unmanaged))) - parts.keys())),
     )
-
-
-def _min_insync(observed: ObservedTopology) -> Mapping[str, int]:
-    """What topics have as `min.insync.replicas`, but for those where durability lowers it before they shrink."""
-    defaults = observed.state.spec.defaults.durability
-    return {
-        topic.topic_name: least
-        for topic, _ in observed.topics
-        if (least := _own_min_insync(topic)) is not None and not requirements_of(topic.spec, defaults).durability
-    }
-
-
-def _own_min_insync(topic: KafkaTopic) -> int | None:
-    """What the spec sets, which is not in the status before the operator has seen it; else what the status knows."""
-    given = topic.spec.own_min_insync
-    return topic.status.min_in_sync_replicas if given is None else given
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:

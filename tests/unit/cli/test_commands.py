@@ -451,17 +451,17 @@ def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_
     wishes = ("--snapshot", prod, *LEVELS, "--topic", "orders")
     less = ("--replication-factor", "orders=1")
     sentence = (
-        "topic orders: 1 replica is below min.insync.replicas 2, so that a write acknowledged with acks=all is then on "
-        "1 broker at most"
+        "topic orders: 2 partitions shrink to 1 replica, below min.insync.replicas 2, so that a write acknowledged "
+        "with acks=all is then on 1 broker at most"
     )
     text = rackspan("plan", *wishes, *less).out
     assert "0 moves, the fewest there can be (lower bound 0); 2 replicas removed" in text
     assert sentence in " ".join(text.split())
     plan = rackspan("plan", *wishes, *less, "-o", "json").json
     assert (plan["moves"], plan["removals"]) == (0, 2)
-    assert plan["belowMinInsync"] == [{"topic": "orders", "replicas": 1, "minInsyncReplicas": 2}]
+    assert plan["belowMinInsync"] == [{"topic": "orders", "partitions": 2, "replicas": 1, "minInsyncReplicas": 2}]
     markdown = rackspan("plan", *wishes, *less, "-o", "markdown").out
-    assert "> [!WARNING]\n> topic orders: 1 replica is below" in markdown
+    assert "> [!WARNING]\n> topic orders: 2 partitions shrink to 1 replica, below" in markdown
     assert "| replicas removed | 2 |" in markdown
     document = {
         "apiVersion": "rackspan.dev/v1alpha1",

@@ -37,7 +37,12 @@ def document(plan: Plan) -> dict[str, Any]:
         for one in plan.changes
     ]
     below = [
-        {"topic": one.topic, "replicas": one.replicas, "minInsyncReplicas": one.min_insync}
+        {
+            "topic": one.topic,
+            "partitions": one.partitions,
+            "replicas": one.replicas,
+            "minInsyncReplicas": one.min_insync,
+        }
         for one in plan.below_min_insync
     ]
     optional = {"problems": problems, "belowMinInsync": below}

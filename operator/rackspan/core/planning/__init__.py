@@ -1,7 +1,15 @@
 """Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
-from rackspan.core.planning.plan import BelowMinInsync, Extent, FalseBoundError, Plan, PlanState, TopicPlan
+from rackspan.core.planning.plan import (
+    BelowMinInsync,
+    Extent,
+    FalseBoundError,
+    Plan,
+    PlanState,
+    TopicPlan,
+    below_min_insync,
+)
 from rackspan.core.planning.planner import fill, fill_topics, lacking, plan, plan_topics, rebalance
 from rackspan.core.planning.request import Elsewhere, PlanRequest, Problem
 
@@ -17,6 +25,7 @@ __all__ = [
     "PlanState",
     "Problem",
     "TopicPlan",
+    "below_min_insync",
     "fill",
     "fill_topics",
     "lacking",

@@ -12,7 +12,7 @@ from rackspan.core.planning.request import Problem
 from rackspan.core.rack_path import domain_name
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, Partitions
-from rackspan.core.text import be, plural
+from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
@@ -108,17 +108,19 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class BelowMinInsync:
-    """A topic whose partitions shrink to fewer replicas than its `min.insync.replicas`: to `replicas` at the fewest."""
+    """`partitions` of a topic that shrink below its `min.insync.replicas`: to `replicas` at the fewest."""
 
     topic: str
+    partitions: int
     replicas: int
     min_insync: int
 
     def __str__(self) -> str:
+        shrink = "shrinks" if self.partitions == 1 else "shrink"
         return (
-            f"topic {self.topic}: {plural(self.replicas, 'replica')} {be(self.replicas)} below min.insync.replicas "
-            f"{self.min_insync}, so that a write acknowledged with acks=all is then on "
-            f"{plural(self.replicas, 'broker')} at most"
+            f"topic {self.topic}: {plural(self.partitions, 'partition')} {shrink} to "
+            f"{plural(self.replicas, 'replica')}, below min.insync.replicas {self.min_insync}, so that a write "
+            f"acknowledged with acks=all is then on {plural(self.replicas, 'broker')} at most"
         )
 
 
@@ -126,12 +128,14 @@ def below_min_insync(changes: Changes, min_insync: Mapping[str, int]) -> tuple[B
     """Name the topics that shrink below what their `min.insync.replicas` asks, by name."""
     sizes, before = ((rows != NONE).sum(axis=1) for rows in (changes.replicas, changes.before))
     asked = np.array([min_insync.get(name, 0) for name in changes.names], dtype=np.int64)[changes.topic]
-    fewest: dict[int, int] = {}
-    rows = np.flatnonzero((sizes < before) & (sizes < asked))
-    for topic, size in zip(changes.topic[rows].tolist(), sizes[rows].tolist(), strict=True):
-        fewest[topic] = min(size, fewest.get(topic, size))
+    below = (sizes < before) & (sizes < asked)
+    topics, first, counts = np.unique(changes.topic[below], return_index=True, return_counts=True)
+    fewest = np.minimum.reduceat(sizes[below], first) if len(first) else first
     return tuple(
-        BelowMinInsync(changes.names[topic], size, min_insync[changes.names[topic]]) for topic, size in fewest.items()
+        BelowMinInsync(name, partitions, replicas, min_insync[name])
+        for name, partitions, replicas in zip(
+            (changes.names[topic] for topic in topics.tolist()), counts.tolist(), fewest.tolist(), strict=True
+        )
     )
 
 

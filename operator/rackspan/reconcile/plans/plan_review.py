@@ -18,22 +18,24 @@ from rackspan.api.plans import (
 )
 from rackspan.api.policies import Approval
 from rackspan.api.reasons import Reason
+from rackspan.core.planning import below_min_insync
 from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
 from rackspan.core.text import plural, rounded, size
 from rackspan.reconcile.cluster.topology_status import PlanSummary
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import may_approve
 from rackspan.reconcile.plans.plan_sizes import steady
+from rackspan.reconcile.plans.shrinking import min_insync_above_replicas
 from rackspan.reconcile.runtime.schedule import MaintenanceWindows, ScheduleError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.core.planning import TopicPlan
+    from rackspan.core.planning import BelowMinInsync, TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.plans.approved_hashes import Approved, ApprovedHashes
     from rackspan.reconcile.plans.holds import HoldContext, PlanHold
@@ -72,6 +74,8 @@ class Review:
     """Whether brokers have been asked for them since this process has known the plan."""
     outcome: ApprovalOutcome[ObjectKey]
     around: HoldContext
+    below: Mapping[ObjectKey, BelowMinInsync]
+    """The parts with which topics get fewer replicas than their min.insync.replicas."""
 
     @property
     def approved(self) -> Mapping[ObjectKey, TopicPlan]:
@@ -101,6 +105,8 @@ class Review:
         known = before.bytes if before is not None and before.hash == part.hash else None
         may, held = may_approve(key, self.topology), self.outcome.holds.get(key)
         hold = holds.topic_hold(held, key, part.hash, self.around, may_approve=may)
+        if key in self.below:
+            hold = replace(hold, message=f"{self.below[key]}; {hold.message}")
         return hold, known if copied is None else steady(copied, known)
 
 
@@ -133,7 +139,15 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
     )
     sizes = {key: present.sizes.of(part) for key, part in whole.parts.items()}
     asked = all(map(present.sizes.is_known, whole.parts.values()))
-    return Review(topology, present.state, whole, sizes, asked, outcome, around)
+    below = {key: found for key, part in whole.parts.items() if (found := _below(present, key, part)) is not None}
+    return Review(topology, present.state, whole, sizes, asked, outcome, around, below)
+
+
+def _below(present: Present, key: ObjectKey, part: TopicPlan) -> BelowMinInsync | None:
+    """How a part takes its topic below min.insync.replicas; a topic without a KafkaTopic keeps its replicas."""
+    topic = present.topics.get(key)
+    least = min_insync_above_replicas([topic] if topic is not None else [], present.topology.spec)
+    return next(iter(below_min_insync(part.changes, least)), None) if least else None
 
 
 def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved, present: Present) -> PlanPart:
@@ -217,8 +231,14 @@ def summary(review: Review) -> PlanSummary:
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
     waiting = sum(hold is first for hold in outcome.holds.values())
     partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
-    message = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}; {waits}"
+    about = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}"
+    message = f"{about}{_below_in_words(list(review.below.values()))}; {waits}"
     return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
+
+
+def _below_in_words(below: Sequence[BelowMinInsync]) -> str:
+    more = f", and {plural(len(below) - 1, 'more topic')} likewise" if len(below) > 1 else ""
+    return f"; {below[0]}{more}" if below else ""
 
 
 def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:

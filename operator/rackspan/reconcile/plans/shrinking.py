@@ -20,9 +20,10 @@ from rackspan.reconcile.specs.placement import MIN_ISR, Assignment, managed_conf
 from rackspan.reconcile.specs.topic_configs import config_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
+    from rackspan.api.racktopology import RackTopologySpec
     from rackspan.core.planning import Change
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
@@ -31,6 +32,27 @@ if TYPE_CHECKING:
     _Rule = Callable[[KafkaTopicSpec, Assignment, Collection[Change], ClusterState], int | None]
 
 _log = logging.getLogger("rackspan.reconcile")
+
+
+def min_insync_above_replicas(topics: Iterable[KafkaTopic], topology: RackTopologySpec) -> Mapping[str, int]:
+    """`min.insync.replicas` of the topics whose spec asks for fewer replicas than that, by name.
+
+    Topics with a durability are left out, because it is lowered for them, and those whose value is not known yet.
+    """
+    durability = topology.defaults.durability
+    return {
+        topic.topic_name: least
+        for topic in topics
+        if (least := _own_min_insync(topic)) is not None
+        and least > topic.spec.replication_factor
+        and not requirements_of(topic.spec, durability).durability
+    }
+
+
+def _own_min_insync(topic: KafkaTopic) -> int | None:
+    """What the spec sets, which is not in the status before the operator has seen it; else what the status knows."""
+    given = topic.spec.own_min_insync
+    return topic.status.min_in_sync_replicas if given is None else given
 
 
 async def make_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:

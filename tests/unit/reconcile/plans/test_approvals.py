@@ -11,6 +11,7 @@ from tests.unit.reconcile.kube_memory import MemoryCluster, nothing_to_move
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import APPROVE_PLAN, FINALIZER
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
@@ -485,6 +486,38 @@ async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_o
     await world.topic("two")
     assert len(world.begun.plans) == 1
     assert world.told()[0] == "PlanPending"
+
+
+async def below(world, *names, **spec):
+    """Topics of three replicas that shall have one; two of these have to be in sync."""
+    for name in names:
+        await world.topic(name, ((0, 1, 2), (1, 2, 0)), replicationFactor=1, **spec)
+        seen_before = world.cache.topics[ObjectKey("shop", name)]
+        status = structs.replace(seen_before.status, min_in_sync_replicas=2)
+        world.cache.keep_topic(structs.replace(seen_before, status=status))
+        world.loop.add([seen_before.key])
+        await world.work()
+
+
+async def test_a_plan_below_min_insync_says_so_where_it_is_approved_in_the_words_of_the_command_line():
+    world = World()
+    await below(world, "one")
+    (one,) = world.cache.topics.values()
+    made = plan_of(ObservedTopology(world.observer.state, ((one, seen(*world.kafka.replicas["one"], name="one")),)))
+    (told,) = map(str, made.whole.below_min_insync)
+    assert told.startswith("topic one: 2 partitions shrink to 1 replica, below min.insync.replicas 2, so that")
+    assert f"removes 4 replicas for 1 topic, and no plan copies fewer; {told}; it waits for approval" in world.told()[1]
+    assert f"; {told}; it waits for approval; to approve it: kubectl" in world.ready("one")["message"]
+    await below(world, "two")
+    assert f"{told}, and 1 more topic likewise; it waits for approval" in world.told()[1]
+
+
+@pytest.mark.parametrize("spec", [{"config": {"min.insync.replicas": 1}}, {"durability": {"minDomains": {"zone": 1}}}])
+async def test_a_plan_says_nothing_of_min_insync_where_it_is_lowered_with_the_replicas(spec):
+    world = World()
+    await below(world, "one", **spec)
+    assert "removes 4 replicas" in world.told()[1]
+    assert "min.insync.replicas" not in world.told()[1]
 
 
 SIX_REPLICAS = ((0, 1, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3))
