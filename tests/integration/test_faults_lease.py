@@ -7,8 +7,16 @@ import threading
 
 import pytest
 import yaml
+from tests.integration.test_apply import filled
+from tests.support.objects import condition
 from tests.support.operators import Operator
 from tests.support.waiting import until
+
+from rackspan.api.labels import APPROVE_PLAN
+
+PAIR = ("--lease-name=pair", "--lease-seconds=12")
+SIZE = 15_000_000
+"""Of a partition: it is copied for minutes, as a throttled broker fetches a megabyte in eleven seconds at least."""
 
 
 class Wire:
@@ -84,9 +92,8 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
 ):
     wire, path = wired
     operator.stop()  # it watches the same objects
-    flags = ("--lease-name=pair", "--lease-seconds=12")
-    first = operator_factory(*flags, kubeconfig=path)
-    second = Operator(processes, control_plane.kubeconfig, flags)
+    first = operator_factory(*PAIR, kubeconfig=path)
+    second = Operator(processes, control_plane.kubeconfig, PAIR)
     try:
         objects.create_topology(kafka.bootstrap())
         objects.create_topic("orders", config={"retention.ms": "1000000"})
@@ -117,3 +124,44 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
         assert second.metric("rackspan_lease_held") == 1
     finally:
         second.kill()
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+def test_a_plan_that_is_cancelled_after_its_operator_was_lost_is_not_begun_again_by_the_successor(
+    where, operator_factory, objects, kafka, broker_sites
+):
+    first, second = operator_factory(*PAIR), operator_factory(*PAIR)
+    objects.create_topology(kafka.bootstrap(), reassignment={"throttle": 20_000})
+    objects.create_topic("orders", partitions=2, replicationFactor=2)
+    objects.until_ready("orders")
+    filled(kafka, objects.kafka_name("orders"), 2, SIZE)
+    objects.change_topic("orders", replicationFactor=3)
+    objects.until_not_ready("orders", "PlanPending")
+    found = objects.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    plan = found["status"]["plan"]["hash"]
+    approved = "kafka" if where == "RackTopology" else "orders"
+    own = plan if where == "RackTopology" else objects.topic("orders")["status"]["plan"]["hash"]
+    objects.patch(where, approved, {"metadata": {"annotations": {APPROVE_PLAN: own}}})
+    made = until(lambda: objects.read("Reassignment", f"kafka-{plan}"), "the Reassignment")
+    first.kill()
+    assert second.metric("rackspan_lease_held") == 0
+
+    until(lambda: second.metric("rackspan_lease_held") == 1, "the second to take the Lease")
+    objects.patch("Reassignment", f"kafka-{plan}", {"spec": {"cancelled": True}})
+    objects.until(
+        "Reassignment",
+        f"kafka-{plan}",
+        lambda one: one.get("status", {}).get("state") == "Cancelled",
+        "to be cancelled",
+    )
+    # The successor judges the same plan for a spec that is newer than all this.
+    objects.change_topology(reassignment={"throttle": 30_000})
+    seen = objects.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    assert seen["status"]["plan"]["hash"] == plan
+    assert (
+        f"Reassignment kafka-{plan} was to carry it out, and ended before" in condition(seen, "Reassigned")["message"]
+    )
+    assert APPROVE_PLAN not in objects.read(where, approved)["metadata"].get("annotations", {})
+    second.after_passes(3)
+    kept = objects.read("Reassignment", f"kafka-{plan}")
+    assert (kept["metadata"]["uid"], kept["status"]["state"]) == (made["metadata"]["uid"], "Cancelled")

@@ -266,6 +266,26 @@ async def test_an_approval_lasts_until_its_plan_has_begun(where):
     assert len(world.begun.plans) == 1
 
 
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_a_successor_that_still_sees_a_spent_approval_does_not_begin_a_cancelled_plan_again(where):
+    before = World()
+    await before.topic("one")
+    await approve(before, where)
+    (plan,) = before.begun.plans
+    successor = World()
+    successor.kube.refusing = {"prod", "one"}  # the API server has newer objects, without the annotation
+    successor.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    await successor.topic("one")
+    await approve(successor, where)
+    assert successor.kube.taken
+    assert not successor.begun.plans
+    successor.topology()
+    await successor.topic("one")
+    assert successor.plan.hash in plan.names
+    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in successor.told()[1]
+    assert not successor.begun.plans
+
+
 async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_changed():
     world = World()
     one = await world.topic("one")
