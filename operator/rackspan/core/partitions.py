@@ -1,6 +1,6 @@
 """What Kafka holds of partitions and brokers: replicas, disks and dynamic configs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -22,6 +22,15 @@ def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPar
     for (partition, _), size in sizes.items():
         found[partition] = max(size, found.get(partition, 0))
     return found
+
+
+def present_replicas(replicas: Sequence[int], adding: Collection[int]) -> tuple[int, ...]:
+    """
+    The replicas that a partition has, without those that a reassignment is adding to it.
+
+    While it is under way, Kafka lists both; these are left if it is cancelled (KIP-455).
+    """
+    return tuple(broker for broker in replicas if broker not in adding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class PartitionState:
     @property
     def replication_factor(self) -> int:
         """The number of replicas, as Kafka counts it: replicas that are being added are left out (KIP-860)."""
-        return len(set(self.replicas) - self.adding)
+        return len(set(present_replicas(self.replicas, self.adding)))
 
     @property
     def heading_for(self) -> frozenset[int]:

@@ -1,7 +1,8 @@
 """A snapshot of a live cluster, over the same client as the operator's.
 
 Kafka's metadata has replicas, ISR and leaders, the cluster's description racks, and topics' configurations the rest.
-Sizes of partitions are asked for apart, by another client, and only where they are needed.
+Sizes of partitions are asked for apart, by another client, and only where they are needed. So are reassignments, after
+the metadata: the replicas that they are adding are not the partitions' own.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.partitions import largest
+from rackspan.core.partitions import TopicPartition, largest, present_replicas
 from rackspan.core.snapshot import Snapshot, table
-from rackspan.core.text import plural
+from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
 from rackspan.kafka.admin import ConfluentAdmin, config_seen
 from rackspan.kafka.client_config import client_properties
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from rackspan.core.partitions import TopicPartition
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
 client: Any = _admin  # its parameters are not annotated
@@ -67,6 +68,18 @@ class ClusterOutline:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """The brokers that reassignments are adding, by partition, and a sentence about them where there is anything."""
+
+    adding: Mapping[TopicPartition, frozenset[int]]
+    warnings: tuple[str, ...]
+
+    def present(self, topic: str, number: int, replicas: Sequence[int]) -> tuple[int, ...]:
+        """The replicas that a partition has, without those that are being added."""
+        return present_replicas(replicas, self.adding.get(TopicPartition(topic, number), ()))
+
+
 def take_snapshot(
     servers: str, properties: Mapping[str, str], advance: Callable[[int, int], None] | None = None
 ) -> LiveSnapshot:
@@ -76,7 +89,8 @@ def take_snapshot(
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     told = advance or (lambda _done, _all: None)
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told))
+    under_way = partial(_under_way, servers, properties)
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told, under_way))
 
 
 def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
@@ -86,7 +100,13 @@ def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
 
 def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names))
+    under_way = partial(_under_way, servers, properties)
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names, under_way))
+
+
+def reassignment_warnings(servers: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
+    return asyncio.run(_under_way(servers, properties)).warnings
 
 
 def take_sizes(
@@ -109,9 +129,38 @@ def _asked(
     properties: Mapping[str, str],
     question: Callable[[A], Coroutine[Any, Any, T]],
 ) -> T:
+    return asyncio.run(_answered(client_class, servers, properties, question))
+
+
+async def _answered(
+    client_class: Callable[[Mapping[str, str | int | bool]], A],
+    servers: str,
+    properties: Mapping[str, str],
+    question: Callable[[A], Coroutine[Any, Any, T]],
+) -> T:
     defaults = client_properties(KafkaSpec(servers), Credentials())
     admin = client_class({**defaults, **properties, "bootstrap.servers": servers})
-    return asyncio.run(_answered(admin, question))
+    try:
+        return await question(admin)
+    finally:
+        await admin.close()
+
+
+async def _under_way(servers: str, properties: Mapping[str, str]) -> _UnderWay:
+    """Ask which partitions are being reassigned. Where that cannot be known, nothing is, and the sentence says so."""
+    try:
+        adding = await _answered(KafkaReassignments, servers, properties, lambda admin: admin.adding())
+    except FailureError as error:
+        unknown = "which partitions are being reassigned is not known, so a replica that is being added counts as there"
+        return _UnderWay({}, (f"{unknown}: {error}",))
+    if not adding:
+        return _UnderWay({}, ())
+    count, it = plural(len(adding), "partition"), "it" if len(adding) == 1 else "them"
+    sentence = (
+        f"{count} {be(len(adding))} being reassigned, and taken without the replicas that are being added; "
+        f"rackspan apply does not move {it} until that has ended or is cancelled"
+    )
+    return _UnderWay(adding, (sentence,))
 
 
 class _SnapshotAdmin(ConfluentAdmin):
@@ -141,22 +190,20 @@ class _SnapshotAdmin(ConfluentAdmin):
         return await self._run(call) if names else ({}, {})
 
 
-async def _answered(admin: A, question: Callable[[A], Coroutine[Any, Any, T]]) -> T:
-    try:
-        return await question(admin)
-    finally:
-        await admin.close()
-
-
-async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
+async def _taken(
+    admin: _SnapshotAdmin,
+    advance: Callable[[int, int], None],
+    ask_under_way: Callable[[], Coroutine[Any, Any, _UnderWay]],
+) -> LiveSnapshot:
     cluster = await admin.cluster()
     topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
+    under_way = await ask_under_way()
     names, configs = list(topics), dict[str, "TopicConfig"]()
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
         advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
-    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs)
+    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs, under_way)
 
 
 async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
@@ -173,7 +220,9 @@ def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dic
     return found, unread
 
 
-async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
+async def _portion(
+    admin: _SnapshotAdmin, names: Sequence[str], ask_under_way: Callable[[], Coroutine[Any, Any, _UnderWay]]
+) -> LivePortion:
     topics: dict[str, Any] = {}
     configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
@@ -183,9 +232,17 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
         unread |= {**unseen, **unknown}
         configs |= configured
         topics |= {name: described[name] for name in configured}
+    under_way = await ask_under_way()
     rows = [
-        (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None, None)
-        for at, topic in enumerate(topics.values())
+        (
+            at,
+            one.id,
+            under_way.present(name, one.id, _ids(one.replicas)),
+            set(_ids(one.isr)),
+            one.leader.id if one.leader else None,
+            None,
+        )
+        for at, (name, topic) in enumerate(topics.items())
         for one in topic.partitions
     ]
     snapshot = Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
@@ -204,11 +261,22 @@ def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool | None]) -
 
 
 def _assembled(
-    cluster_id: str, brokers: tuple[BrokerLocation, ...], topics: Mapping[str, Any], configs: Mapping[str, TopicConfig]
+    cluster_id: str,
+    brokers: tuple[BrokerLocation, ...],
+    topics: Mapping[str, Any],
+    configs: Mapping[str, TopicConfig],
+    under_way: _UnderWay,
 ) -> LiveSnapshot:
     rows = [
-        (at, number, partition.replicas, set(partition.isrs), _leader(partition), None)
-        for at, topic in enumerate(topics.values())
+        (
+            at,
+            number,
+            under_way.present(name, number, partition.replicas),
+            set(partition.isrs),
+            _leader(partition),
+            None,
+        )
+        for at, (name, topic) in enumerate(topics.items())
         for number, partition in topic.partitions.items()
     ]
     snapshot = Snapshot(
@@ -218,7 +286,7 @@ def _assembled(
         tuple(_config(configs.get(name)) for name in topics),
         tuple(_inherited(configs.get(name)) for name in topics),
     )
-    warnings = []
+    warnings = [*under_way.warnings]
     if snapshot.unknown_brokers:
         ids = ", ".join(map(str, snapshot.unknown_brokers))
         many = len(snapshot.unknown_brokers) > 1

@@ -119,9 +119,7 @@ class KafkaReassignments(ConfluentAdmin):
                 some = names[start : start + _AT_ONCE]
                 for topic in self._ask(lambda python, some=some: python.describe_topics(some)):  # type: ignore[misc]
                     found |= _states(topic)
-            under_way = self._ask(lambda python: python.list_partition_reassignments())
-            for one, lists in under_way.items():
-                at = TopicPartition(one.topic, one.partition)
+            for at, lists in self._under_way().items():
                 if at in found:
                     found[at] = replace(
                         found[at],
@@ -132,6 +130,19 @@ class KafkaReassignments(ConfluentAdmin):
             return found
 
         return await self._run(call)
+
+    async def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
+        """The brokers that are being added to each partition under way; none where replicas only go (KIP-455)."""
+
+        def call() -> Mapping[TopicPartition, frozenset[int]]:
+            return {at: frozenset(lists["adding_replicas"]) for at, lists in self._under_way().items()}
+
+        return await self._run(call)
+
+    def _under_way(self) -> Mapping[TopicPartition, Mapping[str, Sequence[int]]]:
+        """Partitions that are being reassigned, as the controller lists them."""
+        found = self._ask(lambda python: python.list_partition_reassignments())
+        return {TopicPartition(one.topic, one.partition): lists for one, lists in found.items()}
 
     async def topic_names(self) -> Collection[str]:
         """The names of all topics that can be seen, Kafka's own among them."""

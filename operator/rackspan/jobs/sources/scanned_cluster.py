@@ -84,11 +84,13 @@ def live(
 
     Raises FailureError where Kafka does not answer, ClusterError where racks make no tree.
     """
-    from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this cluster needs a Kafka client
+    # Only this cluster needs a Kafka client.
+    from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_outline  # noqa: PLC0415
 
     outline = take_outline(servers, properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    return ScannedCluster(name, criteria, LiveReader(servers, dict(properties), slices), outline.partitions)
+    reader, warnings = LiveReader(servers, dict(properties), slices), reassignment_warnings(servers, properties)
+    return ScannedCluster(name, criteria, reader, outline.partitions, warnings=warnings)
 
 
 def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:

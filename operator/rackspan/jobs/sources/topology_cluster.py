@@ -8,7 +8,7 @@ from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.kafka.client_config import client_properties
-from rackspan.kafka.cluster_snapshot import ClusterOutline, take_outline, take_portion
+from rackspan.kafka.cluster_snapshot import ClusterOutline, reassignment_warnings, take_outline, take_portion
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
@@ -52,7 +52,8 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     criteria = Criteria(outline.cluster_id or "", locations, requirements)
     reader = LiveReader(kafka.bootstrap_servers, properties, slices)
     cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
-    warnings = [*seen.warnings, *seen.host_warnings]
+    reassigned = reassignment_warnings(kafka.bootstrap_servers, properties)
+    warnings = [*seen.warnings, *seen.host_warnings, *reassigned]
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle
     return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings))

@@ -1,0 +1,96 @@
+"""A live snapshot has the replicas that partitions have, without those that a reassignment is adding."""
+
+import pytest
+from tests.support.hostile_kafka import HostileKafka
+
+from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_portion, take_snapshot
+
+_TOPICS = {"logs": [[2]], "orders": [[0, 1], [2, 0, 1]]}
+_CLUSTER_AUTHORIZATION_FAILED = 31
+
+
+def under_way(*partitions):
+    """A mutation: of topic `orders`, the partitions (number, replicas, adding, removing) are being reassigned."""
+
+    def mutated(answer):
+        if answer.name == "ListPartitionReassignmentsResponse":
+            topic = answer.OngoingTopicReassignment
+            rows = [
+                topic.OngoingPartitionReassignment(
+                    version=answer.version,
+                    partition_index=number,
+                    replicas=replicas,
+                    adding_replicas=adding,
+                    removing_replicas=removing,
+                )
+                for number, replicas, adding, removing in partitions
+            ]
+            answer.topics = [topic(version=answer.version, name="orders", partitions=rows)]
+        return answer
+
+    return mutated
+
+
+def refused(answer):
+    """A mutation: the client may not list reassignments."""
+    if answer.name == "ListPartitionReassignmentsResponse":
+        answer.error_code = _CLUSTER_AUTHORIZATION_FAILED
+    return answer
+
+
+def lists(snapshot):
+    """Replica lists by topic and number."""
+    partitions = snapshot.partitions
+    return {
+        (partitions.names[topic], number): [broker for broker in row if broker >= 0]
+        for topic, number, row in zip(
+            partitions.topic.tolist(), partitions.number.tolist(), partitions.replicas.tolist(), strict=True
+        )
+    }
+
+
+BEFORE = {("logs", 0): [2], ("orders", 0): [0, 1], ("orders", 1): [0, 1]}
+AS_LISTED = {**BEFORE, ("orders", 1): [2, 0, 1]}
+
+
+def test_replicas_that_are_being_added_are_not_the_partitions_own():
+    with HostileKafka(under_way((1, [2, 0, 1], [2], [0])), topics=_TOPICS) as kafka:
+        found = take_snapshot(kafka.address, {})
+        portion = take_portion(kafka.address, {}, ["orders"])
+        warnings = reassignment_warnings(kafka.address, {})
+    assert lists(found.snapshot) == BEFORE
+    assert lists(portion.snapshot) == {at: row for at, row in BEFORE.items() if at[0] == "orders"}
+    assert found.warnings == warnings
+    (warning,) = warnings
+    assert warning == (
+        "1 partition is being reassigned, and taken without the replicas that are being added; rackspan apply does not "
+        "move it until that has ended or is cancelled"
+    )
+
+
+def test_a_partition_that_only_loses_replicas_keeps_them_until_they_are_gone():
+    with HostileKafka(under_way((1, [2, 0, 1], [], [2])), topics=_TOPICS) as kafka:
+        found = take_snapshot(kafka.address, {})
+    assert lists(found.snapshot) == AS_LISTED
+    assert found.warnings[0].startswith("1 partition is being reassigned")
+
+
+def test_without_a_reassignment_there_is_no_warning():
+    with HostileKafka(topics=_TOPICS) as kafka:
+        found = take_snapshot(kafka.address, {})
+    assert lists(found.snapshot) == AS_LISTED
+    assert found.warnings == ()
+
+
+def garbled(answer):
+    """A mutation: nobody can read which partitions are being reassigned."""
+    return b"" if answer.name == "ListPartitionReassignmentsResponse" else answer
+
+
+@pytest.mark.parametrize("mutate", [refused, garbled])
+def test_a_snapshot_is_taken_although_reassignments_cannot_be_listed(mutate):
+    with HostileKafka(mutate, topics=_TOPICS) as kafka:
+        found = take_snapshot(kafka.address, {})
+    assert lists(found.snapshot) == AS_LISTED
+    (warning,) = found.warnings
+    assert warning.startswith("which partitions are being reassigned is not known")
