@@ -5,7 +5,8 @@ What one hostile tenant costs others: an owner's topics, alone and then beside a
     .venv/bin/python -m benchmarks tenants --each 40
 
 With `--each` every attack is made by itself, for so many seconds. The operator has the rights that the chart gives it,
-and its memory limit, in a cgroup where this machine has cgroups (v1). The hostile tenant is admin of its namespace.
+and its memory limit, in a cgroup where this machine has cgroups (v1). The hostile tenant is admin of its namespace, and
+the API server gives it the priority level of `examples/more/tenants-priority.yaml`.
 """
 
 import argparse
@@ -273,6 +274,15 @@ async def one_by_one(stack: Stack, operator: Operator, hostile: Path, attacks, s
         await rest.close()
 
 
+def priority_of(namespace: str):
+    """The priority level that tenants are given, for the service accounts of this namespace."""
+    level, schema = yaml.safe_load_all((REPOSITORY / "examples/more/tenants-priority.yaml").read_text())
+    schema["spec"]["rules"][0]["subjects"] = [
+        {"kind": "Group", "group": {"name": f"system:serviceaccounts:{namespace}"}}
+    ]
+    return level, schema
+
+
 @contextlib.contextmanager
 def limited(operator: Operator, limit: str):
     """The operator within a limit on memory; gives the group's folder, None where there are no cgroups."""
@@ -309,7 +319,7 @@ def main() -> None:
         account = f"--serviceaccount={HOSTILE}:attacker"
         kubectl("create", "rolebinding", "attacker", "--clusterrole=admin", account, f"--namespace={HOSTILE}")
         rights = [one for one in Helm(ensure_helm()).objects(VALUES) if one["kind"] in RIGHTS]
-        kubectl.apply(*rights)
+        kubectl.apply(*rights, *priority_of(HOSTILE))
         service_account = next(one["metadata"]["name"] for one in rights if one["kind"] == "ServiceAccount")
         ours, hostile = (
             stack.plane.cluster.kubeconfig_for_service_account(namespace, name, Path(folder) / name)
