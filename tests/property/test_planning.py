@@ -16,7 +16,7 @@ from tests.property.strategies import closed, loads, rows, sites, sized, topic_r
 from rackspan.core.compliance import judge
 from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
 from rackspan.core.placer import Spread, Unsatisfiable
-from rackspan.core.planning import Elsewhere, PlanRequest, fill, fill_topics, lacking, plan, plan_topics, rebalance
+from rackspan.core.planning import Elsewhere, PlanRequest, fill, fill_topics, plan, plan_topics, rebalance, underfilled
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.core.topology import RackTree
@@ -252,7 +252,7 @@ def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as
     counts = np.array([held[broker] for broker in tree.ids.tolist()])
     share = sum(counts) // max(len(sites(tree)), 1)
     lack = {broker for broker in sites(tree) if 2 * held[broker] < share}
-    assert set(tree.ids[lacking(tree, counts)].tolist()) == lack
+    assert set(tree.ids[underfilled(tree, counts)].tolist()) == lack
     then = Counter(broker for lists in after(topics, evened).values() for row in lists for broker in row)
     filled = any(then[broker] >= max(2 * held[broker], 1) for broker in lack)
     assert made == (evened if filled else mended)

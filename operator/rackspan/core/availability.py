@@ -43,5 +43,5 @@ def shortfalls_without(
 
 
 def lagging(broker: int, partitions: Iterable[InSync]) -> Collection[InSync]:
-    """The partitions on `broker` whose ISR lacks it."""
+    """The partitions on `broker` whose ISR is without it."""
     return [one for one in partitions if broker in one.replicas and broker not in one.in_sync]

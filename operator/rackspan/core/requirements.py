@@ -89,7 +89,7 @@ class ClusterRequirements:
     """
     What all topics of a cluster should be: those with an object of their own, and the rest.
 
-    `managed` says whether there are objects at all: without, no topic is told to lack one.
+    `managed` says whether there are objects at all: without, no finding says that a topic has none.
     """
 
     of_topic: Mapping[str, TopicRequirements] = field(default_factory=dict)

@@ -44,6 +44,6 @@ async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> To
                 cache.put_pod(pod)
         except NotFoundError as error:
             raise FailureError(
-                Failure(Reason.NOT_AUTHORIZED, f"the API server lacks {error}", Remedy.ACCESS)
+                Failure(Reason.NOT_AUTHORIZED, f"the API server does not have {error}", Remedy.ACCESS)
             ) from error
     return TopologyInputs(scan, cache)

@@ -66,28 +66,28 @@ def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArra
     flexible = windows.high[-1] > windows.low[-1]
     elsewhere, missing = new & flexible, forced & ~new  # of domains that hold nothing
     able = gain = flexible[brokers]
-    lacks = np.zeros(len(brokers), dtype=bool)
+    short = np.zeros(len(brokers), dtype=bool)
     kept = forced[brokers].astype(np.int64)
     gains, ables, others = [gain], [able], [elsewhere]
     for at in range(len(tree.nodes) - 2, -1, -1):
         first, extras = tree.nodes[at].first_child, windows.extras[at]
         flexible = windows.high[at] > windows.low[at]
         below, pair = pairs[at + 1].domain, pairs[at]
-        rooms, lacking = sums(elsewhere, first), sums(missing, first)
+        rooms, shortage = sums(elsewhere, first), sums(missing, first)
         here = rooms[pair.domain] + sums(able.astype(np.int8) - elsewhere[below], pair.first)
-        lacks = lacking[pair.domain] + sums(lacks.astype(np.int8) - missing[below], pair.first) > 0
-        elsewhere, missing = flexible & (rooms > extras), (lacking > 0) | (rooms < extras)
+        short = shortage[pair.domain] + sums(short.astype(np.int8) - missing[below], pair.first) > 0
+        elsewhere, missing = flexible & (rooms > extras), (shortage > 0) | (rooms < extras)
         extra = extras[pair.domain]
         gainers = sums(gain, pair.first)
         kept = sums(kept, pair.first) + np.minimum(gainers, extra)
-        lacks |= here < extra
+        short |= here < extra
         able = flexible[pair.domain] & (here > extra)
         gain = able & (gainers > extra)
         gains.append(gain)
         ables.append(able)
         others.append(elsewhere)
     count, possible = np.zeros(len(held), dtype=np.int64), np.full(len(held), not missing[0])
-    count[pairs[0].row], possible[pairs[0].row] = kept, ~lacks
+    count[pairs[0].row], possible[pairs[0].row] = kept, ~short
     return Kept(count, possible, pairs, *(tuple(reversed(parts)) for parts in (gains, ables, others)))
 
 

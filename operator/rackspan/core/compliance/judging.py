@@ -221,7 +221,7 @@ class _Readings:
 
 @lru_cache(maxsize=512)
 def _readings(tree: RackTree) -> _Readings | None:
-    """None where no broker lacks a rack that others have. Domains are the same, in the same order, in both readings."""
+    """None unless some brokers have a rack and others have none. Both readings have the same domains, in one order."""
     missing = tree.missing_racks
     if not missing:
         return None

@@ -25,13 +25,13 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
     every, tree = tree, tree.selected(spec.include, spec.exclude)
     room = tree.capacity
     if spec.replication_factor > room:
-        lacking = spec.replication_factor - room
+        needed = spec.replication_factor - room
         taken = _named(every, spec) - room
         raise InfeasibleError(
             f"replicationFactor {spec.replication_factor} needs "
             f"{plural(spec.replication_factor, 'eligible broker')}, there {be(room)} {room}",
-            f"{f'lower it to {room} or ' if room else ''}{f'drain {lacking} fewer or ' if taken >= lacking else ''}"
-            f"add {plural(lacking, 'broker')}{' that include and exclude leave' if every != tree else ''}",
+            f"{f'lower it to {room} or ' if room else ''}{f'drain {needed} fewer or ' if taken >= needed else ''}"
+            f"add {plural(needed, 'broker')}{' that include and exclude leave' if every != tree else ''}",
         )
     return tree
 

@@ -2,9 +2,9 @@
 Where small domains make a spread impossible, and the smallest change that makes it possible.
 
 A fair split over children of which the smallest is full leaves the others above it. It keeps within a skew when the
-smallest hold `t` and the largest `t + skew` at most, so for each `t` it is known how many brokers are lacking: those
+smallest hold `t` and the largest `t + skew` at most, so for each `t` it is known how many brokers are missing: those
 that lift smaller children to `t`, and then those that make room for what is left. A domain that has grown may be given
-more replicas, and others in it fewer, so what was added is looked at again until nothing is lacking.
+more replicas, and others in it fewer, so what was added is looked at again until nothing is missing.
 """
 
 from collections import Counter
@@ -88,7 +88,7 @@ def additions(tree: RackTree, size: int, spread: Iterable[Spread]) -> Mapping[Ra
         new = Counter[RackPath]()
         for short in found:
             if short.depth == highest:
-                for child, count in zip(short.children, _lacking(short), strict=True):
+                for child, count in zip(short.children, _missing(short), strict=True):
                     new.update(_racks(tree, short.depth, child, count))
         first = max(broker.id for broker in tree.brokers) + 1
         brokers = (Broker(first + at, rack) for at, rack in enumerate(new.elements()))
@@ -106,8 +106,8 @@ def _skew(capacities: tuple[int, ...], held: int) -> int:
     return max(split, default=0) - min(split, default=0)
 
 
-def _lacking(short: DomainShortfall) -> list[int]:
-    """The fewest brokers that children lack, for each of them."""
+def _missing(short: DomainShortfall) -> list[int]:
+    """The fewest brokers to add to children, for each of them."""
     skew = short.rule.max_skew
     ways = []
     for least in range(1, short.held + 1):

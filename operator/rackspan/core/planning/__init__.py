@@ -10,7 +10,7 @@ from rackspan.core.planning.plan import (
     TopicPlan,
     below_min_insync,
 )
-from rackspan.core.planning.planner import fill, fill_topics, lacking, plan, plan_topics, rebalance
+from rackspan.core.planning.planner import fill, fill_topics, plan, plan_topics, rebalance, underfilled
 from rackspan.core.planning.request import Elsewhere, PlanRequest, Problem
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "below_min_insync",
     "fill",
     "fill_topics",
-    "lacking",
     "plan",
     "plan_topics",
     "rebalance",
+    "underfilled",
 ]

@@ -62,12 +62,12 @@ def rebalance(request: PlanRequest) -> Plan:
 
 
 def fill(request: PlanRequest) -> Plan:
-    """Make the plan of `rebalance` where a broker lacks replicas and gets them by it, else that of `plan`."""
+    """Make the plan of `rebalance` where that fills a broker with too few replicas, else that of `plan`."""
     draft, bound = _filled(request)
     return _concluded(draft, bound)
 
 
-def lacking(tree: RackTree, replicas: IntArray) -> BoolArray:
+def underfilled(tree: RackTree, replicas: IntArray) -> BoolArray:
     """
     Which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half an even share.
 
@@ -131,14 +131,14 @@ def _repaired(request: PlanRequest) -> Draft:
 
 
 def _filled(request: PlanRequest) -> tuple[Draft, int]:
-    """The repaired draft, evened out where that fills a broker that lacks replicas; and the fewest moves for it."""
+    """The repaired draft, evened out where that fills a broker with too few replicas; and the fewest moves for it."""
     draft = _repaired(request)
     bound, before = int(draft.bound.sum()), draft.loads_before.replicas
-    lack = lacking(draft.tree, before)
-    if lack.any():
+    short = underfilled(draft.tree, before)
+    if short.any():
         replicas, loads, created = draft.replicas, draft.loads.copy(), list(draft.created)
         fewest = even_out_all(draft)
-        if (lack & (draft.loads.replicas >= np.maximum(2 * before, 1))).any():
+        if (short & (draft.loads.replicas >= np.maximum(2 * before, 1))).any():
             bound = fewest
         else:
             draft.replicas, draft.loads, draft.created = replicas, loads, created

@@ -19,7 +19,7 @@ import numpy as np
 
 from rackspan.api.plans import is_unmanaged, part_name, topology_hash, unmanaged_key
 from rackspan.core.placement import MissingRackError
-from rackspan.core.planning import Elsewhere, PlanRequest, fill_topics, lacking, plan_topics
+from rackspan.core.planning import Elsewhere, PlanRequest, fill_topics, plan_topics, underfilled
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
 from rackspan.reconcile.failures import FailureError
@@ -248,7 +248,7 @@ def _lacks_replicas(state: ClusterState) -> bool:
     """Whether brokers are to be filled, by the counts of what lies on them."""
     tree = state.racks.tree
     held = np.array([state.load.replicas[broker] for broker in tree.ids.tolist()], dtype=np.int64)
-    return state.spec.fills_brokers and bool(lacking(tree, held).any())
+    return state.spec.fills_brokers and bool(underfilled(tree, held).any())
 
 
 def _filled(

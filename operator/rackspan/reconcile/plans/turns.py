@@ -57,7 +57,7 @@ def needs_work(one: Reassignment) -> bool:
 
 
 def intent_of(one: Reassignment, topology: RackTopology, now: datetime) -> Intent:
-    """What is wished of a Reassignment whose turn it is."""
+    """What to do about a Reassignment whose turn it is."""
     if one.meta.is_deleting or one.spec.cancelled:
         return Intent.CANCEL
     paused = one.spec.paused or topology.meta.is_paused

@@ -158,7 +158,7 @@ def progress_of(
     """What became of the restart under way.
 
     `broker` is None where nobody knows it any more, `pod` is the pod of its name as it is now, and `lagging` counts the
-    partitions whose ISR lacks it, None where that was not asked. `ready_for` is how long this pod was seen ready.
+    partitions whose ISR is without it, None where that was not asked. `ready_for` is how long this pod was seen ready.
     """
     name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
     if pod is not None and pod.uid == current.pod_uid and not pod.deleting:

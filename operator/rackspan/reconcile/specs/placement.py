@@ -184,7 +184,7 @@ def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
 def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> Judged:
     """The compliance of `replicas`; partitions that depend on a missing rack are unknown.
 
-    A Failure where none can be judged: no rack is known, or the topology lacks a level of the spec.
+    A Failure where none can be judged: no rack is known, or a level of the spec is not in the topology.
     """
     try:
         _refuse_if_no_rack_is_known(state)

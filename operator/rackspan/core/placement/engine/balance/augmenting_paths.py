@@ -40,12 +40,12 @@ class Graph(Protocol):
     def involved(self) -> BoolArray:
         """Brokers that hold any item or could be given one, shape (brokers,)."""
 
-    def handovers(self, givers: BoolArray, takers: BoolArray, lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def handovers(self, givers: BoolArray, takers: BoolArray, deficit: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """
         Give partition, slot and taker of hand-overs between two sets of brokers, as parallel arrays.
 
-        There is one to each taker that any giver can reach; or, where some of those that lack items, `lacks` (brokers,)
-        of them, are among these, as many to such as there may be chains.
+        There is one to each taker that any giver can reach. Where takers have a `deficit` (brokers,), there are as many
+        to these as there may be chains, and none to others.
         """
 
     def holder(self, partition: int, slot: int) -> int:
@@ -98,11 +98,11 @@ class Search:
     first: IntArray
 
 
-def search(graph: Graph, sources: BoolArray, lacks: IntArray, passable: BoolArray) -> Search:
+def search(graph: Graph, sources: BoolArray, deficit: IntArray, passable: BoolArray) -> Search:
     """
     Search from `sources` over `passable` brokers until targets are met, by the fewest hand-overs.
 
-    `lacks` (brokers,) is how many items targets lack, 0 for other brokers.
+    `deficit` (brokers,) is the deficit of targets in items, 0 for other brokers.
     """
     reached = sources.copy()
     queue, farther = np.flatnonzero(sources), _NONE  # brokers at one distance, and at the next one
@@ -111,11 +111,11 @@ def search(graph: Graph, sources: BoolArray, lacks: IntArray, passable: BoolArra
         front = np.zeros_like(reached)
         front[queue[:step]] = True
         queue, step = queue[step:], 2 * step
-        found.append(graph.handovers(front, passable & ~reached, lacks))
+        found.append(graph.handovers(front, passable & ~reached, deficit))
         new = np.zeros_like(reached)
         new[found[-1][2]] = True
         reached |= new
-        met = np.flatnonzero(new & (lacks > 0))
+        met = np.flatnonzero(new & (deficit > 0))
         farther = np.concatenate([farther, np.flatnonzero(new)])
         if not len(queue):
             queue, farther = farther, _NONE
@@ -202,10 +202,10 @@ def _cut(graph: Graph, part: BoolArray, cut: int) -> BoolArray | None:
     Gives what those with more can still reach; None where there are no brokers with more, or none with less.
     """
     while True:
-        sources, lacks = part & (graph.load > cut), np.where(part, np.maximum(cut - graph.load, 0), 0)
-        if not sources.any() or not lacks.any():
+        sources, deficit = part & (graph.load > cut), np.where(part, np.maximum(cut - graph.load, 0), 0)
+        if not sources.any() or not deficit.any():
             return None
-        found = search(graph, sources, lacks, part)
+        found = search(graph, sources, deficit, part)
         if not len(found.met):
             return found.reached
         chains = Chains(graph, found, graph.load - cut)

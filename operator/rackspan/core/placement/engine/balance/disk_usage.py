@@ -4,7 +4,7 @@ Disk usage: fewer bytes on the fullest brokers, at the cost of nothing else.
 Of two brokers one holds more bytes than the other. A follower on each that could as well lie on the other changes
 places with it, or one goes to a broker with one replica fewer: moves, replicas per broker and leaders stay as they are.
 In each round many pairs of brokers do that at once, those with the most bytes first, each with a broker that one of its
-replicas drew by the bytes that brokers lack. A round looks at some replicas of a broker, so its cost grows with
+replicas drew by the deficits of brokers in bytes. A round looks at some replicas of a broker, so its cost grows with
 brokers and not with partitions. To do better than that is a packing problem, which is hard.
 """
 
@@ -24,7 +24,7 @@ _IDLE = 6  # rounds in a row that may bring nothing
 _SAMPLE = 24  # replicas of a broker that are looked at in a round
 _ASKED = 4  # of them, that draw a broker
 _FULLEST, _DRAWS = 16, 8  # brokers that get a closer look, and how often each of theirs draws
-_PART = 1 << 20  # bytes a broker lacks, as a part of what all lack: small enough to add up
+_PART = 1 << 20  # a broker's deficit in bytes, as a part of that of all: small enough to add up
 _SORTED = 8  # rounds after which followers are sorted by broker again, if any was just given
 _PICK = 0xA00
 
@@ -136,14 +136,14 @@ def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: IntArray, turn: int) -
     if turn % 2:
         giver, draws = giver[:_FULLEST], _DRAWS
         upto = int(load.max())
-    lacks = np.maximum(upto - load, 0)
-    lacks[giver] = 0
+    deficit = np.maximum(upto - load, 0)
+    deficit[giver] = 0
     places = shelf.some(giver, turn)[:, :_ASKED]
     at = np.repeat(places[places >= 0], draws)
     giver = np.repeat(giver[np.nonzero(places >= 0)[0]], draws)
-    lacks = -(-lacks * _PART // max(int(lacks.max(initial=0)), 1))
+    deficit = -(-deficit * _PART // max(int(deficit.max(initial=0)), 1))
     fraction = scrambled(turn, _PICK, np.arange(len(at))) / (1 << 32)
-    taker = replicas.drawn(shelf.row[at], shelf.column[at], lacks, fraction)
+    taker = replicas.drawn(shelf.row[at], shelf.column[at], deficit, fraction)
     pairs = np.unique(np.stack([giver, taker])[:, taker >= 0], axis=1)
     return pairs[0], pairs[1]
 

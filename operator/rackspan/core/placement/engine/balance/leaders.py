@@ -165,7 +165,9 @@ class _Leaders:
         involved[self.placed[self.allowed]] = True
         return involved
 
-    def handovers(self, givers: BoolArray, takers: BoolArray, _lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def handovers(
+        self, givers: BoolArray, takers: BoolArray, _deficit: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
         partitions = self.by_leader.at(givers)
         partitions = partitions[givers[self.leaders[partitions]]]
         members = self.placed[:, partitions]

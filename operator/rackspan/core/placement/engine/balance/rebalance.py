@@ -111,6 +111,6 @@ def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.boo
     else:
         alike = np.flatnonzero(able)[np.argsort(before[able], kind="stable")]
         floor[alike] = ceiling[alike] = np.sort(after[able])
-    lacking = np.maximum(floor - before, 0).sum()
+    deficit = np.maximum(floor - before, 0).sum()
     surplus = np.maximum(before - ceiling, 0).sum()
-    return int(max(lacking, surplus + after.sum() - before.sum()))
+    return int(max(deficit, surplus + after.sum() - before.sum()))

@@ -9,7 +9,7 @@ Where a replica may go is said without a list of brokers: it can move about in t
 every one below may lose a replica, but not into those that have their most, which are few stretches of brokers. So
 which brokers could be given any of some replicas takes time by the replicas, not by replicas times brokers.
 
-Direct hand-overs come first, many at a time: each replica is offered a broker that lacks replicas, out of the largest
+Direct hand-overs come first, many at a time: each replica is offered a broker with a deficit, out of the largest
 domain that it can move about in. Chains of hand-overs (`engine.balance.augmenting_paths`) then make the loads as even
 as they can be.
 """
@@ -137,8 +137,8 @@ class PlacedReplicas:
         involved: BoolArray = holds | np.logical_or.reduce(self.able) | self._resting
         return involved
 
-    def handovers(self, givers: BoolArray, takers: BoolArray, lacks: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Hand-overs to all takers that any giver can reach, or to many of those that lack replicas."""
+    def handovers(self, givers: BoolArray, takers: BoolArray, deficit: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Hand-overs to all takers that any giver can reach, or to many of those with a deficit."""
         if self._held is None:
             movable = np.full(self.placed.shape, len(self.load))
             movable[self.movable()] = self.placed[self.movable()]
@@ -151,15 +151,15 @@ class PlacedReplicas:
         row, column = row[open_to_all], column[open_to_all]
         if self._resting.any():
             found.append(self._exchanges(row, column, takers & self._resting))
-        lacks, wanted = np.where(takers, lacks, 0), np.where(takers & (lacks == 0), _WAYS, 0)
-        met = sum(int(np.count_nonzero(lacks[taker])) for _, _, taker in found)
+        deficit, wanted = np.where(takers, deficit, 0), np.where(takers & (deficit == 0), _WAYS, 0)
+        met = sum(int(np.count_nonzero(deficit[taker])) for _, _, taker in found)
         for block in blocks(len(row), self.placed.shape[1]):
             if met:
                 wanted[:] = 0
-            if met >= _WAYS * lacks.sum() and not wanted.any():
+            if met >= _WAYS * deficit.sum() and not wanted.any():
                 break
-            found += self._copies(row[block], column[block], wanted, lacks)
-            met += int(np.count_nonzero(lacks[found[-1][2]]))
+            found += self._copies(row[block], column[block], wanted, deficit)
+            met += int(np.count_nonzero(deficit[found[-1][2]]))
         rows, columns, brokers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return rows, columns, brokers
 
@@ -302,7 +302,7 @@ class PlacedReplicas:
         Hand-overs that windows allow, those of the most loaded brokers first.
 
         A broker offers what it has above the least loaded that each replica could go to. Brokers are offered as often
-        as they lack replicas. `above` (brokers,) is what they have above what they should have.
+        as their deficit says. `above` (brokers,) is what they have above what they should have.
         """
         able: BoolArray = np.logical_or.reduce(self.able)
         least = 0 if bounded else int(above[able].min(initial=0)) + 1
@@ -344,7 +344,7 @@ class PlacedReplicas:
     def _lacking(
         self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray], above: IntArray, *, bounded: bool
     ) -> IntArray:
-        """A broker for each replica, out of its range (level and domain), by what brokers lack; -1 where none does."""
+        """A broker for each replica, out of its range (level and domain), by their deficits; -1 where none does."""
         level, domain = inside
         reach, kind = self._reach(row, column, inside), self.kind_of(row)
         taker = np.full(len(row), -1)
@@ -358,11 +358,11 @@ class PlacedReplicas:
             able, lies = self.able[kind[mine[0]], first:last], above[first:last]
             there = int(np.count_nonzero(able))
             water = 0 if bounded or not there else -(-int(lies[able].sum()) // there)
-            lacks = np.where(able, np.maximum(water - lies, 0), 0)
-            if not lacks.any():
-                lacks = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
+            deficit = np.where(able, np.maximum(water - lies, 0), 0)
+            if not deficit.any():
+                deficit = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
             fraction = np.modf(np.arange(len(mine)) * _GOLDEN)[0]  # neighbours far apart: they have one giver
-            taker[mine] = reach.of(mine).drawn(prefix_of(lacks), np.full(len(mine), first), fraction)
+            taker[mine] = reach.of(mine).drawn(prefix_of(deficit), np.full(len(mine), first), fraction)
         return taker
 
     def _drawn_able(
@@ -463,20 +463,20 @@ class PlacedReplicas:
         return at[fits], taker[fits]
 
     def _copies(
-        self, row: IntArray, column: IntArray, wanted: IntArray, lacks: IntArray
+        self, row: IntArray, column: IntArray, wanted: IntArray, deficit: IntArray
     ) -> list[tuple[IntArray, IntArray, IntArray]]:
         """
-        Replicas that are copied, and for each of them a broker out of those that lack any.
+        Replicas that are copied, and for each of them a broker out of those with a deficit.
 
         Where that is none of them, brokers out of those `wanted`, which are wanted less then.
         """
         level, domain = self._range(row, column)
         low, high = self._edges(level, domain)
-        hopes = prefix_of(((wanted > 0) | (lacks > 0)).astype(np.int64))
+        hopes = prefix_of(((wanted > 0) | (deficit > 0)).astype(np.int64))
         some = np.flatnonzero(hopes[high] > hopes[low])
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
         reach = self._reach(row, column, (level, domain))
-        taker = self._drawn_able(row, reach, lacks, np.modf(np.arange(len(row)) * _GOLDEN)[0])
+        taker = self._drawn_able(row, reach, deficit, np.modf(np.arange(len(row)) * _GOLDEN)[0])
         met = np.flatnonzero(taker >= 0)
         found = [(row[met], column[met], taker[met])]
         left = np.arange(len(row))

@@ -3,9 +3,9 @@ The closest fair placement of partitions that hold replicas already: no other on
 
 `rackspan.core.compliance.fewest_moves` says, for each partition and domain that holds any of it, whether one replica
 more there keeps one more of those that lie there. Taking children that gain first, from the root down, keeps the most
-that can be kept. Whatever choice remains is drawn by what domains lack: water is poured over what lies in them, and
-each gets its part. That is done for all partitions at once, one level after the other, and looks at no domain that a
-partition leaves alone. What is uneven after that is for `engine.balance.replicas`.
+that can be kept. Whatever choice remains is drawn by the deficits of domains: water is poured over what lies in them,
+and each gets its part. That is done for all partitions at once, one level after the other, and looks at no domain that
+a partition leaves alone. What is uneven after that is for `engine.balance.replicas`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from rackspan.core.topology import IntArray, RackTree
 
 BoolArray = npt.NDArray[np.bool_]
 _GAIN, _FREE = 0x400, 0x480  # purposes of hashes
-_ROUNDING = 1e-6  # of replicas that a domain lacks
+_ROUNDING = 1e-6  # of a domain's deficit, in replicas
 _WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go
 
 
@@ -96,7 +96,7 @@ class _Descent:
         left = need - np.bincount(asks[taken], minlength=len(row))
         out = taken | ~able[at]  # what cannot be drawn any more
         chosen = [np.stack([pairs.row[at[taken]], pairs.domain[at[taken]]])]
-        weight = self._lacks(depth, np.bincount(domain, weights=left, minlength=len(self.tree.nodes[depth])))
+        weight = self._deficits(depth, np.bincount(domain, weights=left, minlength=len(self.tree.nodes[depth])))
         free = np.flatnonzero(left)
         barred_by, barred = asks[out], pairs.domain[at[out]]
         reserve = asks[~out], pairs.domain[at[~out]]
@@ -131,13 +131,13 @@ class _Descent:
         taken[order[np.arange(len(order)) - begins < need[asks[order]]]] = True
         return taken
 
-    def _lacks(self, depth: int, amount: IntArray) -> IntArray:
-        """What each child lacks below the water level when `amount` is poured into each domain above."""
+    def _deficits(self, depth: int, amount: IntArray) -> IntArray:
+        """The deficit of each child below the water level when `amount` is poured into each domain above."""
         below = self.tree.nodes[depth + 1]
         child = np.flatnonzero(self.kept.elsewhere[depth + 1] & (amount > 0)[below.parent])
-        lacks = np.zeros(len(below), dtype=np.int64)
+        deficit = np.zeros(len(below), dtype=np.int64)
         if not len(child):
-            return lacks
+            return deficit
         held = np.add.reduceat(self.load, below.first_broker)[child]
         room, parent = below.capacity[child].astype(np.float64), below.parent[child]
         order = np.lexsort((held / room, parent))
@@ -149,8 +149,8 @@ class _Descent:
         water = (volume + amount[parent]) / surface
         reached = np.add.reduceat((held / room <= water).astype(np.int64), first)  # the less full ones, one at least
         level = water[first + reached - 1][group]
-        lacks[child] = np.ceil(np.maximum(level * room - held - _ROUNDING, 0.0))
-        return lacks
+        deficit[child] = np.ceil(np.maximum(level * room - held - _ROUNDING, 0.0))
+        return deficit
 
     def _drawn(
         self, depth: int, weight: IntArray, row: IntArray, domain: IntArray, barred: IntArray, turn: int

@@ -4,8 +4,8 @@ Repairing under a loosened spread: the fewest moves when some levels allow more 
 With `maxSkew` above one the sizes that a domain may hold no longer form a window, so they are tried one by one: for
 each domain and size, the best split over its children, found child by child for each base size of the split. That is
 done for many partitions at once. Among splits that keep equally many replicas the most even one is taken, and among
-those one that is drawn by what domains lack: each new replica pays a price there, an exponentially distributed number
-by the weight of the domain, so that the cheapest of several domains is each of them as often as its weight says.
+those one that is drawn by the deficits of domains: each new replica pays a price there, an exponentially distributed
+number by the weight of the domain, so that the cheapest of several domains is each of them as often as its weight says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,19 +58,19 @@ def closest_within_skew(
     room = np.add.reduceat(usable.astype(np.int64), tops[:-1])
     for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) // _WIDTH):
         mine = held[block]
-        # What one top domain lacks another cannot give it: each gets its part of what is still to come.
-        lacks = poured(load + still, usable, tops, -(-new[block.start :].sum() * room // max(int(room.sum()), 1)))
-        sizes, possible = _Splits(tree, size, skews).best(mine, _prices(tree, lacks, len(mine), seed + block.start))
-        chosen = _brokers(tree, size, mine[possible], sizes[possible], (load, lacks), seed + block.start)
+        # The deficit of one top domain cannot be met in another: each gets its part of what is still to come.
+        deficit = poured(load + still, usable, tops, -(-new[block.start :].sum() * room // max(int(room.sum()), 1)))
+        sizes, possible = _Splits(tree, size, skews).best(mine, _prices(tree, deficit, len(mine), seed + block.start))
+        chosen = _brokers(tree, size, mine[possible], sizes[possible], (load, deficit), seed + block.start)
         placed[block.start + np.flatnonzero(possible)] = chosen
         load += np.bincount(chosen.ravel(), minlength=len(load))
         still -= np.bincount(mine[mine >= 0], minlength=len(tree))
     return placed
 
 
-def _prices(tree: RackTree, lacks: IntArray, rows: int, seed: int) -> IntArray:
+def _prices(tree: RackTree, deficit: IntArray, rows: int, seed: int) -> IntArray:
     """What a new replica pays in each lowest domain, shape (rows, lowest domains)."""
-    weight = np.add.reduceat(lacks, tree.nodes[-2].first_broker).astype(np.float64)
+    weight = np.add.reduceat(deficit, tree.nodes[-2].first_broker).astype(np.float64)
     weight = np.maximum(weight / max(weight.sum(), 1.0), 1e-9)
     hashes = scrambled(seed, _PRICE, np.arange(rows * len(weight))).reshape(rows, len(weight))
     race = -np.log((hashes + 1.0) / ((1 << 32) + 1)) / weight
@@ -192,11 +192,11 @@ def _brokers(
     tree: RackTree, size: int, held: IntArray, sizes: IntArray, loads: tuple[IntArray, IntArray], seed: int
 ) -> IntArray:
     """
-    Positions of partitions that have so many in each lowest domain: those that stay, and others by what brokers lack.
+    Positions of partitions that have so many in each lowest domain: those that stay, and others by deficits.
 
-    `sizes` has the shape (rows, lowest domains); `loads` are what lies on the brokers, and what they lack.
+    `sizes` has the shape (rows, lowest domains); `loads` are what lies on the brokers, and their deficits.
     """
-    leaves, (load, lacks) = tree.nodes[-2], loads
+    leaves, (load, deficit) = tree.nodes[-2], loads
     row, column = np.nonzero(held >= 0)
     broker = held[row, column]
     domain = leaves.of_broker[broker]
@@ -220,7 +220,7 @@ def _brokers(
         inside = (barred >= low[:, None]) & (barred < high[:, None])
         first, last = (np.where(inside, edge, low[:, None]) for edge in (barred, barred + 1))
         fraction = scrambled(seed + turn, _DRAW, row) / (1 << 32)
-        found = drawn(prefix_of(lacks), low, high, first, last, fraction)
+        found = drawn(prefix_of(deficit), low, high, first, last, fraction)
         missing = np.flatnonzero(found < 0)
         found[missing] = drawn(usable, low[missing], high[missing], first[missing], last[missing], fraction[missing])
         kept[row, filled[row]] = found
