@@ -574,6 +574,56 @@ def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_fact
     asyncio.run(_killed_in_the_middle(cluster, topic, ((2, 1), (3, 0))))
 
 
+@pytest.fixture
+def half_moved(kafka_factory, tmp_path):
+    """Fourteen partitions that are being moved to broker 3, which dies in the middle."""
+    cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
+    topics, moves = Topics(cluster.admin()), tmp_path / "moves.json"
+    topics.create("orders", [[number % 2, 2] for number in range(14)])
+    topics.create("logs", [[3, 0], [0, 3], [1, 3]])
+    filled(cluster, "orders", 14)
+    rows = [{"topic": "orders", "partition": number, "replicas": [number % 2, 3]} for number in range(14)]
+    moves.write_text(json.dumps({"version": 1, "partitions": rows}))
+    cluster.tool(REASSIGN, "--reassignment-json-file", str(moves), "--execute", "--throttle", "1000")
+    until(lambda: len(under_way(cluster, "orders")) == 14, "reassignments")
+    cluster.kill_broker(3)
+    there = ("--bootstrap-server", cluster.bootstrap())
+    found = until(
+        lambda: (
+            (ran := cli("check", *there, "-o", "json")).code == 1
+            and any(one["broker"] == 3 for one in ran.json["findings"])
+            and ran
+        ),
+        "what follows from its death",
+    )
+    return there, found
+
+
+def test_a_target_that_dies_in_the_middle_is_one_finding_and_its_copies_are_none(half_moved):
+    there, checked = half_moved
+    (found,) = checked.json["findings"]
+    assert found["message"] == "broker 3 is not online: 3 partitions have a replica there"
+    assert "rackspan plan --drain-broker 3" in found["fix"]
+    assert checked.json["summary"]["nonCompliant"] == 3
+    assert (
+        "warning: 14 partitions are being reassigned, and taken without the replicas that are being added"
+        in checked.err
+    )
+
+    scanned = cli("scan", *there, "--engine", "local", "-o", "json").json
+    keys = ("id", "rule", "severity", "broker", "message", "fix", "excess", "moves")
+    assert [{key: one[key] for key in keys} for one in scanned["findings"]] == [{key: found[key] for key in keys}]
+    assert [words for words in scanned["warnings"] if words.startswith("14 partitions are being reassigned")]
+    assert scanned["summary"]["nonCompliant"] == 3
+
+    refused = cli("plan", *there)
+    assert (refused.code, refused.error) == (2, "broker 3 holds replicas and did not answer")
+    assert "--drain-broker 3" in refused.hint
+    planned = cli("plan", *there, "--drain-broker", "3", "-o", "json")
+    assert {one["topic"] for one in planned.json["partitions"]} == {"logs"}
+    assert "14 partitions are being reassigned" in planned.err
+
+
 async def _killed_in_the_middle(cluster, topic, moves):
     changes = tuple(
         Change(topic, n, new, old) for n, (new, old) in enumerate(zip(moves, [(0, 1), (1, 0)], strict=True))

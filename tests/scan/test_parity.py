@@ -100,7 +100,7 @@ def random_wishes(chance, snapshot):
 
 
 def random_criteria(seed):
-    """Brokers that drift, are drained or have no rack, wishes of every kind, and a snapshot to hold against them."""
+    """Brokers that drift, are drained, away or have no rack, wishes of every kind, and a snapshot."""
     chance = random.Random(seed)
     document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
     snapshot = parse_snapshot(json.dumps(document).encode())
@@ -111,6 +111,10 @@ def random_criteria(seed):
             replace(one, reported_rack="/elsewhere") if at < 2 else one for at, one in enumerate(locations.brokers)
         )
         locations = BrokerLocations(locations.levels, moved, ignore_missing=seed % 4 == 3)
+    if seed % 5 == 2:  # one broker is offline, and another one gone
+        gone, offline, *others = locations.brokers
+        locations = replace(locations, brokers=(replace(offline, online=False), *others))
+        assert gone.id not in locations.online
     criteria = Criteria(f"cluster-{seed}", locations, random_wishes(chance, snapshot))
     return criteria, snapshot
 

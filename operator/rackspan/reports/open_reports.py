@@ -29,6 +29,7 @@ MAX_RESULT_BYTES: Final = 400 * 1024
 _POLICY = "rackspan-compliance"
 _CATEGORIES = {
     "Offline": "Availability",
+    "BrokerOffline": "Availability",
     "UnderReplicated": "Availability",
     "LeaderNotPreferred": "Balance",
     "MinInsyncTooSmall": "Durability",

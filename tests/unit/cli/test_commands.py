@@ -226,9 +226,7 @@ def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(ra
 def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1
-    assert [(one["domain"], one["broker"], one["reason"]) for one in ran.json["findings"]] == [
-        (None, 9, "BrokerUnknown")
-    ]
+    assert [(one["topic"], one["broker"], one["rule"]) for one in ran.json["findings"]] == [(None, 9, "BrokerOffline")]
 
 
 def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_planned_away(rackspan, snapshot):
@@ -238,14 +236,35 @@ def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_plann
     ran = rackspan("check", "--snapshot", file, "-o", "json")
     assert ran.code == 1
     assert ran.err == "warning: prod.json: broker 4 holds replicas and is not among the brokers\n"
-    assert {(one["partition"], one["reason"], one["broker"]) for one in ran.json["findings"]} >= {
-        (1, "BrokerUnknown", 4)
+    assert {(one["partition"], one["rule"], one["broker"]) for one in ran.json["findings"]} >= {
+        (None, "BrokerOffline", 4)
     }
     assert rackspan("what-if", "--snapshot", file).code == 0
     refused = rackspan("plan", "--snapshot", file)
     assert (refused.code, refused.out) == (2, "")
     assert refused.error == "broker 4 holds replicas and is not among the brokers"
     assert refused.hint == "wait until it is back, or pass --drain-broker 4 if it is gone for good"
+
+
+def test_a_broker_that_is_away_is_one_finding_and_names_the_plan_that_replaces_it(rackspan, snapshot):
+    racks = {broker: f"/{broker}" for broker in (0, 1, 2)}
+    topics = [topic(f"topic-{at}", [3, at % 3], isr=[at % 3], leader=at % 3) for at in range(14)]
+    file = snapshot(cluster(*topics, racks=racks))
+    ran = rackspan("check", "--snapshot", file)
+    assert ran.code == 1
+    assert "14 of 14 partitions are out of compliance; 14 moves would mend them" in ran.out
+    assert "1 other finding:" in ran.out
+    assert "topic-" not in ran.out.split("acknowledged", maxsplit=1)[0]
+    (found,) = rackspan("check", "--snapshot", file, "-o", "json").json["findings"]
+    assert (found["broker"], found["excess"], found["moves"]) == (3, 14, 14)
+    assert found["message"] == "broker 3 is not online: 14 partitions have a replica there"
+    assert "rackspan plan --drain-broker 3" in found["fix"]
+
+
+def test_a_plan_names_each_broker_that_is_away(rackspan, snapshot):
+    refused = rackspan("plan", "--snapshot", snapshot(cluster(topic("a", [0, 8], [0, 9]))))
+    assert (refused.code, refused.error) == (2, "brokers 8, 9 hold replicas and are not among the brokers")
+    assert refused.hint == "wait until they are back, or pass --drain-broker 8,9 if they are gone for good"
 
 
 def test_several_brokers_are_drained_with_commas_or_one_by_one(rackspan, prod):

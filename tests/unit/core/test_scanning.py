@@ -80,11 +80,55 @@ def test_nothing_is_told_of_what_is_as_it_should_be():
         (([1, 3, 5], [1]), (Rule.UNDER_REPLICATED, 0, None, -2, 0)),
         (([1, 3, 5], [1, 3, 5], 3), (Rule.LEADER_NOT_PREFERRED, 0, 3, 0, 0)),
         (([1, 2, 3],), (Rule.NOT_COMPLIANT, 0, None, 1, 1)),
-        (([1, 3, 9],), (Rule.NOT_COMPLIANT, 0, 9, 1, 1)),
+        (([1, 3, 9],), (Rule.BROKER_OFFLINE, None, 9, 1, 1)),
     ],
 )
 def test_each_partition_is_told_of(row, expected):
     assert told(locations(), partitions(row)) == [expected]
+
+
+AWAY = (Rule.BROKER_OFFLINE, None, 5, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "least", "expected"),
+    [
+        (([1, 3, 5], [1, 3]), 1, [AWAY]),
+        (([5, 1, 3], [1, 3], 1), 1, [AWAY]),
+        (([1, 3, 5],), 1, [AWAY]),
+        (([1, 3, 5], [1]), 1, [(Rule.UNDER_REPLICATED, 0, None, -2, 0), AWAY]),
+        (([1, 3, 5], [1, 3]), 3, [(Rule.UNDER_REPLICATED, 0, 5, -1, 0), AWAY]),
+        (([1, 3, 5], [], "none"), 1, [(Rule.OFFLINE, 0, None, -3, 0), AWAY]),
+        (([3, 1, 5], [1, 3], 1), 1, [(Rule.LEADER_NOT_PREFERRED, 0, 1, 0, 0), AWAY]),
+        (([1, 3, 6],), 1, []),
+    ],
+)
+def test_what_follows_from_a_broker_that_is_away_is_told_of_that_broker_alone(row, least, expected):
+    assert told(locations(b5={"online": False}), partitions(row), least=least) == expected
+
+
+def test_a_broker_that_is_away_is_one_finding_however_many_partitions_it_holds():
+    rows = partitions(*([([1, 3, 9], [1, 3])] * 14))
+    found = examine(locations(), rows, np.array([1]), ClusterRequirements())
+    assert np.count_nonzero(found.broken) == 14
+    (only,) = found.findings.facts(rows.names, locations().tree)
+    assert message(only) == "broker 9 is not online: 14 partitions have a replica there"
+    assert "rackspan plan --drain-broker 9" in fix(only)
+    assert (only.moves, SEVERITIES[found.findings.severity[0]]) == (14, "high")
+
+
+def test_a_drained_broker_that_is_away_is_told_of_once():
+    rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 5], [2, 4]))
+    drained = locations(b5={"online": False, "draining": True})
+    assert told(drained, rows) == [(Rule.BROKER_OFFLINE, None, 5, 2, 2)]
+
+
+def test_a_broker_that_a_topic_must_not_use_is_told_of_although_it_is_away():
+    rows = partitions(([1, 3, 5], [1, 3]))
+    assert told(locations(b5={"online": False}), rows, TopicRequirements(exclude=("5",))) == [
+        (Rule.NOT_COMPLIANT, 0, 5, 1, 1),
+        AWAY,
+    ]
 
 
 def test_a_partition_that_lags_below_min_insync_is_critical():
@@ -145,14 +189,14 @@ def test_a_spread_loosens_what_is_compliant():
 
 def test_what_no_move_would_mend_is_told_as_that():
     gone = locations(b5={"draining": True}, b6={"draining": True})
-    rows = partitions(([1, 2, 3, 4, 9],), ([1, 2, 3, 9],))
+    rows = partitions(([1, 2, 3, 4, 6],), ([1, 2, 3, 6],))
     found = examine(gone, rows, np.array([1]), ClusterRequirements())
     assert found.moves_of.tolist() == [0, 1]
     facts = list(found.findings.facts(rows.names, gone.tree))
     (never,) = (one for one in facts if one.rule is Rule.UNSATISFIABLE)
     assert (never.partition, message(never)) == (0, "1 more replica than brokers that may hold it")
     assert fix(never) == "add 1 broker, or lower its replication factor by 1"
-    (other,) = (one for one in facts if one.rule is Rule.NOT_COMPLIANT and one.partition == 0)
+    (other,) = (one for one in facts if one.rule is Rule.REPLICA_ON_DRAINED_BROKER and one.partition == 0)
     assert fix(other) == "no move mends it while too few brokers may hold it"
 
 

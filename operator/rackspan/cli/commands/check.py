@@ -36,7 +36,7 @@ from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, mending, message, place, shown_id
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.core.snapshot import NONE, Partitions, Snapshot
+from rackspan.core.snapshot import NONE, BoolArray, Partitions, Snapshot
 from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray
 from rackspan.snapshots.reader import STDIN
@@ -234,7 +234,9 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
 
 def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
     partitions, moves_of = checked.partitions, checked.examined.moves_of
-    wrong = np.flatnonzero(checked.examined.broken)
+    wrong = np.flatnonzero(checked.examined.broken & _with_findings(checked))
+    if not len(wrong):
+        return
     by_name = (partitions.number[wrong], _ranks(partitions)[partitions.topic[wrong]])
     worst = wrong[np.lexsort((*by_name, -moves_of[wrong]))][:most]
     shown = {
@@ -250,6 +252,14 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
         rows.add_row(topic, str(number), replicas, str(moves_of[row]), Group(*said))
     screen.print(rows)
     print_hidden(screen, len(wrong) - len(worst), "more partition")
+
+
+def _with_findings(checked: _Checked) -> BoolArray:
+    """Partitions with a finding of their own about where replicas lie, shape (partitions,)."""
+    partitions, findings = checked.partitions, checked.findings
+    found = findings.rows(np.isin(findings.rule, [RULES.index(rule) for rule in _COMPLIANCE]))
+    of_topic = int(partitions.number.max(initial=0)) + 1
+    return np.isin(partitions.topic * of_topic + partitions.number, found.topic * of_topic + found.partition)
 
 
 def _print_others(screen: Console, checked: _Checked, most: int) -> None:

@@ -344,7 +344,7 @@ class _Present:
         cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: options.MissingRackPolicy
     ) -> Self:
         """A cluster of which nothing but Kafka is known. Raises CommandError."""
-        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), source.why_absent, {})
+        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), source.why_absent(), {})
 
     @classmethod
     def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:

@@ -8,7 +8,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared.command_errors import CommandError, failures_told
 from rackspan.core.snapshot import Snapshot
-from rackspan.core.text import few
+from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
 from rackspan.snapshots.reader import STDIN, shown_name
@@ -36,10 +36,9 @@ class ClusterSource:
         """The file or the servers, to begin a sentence with."""
         return self.bootstrap_server or shown_name(self.snapshot or "")
 
-    @property
-    def why_absent(self) -> str:
-        """Why a broker that holds replicas is not listed, to end a sentence with."""
-        return "did not answer" if self.live else "is not among the brokers"
+    def why_absent(self, brokers: int = 1) -> str:
+        """Why so many brokers that hold replicas are not listed, to end a sentence with."""
+        return "did not answer" if self.live else f"{be(brokers)} not among the brokers"
 
     def read(self) -> Snapshot:
         """Read the file, or ask the cluster. Raises CommandError."""

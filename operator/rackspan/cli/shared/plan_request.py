@@ -8,18 +8,20 @@ from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_match
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
+from rackspan.core.text import few
 
 _MOST_REPLICAS, _MOST_PARTITIONS = 32_767, 1_000_000
 
 
 def refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
     """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
-    silent = set(found.unknown_brokers).difference(topology.drain_brokers)
+    silent = [str(one) for one in found.unknown_brokers if one not in topology.drain_brokers]
     if silent:
-        broker = min(silent)
+        many, why = len(silent) > 1, source.why_absent(len(silent))
+        they_are = "they are" if many else "it is"
         raise CommandError(
-            f"broker {broker} holds replicas and {source.why_absent}",
-            f"wait until it is back, or pass --drain-broker {broker} if it is gone for good",
+            f"broker{'s' if many else ''} {few(silent)} hold{'' if many else 's'} replicas and {why}",
+            f"wait until {they_are} back, or pass --drain-broker {','.join(silent)} if {they_are} gone for good",
         )
 
 

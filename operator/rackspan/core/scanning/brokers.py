@@ -32,6 +32,11 @@ class BrokerLocations:
         return frozenset(broker.id for broker in self.brokers if broker.draining)
 
     @cached_property
+    def online(self) -> frozenset[int]:
+        """Ids of the brokers that are online."""
+        return frozenset(broker.id for broker in self.brokers if broker.online)
+
+    @cached_property
     def missing(self) -> tuple[int, ...]:
         """Ids of the brokers whose rack is not known while others' are, ascending."""
         return () if self.ignore_missing else self.tree.missing_racks

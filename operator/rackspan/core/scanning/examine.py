@@ -1,4 +1,9 @@
-"""The rules, over all partitions at once. Each is a function of its own; a finding is what it says."""
+"""
+The rules, over all partitions at once. Each is a function of its own; a finding is what it says.
+
+A broker that is not online is one finding. What follows from it alone is none: that its replicas are not in sync, do
+not lead, or lie on a broker that may not hold them.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +21,7 @@ from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, 
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import IntArray
 
+_UNKNOWN = REASONS.index(ViolationReason.BROKER_UNKNOWN)
 _NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)
 _DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
 _held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
@@ -58,7 +64,8 @@ def examine(
     unfair = Counter(dict.fromkeys(locations.tree.levels, 0))
     judged = np.ones(count, dtype=bool)
     fewest = partitions.fewest_replicas if fewest_replicas is None else fewest_replicas
-    parts = [*_health(partitions, min_insync)]
+    away = ~np.isin(partitions.replicas, [NONE, *locations.online])
+    parts = [*_health(partitions, min_insync, away)]
     for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
         parts.append(_replication_factor(some, fewest, required))
@@ -67,6 +74,7 @@ def examine(
         unfair.update(compliance.unfair)
         parts += [found, *_insync(locations, some, min_insync, compliance.broken, required)]
     parts += [*_about_topics(partitions, Rule.NOT_JUDGED, ~judged), _unmanaged(partitions, requirements)]
+    parts.append(_offline_brokers(locations, partitions, away, moves_of))
     return Examined(_once(Findings.joined(parts)), broken, moves_of, judged, unfair)
 
 
@@ -85,17 +93,21 @@ def examine_brokers(locations: BrokerLocations) -> Findings:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _health(partitions: Partitions, min_insync: IntArray) -> Iterator[Findings]:
-    """Without a leader; without all replicas in sync; led by another than the first replica."""
+def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> Iterator[Findings]:
+    """Without a leader; without all replicas in sync; led by another than the first replica.
+
+    Replicas that are `away`, shape of the replicas, explain the last two, but never that writes stop.
+    """
     if not len(partitions):
         return
     size = partitions.replication_factor
     in_sync = np.count_nonzero(partitions.in_sync & (partitions.replicas != NONE), axis=1)
     offline = partitions.leader == NONE
     yield _about_partitions(partitions, Rule.OFFLINE, np.flatnonzero(offline), excess=in_sync - size)
-    behind = np.flatnonzero(~offline & (in_sync < size))
-    stopped = (in_sync < effective_min_insync(min_insync[partitions.topic], size))[behind]
-    ranks = np.where(stopped, Severity.CRITICAL.rank, SEVERITY_OF[Rule.UNDER_REPLICATED].rank)
+    stopped = in_sync < effective_min_insync(min_insync[partitions.topic], size)
+    lags = ~partitions.in_sync & (partitions.replicas != NONE) & ~away
+    behind = np.flatnonzero(~offline & (stopped | lags.any(axis=1)))
+    ranks = np.where(stopped[behind], Severity.CRITICAL.rank, SEVERITY_OF[Rule.UNDER_REPLICATED].rank)
     yield _rows_about(
         Rule.UNDER_REPLICATED,
         partitions,
@@ -104,7 +116,7 @@ def _health(partitions: Partitions, min_insync: IntArray) -> Iterator[Findings]:
         excess=(in_sync - size)[behind],
         broker=_lagging(partitions.rows(behind)),
     )
-    other = np.flatnonzero(~offline & (partitions.leader != partitions.replicas[:, 0]))
+    other = np.flatnonzero(~offline & ~away[:, 0] & (partitions.leader != partitions.replicas[:, 0]))
     yield _about_partitions(partitions, Rule.LEADER_NOT_PREFERRED, other, broker=partitions.leader)
 
 
@@ -113,6 +125,27 @@ def _lagging(partitions: Partitions) -> IntArray:
     lags = ~partitions.in_sync & (partitions.replicas != NONE)
     first = partitions.replicas[np.arange(len(lags)), lags.argmax(axis=1)] if len(lags) else partitions.leader
     return np.where(np.count_nonzero(lags, axis=1) == 1, first, NONE)
+
+
+def _offline_brokers(
+    locations: BrokerLocations, partitions: Partitions, away: BoolArray, moves_of: IntArray
+) -> Findings:
+    """
+    One finding for each broker that is not online and holds replicas, with the number of these partitions.
+
+    Where it is not among the brokers, or drained, they have to move: the moves are theirs.
+    """
+    rows, columns = np.nonzero(away)
+    held = np.unique(np.stack([partitions.replicas[rows, columns], rows]), axis=1)  # it may be listed twice
+    brokers, of_broker, count = np.unique(held[0], return_inverse=True, return_counts=True)
+    moves = np.zeros(len(brokers), dtype=np.int64)
+    np.add.at(moves, of_broker, moves_of[held[1]])
+    known = np.isin(brokers, [broker.id for broker in locations.brokers])
+    stays = known & ~np.isin(brokers, list(locations.drained))
+    ranks = np.where(known, SEVERITY_OF[Rule.BROKER_OFFLINE].rank, Severity.HIGH.rank)
+    return Findings.of(
+        Rule.BROKER_OFFLINE, len(brokers), ranks, broker=brokers, excess=count, moves=np.where(stays, 0, moves)
+    )
 
 
 def _replication_factor(partitions: Partitions, fewest: IntArray, required: TopicRequirements) -> Findings:
@@ -139,6 +172,8 @@ def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Comp
     found = compliance.columns
     about_broker = found.level == len(locations.tree.levels)
     drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
+    unknown = found.reason == _UNKNOWN
+    away = (drained | unknown) & ~np.isin(found.domain, list(locations.online))
     columns = {
         "level": found.level,
         "domain": np.where(about_broker, NONE, found.domain),
@@ -159,7 +194,10 @@ def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Comp
                     moves=compliance.moves_of[found.partition[chosen]],
                     **{name: column[chosen] for name, column in columns.items()},
                 )
-                for rule, chosen in ((Rule.NOT_COMPLIANT, ~drained), (Rule.REPLICA_ON_DRAINED_BROKER, drained))
+                for rule, chosen in (
+                    (Rule.NOT_COMPLIANT, ~drained & ~away),
+                    (Rule.REPLICA_ON_DRAINED_BROKER, drained & ~away),
+                )
             ),
         ]
     )

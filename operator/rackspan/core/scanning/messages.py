@@ -16,6 +16,7 @@ _COMPLIANCE: Mapping[str, str] = {
 }
 _MESSAGES: Mapping[Rule, str] = {
     Rule.OFFLINE: "no leader: nobody can read or write it",
+    Rule.BROKER_OFFLINE: "broker {broker} is not online: {holding} a replica there",
     Rule.UNDER_REPLICATED: "{behind} not in sync",
     Rule.UNSATISFIABLE: "no placement on the brokers that may hold it keeps to its spread",
     Rule.NOT_JUDGED: "the rack of a broker is not known, and whether it is spread as asked depends on that",
@@ -32,6 +33,10 @@ _MESSAGES: Mapping[Rule, str] = {
 }
 _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its in-sync replicas",
+    Rule.BROKER_OFFLINE: (
+        "bring it back; if it is gone for good: rackspan plan --drain-broker {broker}, "
+        "or spec.drainBrokers of its RackTopology"
+    ),
     Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
     Rule.NOT_COMPLIANT: "rackspan plan: {moves} to copy, none does with fewer",
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
@@ -108,6 +113,7 @@ def _filled(text: str, facts: Facts) -> str:
         broker=facts.broker,
         excess=facts.excess,
         short=-facts.excess,
+        holding=plural(facts.excess, "partition has", "partitions have"),
         behind=plural(-facts.excess, "replica is", "replicas are"),
         moves=plural(facts.moves, "replica"),
         replicas=plural(facts.excess, "replica"),

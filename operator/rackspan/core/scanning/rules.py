@@ -27,6 +27,7 @@ class Rule(StrEnum):
     """What can be wrong."""
 
     OFFLINE = "Offline"
+    BROKER_OFFLINE = "BrokerOffline"
     UNDER_REPLICATED = "UnderReplicated"
     NOT_COMPLIANT = "NotCompliant"
     UNSATISFIABLE = "Unsatisfiable"
@@ -47,6 +48,7 @@ RULES = tuple(Rule)
 
 SEVERITY_OF = {
     Rule.OFFLINE: Severity.CRITICAL,
+    Rule.BROKER_OFFLINE: Severity.MEDIUM,  # high where it is not among the brokers
     Rule.UNDER_REPLICATED: Severity.MEDIUM,  # critical where acks=all writes stop
     Rule.NOT_COMPLIANT: Severity.HIGH,
     Rule.UNSATISFIABLE: Severity.HIGH,
@@ -74,3 +76,5 @@ TOPIC_RULES = frozenset(
     }
 )
 """Rules that a topic breaks as a whole: one finding however many partitions it has."""
+COUNTING_RULES = frozenset({Rule.BROKER_OFFLINE})
+"""Rules whose findings count partitions in `excess`: those of portions add up."""

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES
+from rackspan.core.scanning.rules import COUNTING_RULES, SEVERITIES, TOPIC_RULES
 from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES
 
 _NAMES: Final = [name for name, _ in FINDING_COLUMNS]
+_COUNTED: Final = ("excess", "moves")
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
 _MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
@@ -27,15 +28,20 @@ def findings(judged: pa.Table) -> pa.Table:
     Findings, each once, from judged rows of that kind.
 
     A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
-    excess is taken, and of two that differ in sign the negative one.
+    excess is taken, and of two that differ in sign the negative one. Findings that count partitions are added up.
     """
     every = judged.select(_NAMES)
+    counting = pc.is_in(every["rule"], pa.array([str(rule) for rule in COUNTING_RULES]))
+    keys = [name for name in _NAMES if name not in _COUNTED]
+    sums = _grouped(every.filter(counting), keys, [(name, "sum") for name in _COUNTED])
+    every = every.filter(pc.invert(counting))
     about_topics = pc.is_in(every["rule"], pa.array([str(rule) for rule in TOPIC_RULES]))
     topics = every.filter(about_topics)
     ids, excess = topics["id"].to_numpy(), topics["excess"].to_numpy()
     order = np.lexsort((excess, -np.abs(excess), ids))
     _, first = np.unique(ids[order], return_index=True)
-    return pa.concat_tables([every.filter(pc.invert(about_topics)), topics.take(order[first])])
+    each = every.filter(pc.invert(about_topics))
+    return pa.concat_tables([each, topics.take(order[first]), sums.select(_NAMES).cast(every.schema)])
 
 
 def with_first_seen(found: pa.Table, before: pa.Table, observed: datetime) -> pa.Table:

@@ -49,7 +49,9 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
-    criteria = Criteria(outline.cluster_id or "", locations, requirements)
+    online = {broker.id for broker in outline.brokers}
+    seen_now = tuple(replace(broker, online=broker.id in online) for broker in locations.brokers)
+    criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements)
     reader = LiveReader(kafka.bootstrap_servers, properties, slices)
     cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
     reassigned = reassignment_warnings(kafka.bootstrap_servers, properties)

@@ -8,6 +8,7 @@ SEVERITIES: Final = ("critical", "high", "medium", "low", "info")
 """Worst first, in OpenReports' words."""
 RULES: Final = {
     "Offline": "Offline",
+    "BrokerOffline": "Broker offline",
     "UnderReplicated": "Under-replicated",
     "NotCompliant": "Unfair spread",
     "Unsatisfiable": "Too few brokers",
