@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from rackspan.core.copy_costs import time_to_copy
+from rackspan.core.scanning.messages import mending
+from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.formats import ago
@@ -85,11 +87,12 @@ def _lasted(document: ScanDocument, rule: str = "") -> str:
 
 def _cost(document: ScanDocument) -> str:
     summary = document.summary
-    if not summary.moves:
-        return "A fix copies no data."
-    number = summary.move_bytes
+    never = summary.by_rule.get(Rule.UNSATISFIABLE, 0)
+    number = summary.move_bytes if summary.moves else None
     cost = "" if number is None else f" ({size(number)}){time_to_copy(number, document.throttle)}"
-    return f"A fix copies {plural(summary.moves, 'replica')}{cost}."
+    if never:
+        return f"{mending(summary.moves, summary.non_compliant, never).capitalize()}{cost}."
+    return f"A fix copies {plural(summary.moves, 'replica')}{cost}." if summary.moves else "A fix copies no data."
 
 
 def _findings(number: int) -> str:
