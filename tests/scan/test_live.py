@@ -108,10 +108,11 @@ def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a
     eventually(lambda: all(2 not in cluster.known_to(broker).brokers for broker in (0, 1)), "broker 2 to be gone")
     ran = rackspan(*scan)
     assert ran.code == 1
-    found = {(row["rule"], row["topic"], row["partition"]) for row in ran.json["findings"]}
-    assert ("Offline", "alone", 0) in found
-    assert {("UnderReplicated", "orders", number) for number in range(3)} <= found
-    assert {row.get("broker") for row in ran.json["findings"] if row["rule"] == "NotCompliant"} == {2}
+    keys = ("rule", "topic", "partition", "broker", "excess")
+    found = {tuple(row.get(key) for key in keys) for row in ran.json["findings"]}
+    never = {("Unsatisfiable", "orders", number, None, 1) for number in range(3)}  # three replicas on two brokers
+    assert found == {("Offline", "alone", 0, None, -1), ("BrokerOffline", None, None, 2, 4), *never}
+    assert ran.json["summary"]["underReplicated"] == ran.json["summary"]["nonCompliant"] == 4
     cluster.destroy()
     ran = rackspan(*scan)
     assert (ran.code, ran.json["state"], ran.json["reason"]) == (3, "Failed", "KafkaUnreachable")
