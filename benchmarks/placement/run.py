@@ -140,12 +140,12 @@ def row(name: str, times: list[Took], placement: Placement, tree: RackTree) -> s
         values = [counts[broker.id] for broker in tree.brokers]
         return f"{min(values)} to {max(values)}"
 
-    verdict = judge(tree, placement)
-    unfair = ", ".join(f"{level} {count:,}" for level, count in verdict.unfair.items())
+    assessment = judge(tree, placement)
+    unfair = ", ".join(f"{level} {count:,}" for level, count in assessment.unfair.items())
     cpu = [took.cpu for took in times]
     shown = f"{median(cpu) * 1e3:.0f} ({min(cpu) * 1e3:.0f} to {max(cpu) * 1e3:.0f})"
     clock = f"{median(took.clock for took in times) * 1e3:.0f}"
-    return f"| {name} | {shown} | {clock} | {spread(led)} | {spread(held)} | {unfair} | {verdict.moves:,} |"
+    return f"| {name} | {shown} | {clock} | {spread(led)} | {spread(held)} | {unfair} | {assessment.moves:,} |"
 
 
 def machine() -> str:

@@ -20,9 +20,9 @@ def main(file: str) -> None:
     read, loading = timed(lambda: read_snapshot(file))
     loaded = peak()
     tree = tree_of(read.brokers, LEVELS)
-    verdict, judging = timed(lambda: judge(tree, read.partitions.replicas))
-    found = verdict.non_compliant
-    del verdict
+    assessment, judging = timed(lambda: judge(tree, read.partitions.replicas))
+    found = assessment.non_compliant
+    del assessment
     drained = tree_of(read.brokers, LEVELS, drained={DRAINED})
     made, planning = timed(lambda: plan(PlanRequest(drained, read.partitions)))
     if not made.feasible or made.moves != made.lower_bound or made.after.non_compliant:

@@ -185,16 +185,16 @@ def applied(made: Plan, start: Partitions, wanted: int) -> BrokerIds:
 
 def measured(case: Case, by: str, bound: int, before: BrokerIds, after: BrokerIds) -> Result:
     tree = case.tree
-    verdict = judge(tree, after)
+    assessment = judge(tree, after)
     left = {
-        finding.partition for finding in verdict.findings if finding.reason is not ViolationReason.TOO_MANY_REPLICAS
+        finding.partition for finding in assessment.findings if finding.reason is not ViolationReason.TOO_MANY_REPLICAS
     }
     return Result(
         case,
         by,
         bound,
         moves_between(before, after),
-        tuple(verdict.unfair.items()),
+        tuple(assessment.unfair.items()),
         len(left),
         _range(_held(tree, after)[tree.eligible]),
         _range(_held(tree, after[:, :1])[tree.eligible]),

@@ -74,8 +74,8 @@ def told(seconds: Mapping[str, float]) -> str:
     """What was aimed at, for all that a scan asks and for everything."""
     every = sum(seconds.values())
     scan = sum(spent for name, spent in seconds.items() if name not in EVERYTHING)
-    verdict = "met" if every <= AIM_SECONDS else "**missed**"
-    return f"- all of these: {every:.1f} s, those of a scan {scan:.1f} s; the aim is {AIM_SECONDS} s at most: {verdict}"
+    result = "met" if every <= AIM_SECONDS else "**missed**"
+    return f"- all of these: {every:.1f} s, those of a scan {scan:.1f} s; the aim is {AIM_SECONDS} s at most: {result}"
 
 
 def _scan(folder: Path, location: Path) -> None:

@@ -156,14 +156,14 @@ def told(found: Sequence[Measured]) -> list[str]:
     lines = []
     for fewer, more in pairwise(found):
         times = more.partitions / fewer.partitions
-        verdict = "met" if more.seconds <= times * fewer.seconds else "**missed**"
+        result = "met" if more.seconds <= times * fewer.seconds else "**missed**"
         lines.append(
             f"- {times:g} times {fewer.partitions:,} partitions: {more.seconds / fewer.seconds:.1f} times the seconds, "
-            f"{more.peak / fewer.peak:.1f} times the memory; the aim is {times:g} times the seconds at most: {verdict}"
+            f"{more.peak / fewer.peak:.1f} times the memory; the aim is {times:g} times the seconds at most: {result}"
         )
     for one in found:
         if one.partitions == AIMED:
             for what, figure, most in (("seconds", one.seconds, 90), ("GiB", one.peak / 2**30, 6)):
-                verdict = "met" if figure <= most else "**missed**"
-                lines.append(f"- {AIMED:,} partitions, {what}: {figure:.2f}, the aim is {most} at most: {verdict}")
+                result = "met" if figure <= most else "**missed**"
+                lines.append(f"- {AIMED:,} partitions, {what}: {figure:.2f}, the aim is {most} at most: {result}")
     return lines

@@ -254,10 +254,10 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
         f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath="
         f"'{{range .status.compliance.samples[*]}}partition {fields}{{\"\\n\"}}{{end}}'"
     )
-    verdict = stage.draw("payments", placed["payments"])
+    assessment = stage.draw("payments", placed["payments"])
     told = stage.topic("payments").status.compliance
     terminal.check(
-        told is not None and (told.non_compliant, told.moves) == (verdict.non_compliant, verdict.moves) == (4, 4),
+        told is not None and (told.non_compliant, told.moves) == (assessment.non_compliant, assessment.moves) == (4, 4),
         "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move",
     )
     terminal.say(
@@ -272,8 +272,8 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     )
     plan = stage.topic("payments").status.plan
     terminal.check(
-        plan is not None and plan.moves == plan.lower_bound == verdict.moves,
-        f"payments: its plan copies {verdict.moves} replicas, and no plan can copy fewer",
+        plan is not None and plan.moves == plan.lower_bound == assessment.moves,
+        f"payments: its plan copies {assessment.moves} replicas, and no plan can copy fewer",
     )
 
 

@@ -62,9 +62,9 @@ class Stage:
         """Draw what Kafka holds of a topic, judged by the same rules as the operator's."""
         topic = self.topic(name)
         tree = self.tree(topic)
-        verdict = judge(tree, replicas)
-        findings = () if topic.spec.placement.assignment else verdict.findings
+        assessment = judge(tree, replicas)
+        findings = () if topic.spec.placement.assignment else assessment.findings
         self.terminal.say(f"{name}: {len(replicas)} partitions of {len(replicas[0])} replicas")
         width = WIDTH - 2
         self.terminal.draw(picture(tree, replicas, findings=findings, width=width, glyphs=self.terminal.glyphs))
-        return verdict
+        return assessment

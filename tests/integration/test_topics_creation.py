@@ -36,10 +36,10 @@ def test_replicas_lie_where_the_core_puts_them(topology, topics, placer, placeme
     assert topics.replicas(name) == expected
     status = topic["status"]
     assert status["placer"] == placer
-    verdict = judge(rack_tree(), expected)
+    assessment = judge(rack_tree(), expected)
     assert status["compliance"]["partitions"] == 12
-    assert status["compliance"].get("nonCompliant", 0) == verdict.non_compliant
-    assert status["compliance"].get("moves", 0) == verdict.moves
+    assert status["compliance"].get("nonCompliant", 0) == assessment.non_compliant
+    assert status["compliance"].get("moves", 0) == assessment.moves
 
 
 def judged(replicas):

@@ -42,11 +42,11 @@ def test_the_example_has_every_rule(example):
 
 def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, example):
     page = show(example)
-    verdict = page.locator(".verdict").inner_text()
+    assessment = page.locator(".assessment").inner_text()
     summary = example.summary
-    assert f"{summary.offline} of {summary.partitions} partitions are offline" in verdict
-    assert "spread unfairly for 18 days" in verdict
-    assert f"A fix copies {summary.moves} replicas ({size(summary.move_bytes)}), up to " in verdict
+    assert f"{summary.offline} of {summary.partitions} partitions are offline" in assessment
+    assert "spread unfairly for 18 days" in assessment
+    assert f"A fix copies {summary.moves} replicas ({size(summary.move_bytes)}), up to " in assessment
 
 
 def test_the_map_has_every_broker_in_its_place(show, example):

@@ -33,9 +33,9 @@ SAID = st.frozensets(HASHES, max_size=2)
 
 @given(PLANS, SAID, TERMS)
 def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(parts, said, terms):
-    verdict = judge_approval(parts, said, terms)
+    assessment = judge_approval(parts, said, terms)
     by_itself = []
-    for topic, who in verdict.approved.items():
+    for topic, who in assessment.approved.items():
         part = parts[topic]
         assert terms.open
         assert terms.steady
@@ -60,10 +60,10 @@ def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(
 
 @given(PLANS, SAID, TERMS)
 def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
-    verdict = judge_approval(parts, said, terms)
-    assert verdict.approved.keys() | verdict.holds.keys() == parts.keys()
-    assert not verdict.approved.keys() & verdict.holds.keys()
-    for topic, hold in verdict.holds.items():
+    assessment = judge_approval(parts, said, terms)
+    assert assessment.approved.keys() | assessment.holds.keys() == parts.keys()
+    assert not assessment.approved.keys() & assessment.holds.keys()
+    for topic, hold in assessment.holds.items():
         part = parts[topic]
         asked = bool(part.names & said) or part.hash in part.approved
         assert (
@@ -73,7 +73,7 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
                 ApprovalHold.BUSY: ApprovalHold.BUSY if terms.busy else None,
                 ApprovalHold.STALE: ApprovalHold.STALE if part.approved and not asked and not part.automatic else None,
                 ApprovalHold.APPROVAL: ApprovalHold.APPROVAL if not asked and not part.automatic else None,
-                ApprovalHold.LIMIT: ApprovalHold.LIMIT if not asked and part.namespace in verdict.above else None,
+                ApprovalHold.LIMIT: ApprovalHold.LIMIT if not asked and part.namespace in assessment.above else None,
                 ApprovalHold.WINDOW: None if terms.open else ApprovalHold.WINDOW,
                 ApprovalHold.SETTLING: None if terms.steady and (part.settled or asked) else ApprovalHold.SETTLING,
             }[hold]
@@ -84,10 +84,10 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
 @given(PLANS, st.booleans())
 def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_and_limits(parts, settled):
     parts = {topic: replace(part, names=part.names | {"w"}, settled=settled) for topic, part in parts.items()}
-    verdict = judge_approval(parts, {"w"}, Terms(max_moves=1, max_bytes=1))
-    assert verdict.approved.keys() == {topic for topic, part in parts.items() if not part.paused}
-    assert set(verdict.approved.values()) <= {Approver.PLAN}
-    assert not verdict.stale
+    assessment = judge_approval(parts, {"w"}, Terms(max_moves=1, max_bytes=1))
+    assert assessment.approved.keys() == {topic for topic, part in parts.items() if not part.paused}
+    assert set(assessment.approved.values()) <= {Approver.PLAN}
+    assert not assessment.stale
     counted()
 
 

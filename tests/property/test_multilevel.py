@@ -86,24 +86,24 @@ def test_repair_moves_as_few_replicas_as_any_compliant_placement_allows(data):
 
 
 @given(st.data())
-def test_the_judge_agrees_with_the_definition_on_verdict_and_moves(data):
+def test_the_judge_agrees_with_the_definition_on_assessment_and_moves(data):
     tree, size = data.draw(sized(spoiled=True))
     current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
-    verdict = judge(tree, current)
+    assessment = judge(tree, current)
     fair = [set(row) <= set(sites(tree)) and oracle.fair(sites(tree), frozenset(row)) for row in current]
     moves = [oracle.fewest_moves(sites(tree), row, size) for row in current]
-    assert (~verdict.broken).tolist() == fair
-    assert verdict.moves_of.tolist() == moves
-    assert {finding.partition for finding in verdict.findings} == {at for at, good in enumerate(fair) if not good}
+    assert (~assessment.broken).tolist() == fair
+    assert assessment.moves_of.tolist() == moves
+    assert {finding.partition for finding in assessment.findings} == {at for at, good in enumerate(fair) if not good}
     counted(len(current))
 
 
 @given(st.data())
-def test_a_verdict_holds_wherever_a_broker_stands_whose_rack_is_not_known(data):
+def test_an_assessment_holds_wherever_a_broker_stands_whose_rack_is_not_known(data):
     tree, size = data.draw(sized(spoiled=True))
     current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
     lost = Broker(len(tree.brokers))
-    verdict = judge(RackTree(tree.levels, (*tree.brokers, lost)), current)
+    assessment = judge(RackTree(tree.levels, (*tree.brokers, lost)), current)
     racks = {broker.rack for broker in tree.brokers if broker.eligible}
     wholes = [RackTree(tree.levels, (*tree.brokers, replace(lost, rack=rack))) for rack in racks]
     fair = [
@@ -111,10 +111,10 @@ def test_a_verdict_holds_wherever_a_broker_stands_whose_rack_is_not_known(data):
         for held in map(frozenset, current)
     ]
     for at, found in enumerate(fair):
-        if verdict.unknown[at]:
+        if assessment.unknown[at]:
             assert False in found
         else:
-            assert found == {not verdict.broken[at]}
+            assert found == {not assessment.broken[at]}
     counted(len(current))
 
 
@@ -204,14 +204,14 @@ def test_a_loosened_level_is_judged_by_its_skew(data):
     level = data.draw(st.integers(0, len(tree.levels) - 1))
     skew = data.draw(st.integers(1, 3))
     current = data.draw(rows(tree, size, data.draw(st.integers(1, 4))))
-    verdict = judge(tree, current, [Spread(tree.levels[level], skew, Unsatisfiable.BEST)])
+    assessment = judge(tree, current, [Spread(tree.levels[level], skew, Unsatisfiable.BEST)])
     allowed = [
         set(chosen)
         for chosen in combinations(sorted(sites(tree)), size)
         if oracle.within(sites(tree), frozenset(chosen), {level: skew})
     ]
-    assert (~verdict.broken).tolist() == [set(row) in allowed for row in current]
-    assert verdict.moves_of.tolist() == [min(len(good.difference(row)) for good in allowed) for row in current]
+    assert (~assessment.broken).tolist() == [set(row) in allowed for row in current]
+    assert assessment.moves_of.tolist() == [min(len(good.difference(row)) for good in allowed) for row in current]
     counted(len(current))
 
 

@@ -246,8 +246,8 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spec):
     for one, lists in topics:
         width = max(map(len, lists))
         padded = [(*row, *(NONE,) * (width - len(row))) for row in lists]
-        verdict = placement.judged(one.spec, padded, state).compliance
-        broken = {at: int(verdict.moves_of[at]) for at in np.flatnonzero(verdict.broken).tolist()}
+        assessment = placement.judged(one.spec, padded, state).compliance
+        broken = {at: int(assessment.moves_of[at]) for at in np.flatnonzero(assessment.broken).tolist()}
         assert wrong.get(one.topic_name, {}) == broken, one.topic_name
     assert wrong
 

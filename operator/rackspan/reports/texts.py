@@ -10,8 +10,8 @@ from msgspec.structs import fields
 
 from rackspan.core.text import plural, shown
 from rackspan.reports.document import FindingRow, ScanDocument
+from rackspan.reports.page.assessment import assessment
 from rackspan.reports.page.formats import moment
-from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, where
 
 _ROWS = 50
@@ -25,8 +25,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def markdown(document: ScanDocument) -> str:
-    """Write verdict, counts by rule, and the worst findings as Markdown. Texts of the cluster cannot become markup."""
-    said = verdict(document)
+    """Write assessment, counts by rule and worst findings as Markdown. Texts of the cluster cannot become markup."""
+    said = assessment(document)
     summary = document.summary
     lines = [f"# {plain(document.cluster)}, {moment(document.finished_at)}", ""]
     lines += [" ".join((f"**{plain(said.headline)}**", *map(plain, said.details))), ""]

@@ -43,7 +43,7 @@ def test_a_result_is_alone_on_standard_output():
         (["plan", "-o", "json", "--replication-factor", "topic-1=7"], 2),
     ],
 )
-def test_a_reader_that_stops_early_is_no_error_and_changes_no_verdict(tmp_path, arguments, code):
+def test_a_reader_that_stops_early_is_no_error_and_changes_no_result(tmp_path, arguments, code):
     document = cluster(*DOCUMENT["topics"], racks=RACKS | dict.fromkeys(range(6, 3000), "/ap/ap-1a/r1"))
     (tmp_path / "prod.json").write_text(json.dumps(document if arguments[0] == "what-if" else DOCUMENT))
     command = [BIN / "rackspan", *arguments, "--snapshot", tmp_path / "prod.json"]

@@ -13,20 +13,20 @@ NINE = grid("zone", 3, 3)  # zones /00 with 0 1 2, /01 with 3 4 5, /02 with 6 7 
 
 
 def test_a_fair_topic_is_compliant():
-    verdict = judge(NINE, [(0, 3, 6), (4, 7, 1)])
-    assert verdict.compliant
-    assert (verdict.partitions, verdict.non_compliant, verdict.moves, verdict.findings) == (2, 0, 0, ())
+    assessment = judge(NINE, [(0, 3, 6), (4, 7, 1)])
+    assert assessment.compliant
+    assert (assessment.partitions, assessment.non_compliant, assessment.moves, assessment.findings) == (2, 0, 0, ())
 
 
 def test_findings_say_where_and_how_many_too_many():
-    verdict = judge(NINE, [(0, 3, 6), (0, 1, 2), (0, 1, 3)])
-    assert verdict.findings == (
+    assessment = judge(NINE, [(0, 3, 6), (0, 1, 2), (0, 1, 3)])
+    assert assessment.findings == (
         Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 2),
         Violation(2, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),
     )
-    assert verdict.moves_of.tolist() == [0, 2, 1]
-    assert verdict.unfair == {"zone": 2}
-    assert verdict.sample(1) == verdict.findings[:1]
+    assert assessment.moves_of.tolist() == [0, 2, 1]
+    assert assessment.unfair == {"zone": 2}
+    assert assessment.sample(1) == assessment.findings[:1]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_too_many_are_those_above_the_most_that_a_fair_split_allows(capacities, 
 
 def test_each_level_is_judged_by_what_the_domain_above_holds():
     tree = grid("region zone", 2, 2, 2)  # /00: 0 1 | 2 3, /01: 4 5 | 6 7
-    verdict = judge(tree, [(0, 2, 4), (0, 1, 4), (0, 2, 1)])
-    assert [(finding.partition, finding.level, finding.domain) for finding in verdict.findings] == [
+    assessment = judge(tree, [(0, 2, 4), (0, 1, 4), (0, 2, 1)])
+    assert [(finding.partition, finding.level, finding.domain) for finding in assessment.findings] == [
         (1, "zone", "/00/10"),
         (2, "region", "/00"),
     ]
@@ -67,9 +67,9 @@ def test_a_rack_that_is_full_excuses_the_others():
 
 def test_a_replica_on_a_broker_that_is_not_eligible_is_out_of_place():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, drained={1})
-    verdict = judge(tree, [(0, 1)])
-    assert verdict.findings == (Violation(0, "broker", "1", ViolationReason.BROKER_NOT_ELIGIBLE, 1),)
-    assert verdict.moves == 1
+    assessment = judge(tree, [(0, 1)])
+    assert assessment.findings == (Violation(0, "broker", "1", ViolationReason.BROKER_NOT_ELIGIBLE, 1),)
+    assert assessment.moves == 1
 
 
 def test_a_replica_on_a_broker_that_is_offline_is_not():
@@ -78,9 +78,9 @@ def test_a_replica_on_a_broker_that_is_offline_is_not():
 
 
 def test_a_replica_on_a_broker_the_cluster_does_not_have_is_out_of_place():
-    verdict = judge(NINE, [(0, 3, 99)])
-    assert verdict.findings == (Violation(0, "broker", "99", ViolationReason.BROKER_UNKNOWN, 1),)
-    assert verdict.moves == 1
+    assessment = judge(NINE, [(0, 3, 99)])
+    assert assessment.findings == (Violation(0, "broker", "99", ViolationReason.BROKER_UNKNOWN, 1),)
+    assert assessment.moves == 1
 
 
 def test_a_broker_listed_twice_is_a_finding():
@@ -88,8 +88,8 @@ def test_a_broker_listed_twice_is_a_finding():
 
 
 def test_partitions_of_one_topic_may_differ_in_replication_factor():
-    verdict = judge(NINE, [(0,), (0, 3), (0, 1), (0, 3, 6, 1)])
-    assert verdict.broken.tolist() == [False, False, True, False]
+    assessment = judge(NINE, [(0,), (0, 3), (0, 1), (0, 3, 6, 1)])
+    assert assessment.broken.tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("replicas", [[], Placement([]), np.empty((0, 3), dtype=np.int32)])
@@ -98,9 +98,9 @@ def test_a_topic_without_partitions_is_compliant(replicas):
 
 
 def test_without_brokers_everything_is_out_of_place():
-    verdict = judge(RackTree(("zone",), ()), [(1, 2)])
-    assert verdict.non_compliant == 1
-    assert {finding.reason for finding in verdict.findings} == {ViolationReason.BROKER_UNKNOWN}
+    assessment = judge(RackTree(("zone",), ()), [(1, 2)])
+    assert assessment.non_compliant == 1
+    assert {finding.reason for finding in assessment.findings} == {ViolationReason.BROKER_UNKNOWN}
 
 
 def test_a_spread_loosens_a_level():
@@ -132,19 +132,19 @@ def with_gap(*, eligible=True):
 
 
 def test_a_broker_whose_rack_is_not_known_is_no_domain_of_its_own():
-    verdict = judge(with_gap(), [(0, 3, 6), (0, 1, 3), (0, 3, 8), (0, 3, 6, 1)])
-    assert verdict.broken.tolist() == [False, True, False, False]
-    assert verdict.unknown.tolist() == [False, False, True, False]
-    assert verdict.moves_of.tolist() == [0, 1, 0, 0]
-    assert (verdict.partitions, verdict.undecided, verdict.compliant) == (3, 1, False)
-    assert verdict.findings == (Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),)
+    assessment = judge(with_gap(), [(0, 3, 6), (0, 1, 3), (0, 3, 8), (0, 3, 6, 1)])
+    assert assessment.broken.tolist() == [False, True, False, False]
+    assert assessment.unknown.tolist() == [False, False, True, False]
+    assert assessment.moves_of.tolist() == [0, 1, 0, 0]
+    assert (assessment.partitions, assessment.undecided, assessment.compliant) == (3, 1, False)
+    assert assessment.findings == (Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),)
 
 
-def test_a_verdict_that_depends_on_where_a_broker_stands_is_unknown():
+def test_an_assessment_that_depends_on_where_a_broker_stands_is_unknown():
     tree = RackTree(("zone",), (*(Broker(at, ("a",)) for at in range(4)), Broker(4, ("b",)), Broker(5)))
-    verdict = judge(tree, [(0, 1, 2, 4), (0, 4), (0, 1)])  # zone b is full, unless broker 5 stands there
-    assert verdict.unknown.tolist() == [True, False, False]
-    assert verdict.broken.tolist() == [False, False, True]
+    assessment = judge(tree, [(0, 1, 2, 4), (0, 4), (0, 1)])  # zone b is full, unless broker 5 stands there
+    assert assessment.unknown.tolist() == [True, False, False]
+    assert assessment.broken.tolist() == [False, False, True]
 
 
 def test_findings_name_the_same_domains_with_a_gap_and_without():

@@ -11,7 +11,7 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import COMPLIANT, find_condition
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.reports.document import ScanDocument
-from rackspan.reports.page.verdict import verdict
+from rackspan.reports.page.assessment import assessment
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HALF = "1 move would mend 1 of them, and no move the other 1: too few brokers may hold them"
@@ -43,7 +43,7 @@ class Told:
         self.scan = cli("scan", "--snapshot", file)
         scanned = cli("scan", "--snapshot", file, "-o", "json").json
         self.document = msgspec.convert(scanned, ScanDocument)
-        self.page = " ".join((verdict(self.document).headline, *verdict(self.document).details))
+        self.page = " ".join((assessment(self.document).headline, *assessment(self.document).details))
         self.report = compliance_status(self.document, ComplianceReportStatus(), generation=1, now=NOON)
         self.compliant = find_condition(self.report.conditions, COMPLIANT)
 

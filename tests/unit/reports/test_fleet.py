@@ -64,12 +64,12 @@ def test_the_worst_cluster_comes_first(files):
     assert [one["worst"] for one in clusters] == ["failed", "critical", "critical", "fine"]
     assert clusters[0]["summary"] is None
     assert clusters[1]["summary"] == msgspec.to_builtins(SCANS[1].summary)
-    assert clusters[1]["verdict"].startswith("3 of ")
+    assert clusters[1]["assessment"].startswith("3 of ")
 
 
 def test_of_two_scans_of_one_cluster_the_last_counts():
     old = called(example_scan.failed(), "kafka/a", finished_at="2026-11-19T00:00:00Z")
-    assert [row.verdict.tone for row in fleet_rows([SCANS[0], old])] == ["fine"]
+    assert [row.assessment.tone for row in fleet_rows([SCANS[0], old])] == ["fine"]
 
 
 def test_a_table_has_a_row_per_cluster_in_which_nothing_speaks_to_a_terminal(files):

@@ -1,4 +1,4 @@
-"""The page's text, without a browser: verdicts, words, the tree, the policy."""
+"""The page's text, without a browser: assessments, words, the tree, the policy."""
 
 import base64
 import hashlib
@@ -13,10 +13,10 @@ from dev import example_scan
 
 from rackspan.reports.document import BrokerRow, DomainRow, FindingRow, ScanDocument, Summary, WhatIf
 from rackspan.reports.page import formats
+from rackspan.reports.page.assessment import assessment
 from rackspan.reports.page.rendering import render
 from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
-from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import rank, where, worst
 
 AT = "2026-11-20T06:00:00Z"
@@ -75,36 +75,36 @@ def test_what_is_no_time_is_shown_as_it_is():
     assert formats.moment(AT) == "20 Nov 2026, 06:00 UTC"
 
 
-# -- verdict ---------------------------------------------------------------------------------------------------------
+# -- assessment -----------------------------------------------------------------------------------------------------
 
 
-def test_the_verdict_names_the_worst_first_with_its_age_and_the_cost():
+def test_the_assessment_names_the_worst_first_with_its_age_and_the_cost():
     document = scan(
         summary=Summary(
             partitions=200, offline=1, non_compliant=12, findings=13, moves=14, by_severity={"critical": 1}
         ),
         findings=[finding("Offline", "critical"), finding(first_seen="2026-11-02T06:00:00Z")],
     )
-    said = verdict(document)
+    said = assessment(document)
     assert said.tone == "critical"
     assert said.headline == "1 of 200 partitions is offline and 12 are spread unfairly."
     assert said.details == ("Spread unfairly for 18 days.", "A fix copies 14 replicas.")
     summary = msgspec.structs.replace(document.summary, move_bytes=2_400 << 20)
     known = msgspec.structs.replace(document, summary=summary, throttle=10 << 20)
     cost = "A fix copies 14 replicas (2.3 GiB), up to 4 min at 10.0 MiB/s and broker."
-    assert verdict(known).details == ("Spread unfairly for 18 days.", cost)
+    assert assessment(known).details == ("Spread unfairly for 18 days.", cost)
 
 
 def test_lesser_findings_are_not_called_an_outage():
     document = scan(summary=Summary(partitions=5, findings=1, by_severity={"low": 1}), findings=[finding("X", "low")])
-    said = verdict(document)
+    said = assessment(document)
     assert said.tone == "low"
     assert said.headline == "Every partition is where it should be, but there is 1 finding of a lesser kind."
     assert said.details == ("A fix copies no data.",)
 
 
 def test_a_fine_cluster_is_called_so():
-    said = verdict(example_scan.fine())
+    said = assessment(example_scan.fine())
     assert (said.tone, said.headline) == ("fine", "Nothing is wrong.")
     assert said.details == (
         "All 12 partitions of 3 topics are online, fully replicated and spread fairly over every zone.",
@@ -112,7 +112,7 @@ def test_a_fine_cluster_is_called_so():
 
 
 def test_a_failed_scan_says_nothing_about_the_cluster():
-    said = verdict(example_scan.failed())
+    said = assessment(example_scan.failed())
     assert said.tone == "failed"
     assert "connection refused" in said.details[0]
 

@@ -11,7 +11,7 @@ from rackspan.reports.document import FindingRow
 from rackspan.reports.texts import code, comma_separated, markdown, plain
 
 
-def test_markdown_has_the_verdict_the_rules_and_the_worst_findings():
+def test_markdown_has_the_assessment_the_rules_and_the_worst_findings():
     document = example_scan.example()
     text = markdown(document)
     assert text.startswith("# kafka/main, 20 Nov 2026, 06:04 UTC\n\n**3 of 726 partitions are offline")

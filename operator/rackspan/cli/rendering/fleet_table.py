@@ -22,7 +22,7 @@ def print_fleet(screen: Console, rows: Iterable[FleetRow]) -> None:
             size(counted.move_bytes) if counted.moves else "",
         )
         cells = ("?",) * len(numbers) if row.failed else numbers
-        since = row.verdict.details[0] if row.scan.summary.findings else ""
+        since = row.assessment.details[0] if row.scan.summary.findings else ""
         note = row.scan.message if row.failed else since
-        shown.add_row(row.scan.cluster, row.verdict.tone, *cells, moment(row.scan.finished_at), note)
+        shown.add_row(row.scan.cluster, row.assessment.tone, *cells, moment(row.scan.finished_at), note)
     screen.print(shown)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from rackspan.reports.document import ScanDocument, ScanOutcome
-from rackspan.reports.page.verdict import Verdict, verdict
+from rackspan.reports.page.assessment import Assessment, assessment
 from rackspan.reports.page.vocabulary import SEVERITIES
 
 _TONES: Final = ("failed", *SEVERITIES, "fine")
@@ -16,10 +16,10 @@ _TONES: Final = ("failed", *SEVERITIES, "fine")
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One cluster: its last scan, and the verdict on it."""
+    """One cluster: its last scan, and its assessment."""
 
     scan: ScanDocument
-    verdict: Verdict
+    assessment: Assessment
 
     @property
     def failed(self) -> bool:
@@ -32,7 +32,7 @@ class FleetRow:
         return f"{hashlib.sha256(self.scan.cluster.encode()).hexdigest()[:16]}.html"
 
     def as_document(self) -> dict[str, Any]:
-        """The row as JSON: what the scan document has of it, and the verdict."""
+        """The row as JSON: what the scan document has of it, and the assessment."""
         scan = self.scan
         return {
             "cluster": scan.cluster,
@@ -40,8 +40,8 @@ class FleetRow:
             "finishedAt": scan.finished_at,
             "state": str(scan.state),
             "reason": scan.reason,
-            "worst": self.verdict.tone,
-            "verdict": " ".join((self.verdict.headline, *self.verdict.details)),
+            "worst": self.assessment.tone,
+            "assessment": " ".join((self.assessment.headline, *self.assessment.details)),
             "summary": None if self.failed else to_builtins(scan.summary),
         }
 
@@ -50,10 +50,10 @@ def fleet_rows(scans: Iterable[ScanDocument]) -> list[FleetRow]:
     """Give a row per cluster, by its last scan: failed ones first, then by the worst finding, partitions and moves."""
     by_age = sorted(scans, key=lambda scan: scan.finished_at)
     last = {scan.cluster: scan for scan in by_age}
-    return sorted((FleetRow(scan, verdict(scan)) for scan in last.values()), key=_order)
+    return sorted((FleetRow(scan, assessment(scan)) for scan in last.values()), key=_order)
 
 
 def _order(row: FleetRow) -> tuple[Any, ...]:
     counted = row.scan.summary
     numbers = (counted.offline, counted.non_compliant, counted.under_replicated, counted.moves)
-    return (_TONES.index(row.verdict.tone), *(-number for number in numbers), row.scan.cluster)
+    return (_TONES.index(row.assessment.tone), *(-number for number in numbers), row.scan.cluster)

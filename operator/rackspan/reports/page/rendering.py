@@ -14,10 +14,10 @@ from msgspec import to_builtins
 from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page import formats
+from rackspan.reports.page.assessment import assessment
 from rackspan.reports.page.charts import heat_charts, library, trend_charts
 from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
-from rackspan.reports.page.verdict import verdict
 from rackspan.reports.page.vocabulary import RULES, SEVERITIES, where
 
 _SCRIPTS = ("page.js", "map.js", "findings.js", "whatif.js", "charts.js")
@@ -47,7 +47,7 @@ def render(document: ScanDocument) -> str:
     return template.render(
         scan=document,
         failed=document.state is ScanOutcome.FAILED,
-        verdict=verdict(document),
+        assessment=assessment(document),
         root=rack_tree(document),
         charts={chart.target: chart for chart in charts},
         loss=data["loss"],

@@ -38,7 +38,7 @@ def managed(name, *, compliant=None, plan=False, ready="InSync", **spec):
     return topic(name, status=status, **spec)
 
 
-def verdict(drains):
+def assessment(drains):
     status, reason, _ = drained_condition(drains)
     return status.value, reason.value
 
@@ -67,7 +67,7 @@ def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
     assert drain.blocks[2].samples == ("bare", "theirs")
     assert drain.observed_at == NOON
     assert drain.message.startswith("17 replicas left: 5 to move by the plan, 4 of Kafka's own topics")
-    assert verdict(drains) == ("False", "Draining")
+    assert assessment(drains) == ("False", "Draining")
     assert summary(drains) == "0 of 1 drained, 17 replicas left"
 
 
@@ -79,14 +79,14 @@ def test_an_internal_topic_that_is_declared_is_managed():
 def test_a_drain_is_done_when_kafka_shows_nothing():
     drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["z1"]), held(b0={}, b1={}, b4={}), [])
     assert [(drain.target, drain.drained) for drain in drains] == [("0", True), ("/z1", True)]
-    assert verdict(drains) == ("True", "Drained")
+    assert assessment(drains) == ("True", "Drained")
     assert summary(drains) == "2 of 2 drained"
 
 
 def test_what_is_not_done_comes_first():
     drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["/z1"]), held(b0={}, b1={}, b4={"t": 2}), [])
     assert [drain.target for drain in drains] == ["/z1", "0"]
-    assert verdict(drains) == ("False", "Draining")
+    assert assessment(drains) == ("False", "Draining")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_is_not_done_comes_first():
 )
 def test_what_nobody_knows_is_never_drained(spec, reason, words):
     drains = drain_statuses(draining(**spec), held(b77={}), [])
-    assert verdict(drains) == ("False", reason)
+    assert assessment(drains) == ("False", reason)
     assert drains[0].drained is False
     assert drains[0].replicas is None
     assert words in drained_condition(drains)[2]
@@ -106,21 +106,21 @@ def test_what_nobody_knows_is_never_drained(spec, reason, words):
 
 def test_a_broker_that_is_down_and_nowhere_is_known_by_what_it_holds():
     where = draining(drainBrokers=[77], holders=[77])
-    assert verdict(drain_statuses(where, held(b77={"t": 3}), [])) == ("False", "Draining")
-    assert verdict(drain_statuses(where, held(b77={}), [])) == ("True", "Drained")
+    assert assessment(drain_statuses(where, held(b77={"t": 3}), [])) == ("False", "Draining")
+    assert assessment(drain_statuses(where, held(b77={}), [])) == ("True", "Drained")
 
 
 @pytest.mark.parametrize("asked", [None, held(), held(b3={})], ids=["not", "for none", "for others"])
 def test_nothing_is_drained_that_kafka_was_not_asked_about(asked):
     drains = drain_statuses(draining(drainBrokers=[0]), asked, [])
-    assert verdict(drains) == ("Unknown", "Waiting")
+    assert assessment(drains) == ("Unknown", "Waiting")
     assert drains[0].drained is None
 
 
 def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
     where = draining({**EVEN, 6: None}, drainRacks=["/z0"])
-    assert verdict(drain_statuses(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
-    assert verdict(drain_statuses(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
+    assert assessment(drain_statuses(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
+    assert assessment(drain_statuses(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
     lost = draining(drainRacks=["/z0"], holders=[0, 9])
     assert (
         "no rack is known of brokers 9, which may stand here" in drain_statuses(lost, held(b0={}, b3={}), [])[0].message

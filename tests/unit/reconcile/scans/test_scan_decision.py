@@ -290,7 +290,7 @@ def test_a_change_starts_nothing_where_nobody_asked(compliance):
     assert decision.start is None
 
 
-def test_a_fingerprint_changes_with_what_a_verdict_depends_on():
+def test_a_fingerprint_changes_with_what_an_assessment_depends_on():
     before = fingerprint(topology())
     assert before == fingerprint(topology(schedule=NIGHTLY)), "how scans are run is no reason for one"
     assert before != fingerprint(topology(racks=("/eu/a", "/eu/c")))

@@ -1,4 +1,4 @@
-"""The verdict: what is wrong, since when, and what a fix costs, in sentences."""
+"""The assessment: what is wrong, since when, and what a fix costs, in sentences."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from rackspan.reports.page.vocabulary import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Assessment:
     """`tone` is a severity, `fine` or `failed`; `headline` is the sentence, `details` go on from it."""
 
     tone: str
@@ -20,15 +20,15 @@ class Verdict:
     details: tuple[str, ...]
 
 
-def verdict(document: ScanDocument) -> Verdict:
+def assessment(document: ScanDocument) -> Assessment:
     """Sum up the scan: what is wrong, since when, and what a fix copies."""
     if document.state is ScanOutcome.FAILED:
         said = document.message or "Nobody wrote down why."
-        return Verdict("failed", "This scan failed, so it says nothing about the cluster.", (said,))
+        return Assessment("failed", "This scan failed, so it says nothing about the cluster.", (said,))
     summary = document.summary
     if not summary.findings and not summary.non_compliant:
-        return Verdict("fine", "Nothing is wrong.", (_all_fine(document),))
-    return Verdict(_tone(document), _headline(document), tuple(filter(None, (_since(document), _cost(document)))))
+        return Assessment("fine", "Nothing is wrong.", (_all_fine(document),))
+    return Assessment(_tone(document), _headline(document), tuple(filter(None, (_since(document), _cost(document)))))
 
 
 def _all_fine(document: ScanDocument) -> str:
