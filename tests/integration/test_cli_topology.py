@@ -109,7 +109,8 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
     assert cli("uncordon", "5", "--rack", "us/us-1a", *cluster).code == 0
     assert adopted.topology()["spec"]["drainRacks"] == adopted.topology()["spec"]["drainBrokers"] == []
     ran = cli("drain", "5", *cluster, "-o", "json")
-    plan, drains = map(json.loads, ran.out.splitlines())
+    plan, left, drains = map(json.loads, ran.out.splitlines())
+    assert (left["event"], left["target"]) == ("left", "5")
     assert drains["drainBrokers"] == adopted.topology()["spec"]["drainBrokers"] == [5]
     assert (plan["event"], plan["moves"] >= 0) == ("plan", True)
 

@@ -207,7 +207,8 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     plan = re.fullmatch(there, shown[0])[1]
     what = f"RackTopology {objects.namespace}/kafka: brokers and racks to drain:"
     told = [f"{what} 1", f"plan {plan} is approved"]
-    assert shown[1:3] == told
+    assert shown[1] == "1: 2 replicas left: 2 to move by the plan"
+    assert shown[2:4] == told
     assert shown[-1] == "1: no replica is left, by the operator's word and by Kafka's own"
     assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
     objects.until_ready("orders")
@@ -217,6 +218,14 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     objects.until(
         "RackTopology", "kafka", lambda found: found["status"].get("cordons") == [1], "to cordon what is empty"
     )
+    # Broker 0 is assigned explicitly, so no plan moves it: the same sentence and exit code with and without --wait.
+    objects.change_topic("orders", placement={"assignment": [list(row) for row in topics.replicas(name, 2)]})
+    objects.until_ready("orders")
+    ran = [cli("drain", "0", *of_topology, *options) for options in ((), ("--wait", "--timeout=4m"))]
+    sentence = "no plan moves what is left: 0: 2 replicas left: 2 assigned there explicitly"
+    assert [(one.code, one.error) for one in ran] == [(5, sentence)] * 2
+    assert ran[0].hint == ran[1].hint == f"take the brokers out of spec.placement.assignment of these topics: {name}"
+    assert plugin("uncordon", "0") == [f"{what} 1"]
     assert plugin("uncordon", "1") == [f"{what} none"]
     objects.until(
         "RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining"

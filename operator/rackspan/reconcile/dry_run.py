@@ -24,6 +24,7 @@ from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
 from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
+from rackspan.reconcile.cluster.drain_status import drain_statuses
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
@@ -41,14 +42,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.racktopology import RackTopology
+    from rackspan.api.racktopology import DrainStatus, RackTopology
     from rackspan.core.placement import Placer
     from rackspan.core.planning import Plan, PlanRequest, TopicPlan
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.plans.topology_plan import Replicas
-    from rackspan.reconcile.ports import Administrator, ConfigChange, KafkaAdmin, NewTopic, TopicValidator
+    from rackspan.reconcile.ports import (
+        Administrator,
+        ConfigChange,
+        KafkaAdmin,
+        NewTopic,
+        RemainingReplicas,
+        TopicValidator,
+    )
     from rackspan.reconcile.specs.topic_quotas import Excess
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
@@ -313,6 +321,20 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
         topics,
         tuple(sorted((topics.keys() | set(map(unmanaged_key, observed.unmanaged))) - parts.keys())),
     )
+
+
+def drains_of(observed: ObservedTopology, made: TopologyPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
+    """What the status will say of the drains before anything moves; `remaining` is on the drained brokers now."""
+    changed = {key: part for key, part in made.parts.items() if part.problems or not part.empty}
+    by_plan = {
+        made.topics[key].topic_name if key in made.topics else key.name: (
+            Reason.INFEASIBLE if part.problems else Reason.PLAN_PENDING
+        )
+        for key, part in changed.items()
+    }
+    # What the operator's own plan says is about the drains of before.
+    topics = [structs.replace(one, status=structs.replace(one.status, plan=None)) for one, _ in observed.topics]
+    return drain_statuses(observed.state, remaining, topics, by_plan)
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:

@@ -237,6 +237,59 @@ def test_waiting_ends_where_only_replicas_are_left_that_no_plan_moves(drained, s
         assert len(ran.hint.split("; ")) == len(counts), "a way out for each"
 
 
+def shown_before(counts, *, empty, limit=None):
+    """What a plan says where these replicas are on broker 4."""
+    left = topology(status={"drains": [blocked("4", **counts)]}).status.drains
+    there, leave = sum(counts.values()), counts.get("PlanPending", 0)
+    return replace(PLANNED, empty=empty, there=there, leave=leave, left=left, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts", "code"),
+    [
+        ({}, {"ExplicitAssignment": 3}, 5),
+        ({}, {"ExplicitAssignment": 3, "NotManaged": 1, "InternalTopic": 2}, 5),
+        ({"unmanagedTopics": "Repair"}, {"NotManaged": 1}, 0),
+        ({}, {"Infeasible": 2}, 0),
+    ],
+)
+def test_without_waiting_the_same_is_said_of_replicas_that_no_plan_moves(drained, spec, counts, code):
+    edits = drained(Edits(({"drains": [blocked("4", **counts)]}, ())), shown_before(counts, empty=True))
+    edits.more = spec
+    ran = cli("drain", "4", *TOPOLOGY)
+    assert (ran.code, edits.spec) == (code, Drains((4,)))
+    left = sum(counts.values())
+    assert ran.out.splitlines()[:2] == [
+        f"{left} replica{'s' * (left > 1)} there now; no plan moves any",
+        f"4: {left} replicas left: they wait",
+    ]
+    if code == 5:
+        waited = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+        assert (ran.error, ran.hint) == (waited.error, waited.hint)
+        assert "spec.placement.assignment of these topics: orders" in ran.hint
+    else:
+        assert (
+            "there is no plan to approve; rackspan status --topology kafka/prod shows how the drain stands" in ran.err
+        )
+
+
+def test_what_leaves_what_stays_and_what_comes_next_are_said_without_waiting(drained):
+    counts = {"PlanPending": 3, "ExplicitAssignment": 1}
+    drained(Edits(), shown_before(counts, empty=False, limit="maxMoves (2)"))
+    ran = cli("drain", "4", *TOPOLOGY)
+    assert ran.code == 0
+    assert ran.out.splitlines()[0].startswith("4 replicas there now: 3 can leave by plan 0123456789abcdef")
+    again = "rackspan drain 4 --topology kafka/prod --approve --wait"
+    assert [line.removeprefix("note: ") for line in ran.err.splitlines()] == [
+        "no plan moves the rest: take the brokers out of spec.placement.assignment of these topics: orders",
+        "the plan is above maxMoves (2): what is above it begins by approval alone",
+        f"this command moves no replica; to approve the plan and wait for its end: {again}",
+    ]
+    document = yaml.safe_load(cli("drain", "4", *TOPOLOGY, "-o", "json").out.splitlines()[1])
+    assert (document["event"], document["target"], document["replicas"]) == ("left", "4", 4)
+    assert [(one["reason"], one["replicas"]) for one in document["blocks"]] == list(counts.items())
+
+
 def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypatch):
     now, waited = [100.0], []
 

@@ -1,5 +1,6 @@
 """`rackspan drain` and `rackspan uncordon`: which brokers and racks shall hold nothing, as kubectl does with nodes."""
 
+import asyncio
 import shlex
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -13,14 +14,22 @@ import typer
 from rackspan.api.drains import Drains, brokers_of, draining
 from rackspan.api.labels import API_VERSION
 from rackspan.api.meta import ObjectKey
-from rackspan.api.racktopology import KIND, RackTopology
+from rackspan.api.policies import TopologyReassignment
+from rackspan.api.racktopology import KIND, DrainStatus, RackTopology
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_told
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.drain_waiting import DrainAsked, approve_plan, wait_for_drain
+from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
+from rackspan.cli.shared.drain_waiting import (
+    DrainAsked,
+    approve_plan,
+    nothing_moves,
+    remaining_on,
+    wait_for_drain,
+)
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.partition_sizes import measured
@@ -33,6 +42,7 @@ from rackspan.core.text import every, plural
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
+    from rackspan.reconcile.dry_run import TopologyPlan
 
 app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
@@ -70,7 +80,11 @@ _DryRun = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move away."""
+    """
+    The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move away.
+
+    `left` is what the status will say of each target. `limit` names one above which no plan begins by itself.
+    """
 
     hash: str
     moves: int
@@ -79,6 +93,8 @@ class _Planned:
     there: int
     leave: int
     throttle: int | None
+    left: tuple[DrainStatus, ...] = ()
+    limit: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -112,7 +128,7 @@ def drain(
 
     The operator plans where their replicas go, and moves them once the plan is approved. This command shows how many
     replicas are there, how many can leave and what that costs. --wait ends when the operator sees no replica there, and
-    with --bootstrap-server Kafka itself. It ends with exit code 5 where only replicas are left that no plan moves.
+    with --bootstrap-server Kafka itself. Exit code 5: only replicas are left that no plan moves.
     """
     deadline = None if timeout is None else time.monotonic() + seconds_of("--timeout", timeout)
     _refuse_options(dry_run, output, acts=approve or wait)
@@ -130,12 +146,14 @@ def drain(
         _print_manifest(before.key, wanted, output)
         return
     lines = EventLines(output)
-    planned = _planned(topology or "", kubeconfig, wanted, brokers_of(before, more))
+    planned = _planned(topology or "", kubeconfig, wanted, more, brokers_of(before, more))
     if planned is None and approve:
         raise CommandError("the plan is not known, so it cannot be approved; nothing was changed")
     with ending_with(ExitCode.FINE):
         if planned is not None:
             lines.tell("plan", planned.sentence, _plan_document(planned))
+            for entry in planned.left:
+                lines.tell("left", in_words(entry), _left_document(entry))
         if dry_run is DryRun.CLIENT:
             _tell_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
             return
@@ -147,9 +165,27 @@ def drain(
         if wait:
             asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
             ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection))
-        elif not approve:
-            again = shlex.join(["rackspan", "drain", *more.arguments, "--topology", str(before.key)])
-            note(f"this command moves no replica; to approve the plan and wait for its end: {again} --approve --wait")
+        else:
+            _tell_next(planned, changed, more, approved=approve)
+
+
+def _tell_next(planned: _Planned | None, changed: RackTopology, more: Drains, *, approved: bool) -> None:
+    """Say what is to be done next. Raises CommandError where only replicas are left that no plan moves."""
+    if planned is None:
+        note(f"this command moves no replica; rackspan status --topology {changed.key} shows what is planned")
+        return
+    waiting = [entry for entry in planned.left if entry.drained is not True]
+    if planned.empty and waiting and staying(waiting, changed.spec):
+        raise nothing_moves(waiting)
+    if ways := ways_out(never_moved(waiting, changed.spec)):
+        note(f"no plan moves the rest: {ways}")
+    if planned.limit is not None:
+        note(f"the plan is above {planned.limit}: what is above it begins by approval alone")
+    if planned.empty:
+        note(f"there is no plan to approve; rackspan status --topology {changed.key} shows how the drain stands")
+    elif not approved:
+        again = shlex.join(["rackspan", "drain", *more.arguments, "--topology", str(changed.key)])
+        note(f"this command moves no replica; to approve the plan and wait for its end: {again} --approve --wait")
 
 
 @uncordon_app.command(epilog=UNCORDON_EPILOG)
@@ -234,7 +270,9 @@ def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
         raise CommandError(f"{every(len(known), 'broker')} drained then, none is left to hold replicas", "leave some")
 
 
-def _planned(topology: str, kubeconfig: Path | None, wanted: Drains, brokers: Collection[int]) -> _Planned | None:
+def _planned(
+    topology: str, kubeconfig: Path | None, wanted: Drains, asked: Drains, brokers: Collection[int]
+) -> _Planned | None:
     """
     The plan that follows, with the replicas on `brokers`.
 
@@ -242,8 +280,11 @@ def _planned(topology: str, kubeconfig: Path | None, wanted: Drains, brokers: Co
     """
     try:
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
-        made = live.plan().whole
-        changes = measured(Connection.by_topology(live), made.changes)
+        whole = live.plan()
+        made = whole.whole
+        connection = Connection.by_topology(live)
+        changes = measured(connection, made.changes)
+        drains = _drains(live, whole, brokers, connection)
     except CommandError as error:
         warn(f"how much has to move cannot be told from here: {error}")
         return None
@@ -254,12 +295,48 @@ def _planned(topology: str, kubeconfig: Path | None, wanted: Drains, brokers: Co
     bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
     there = sum(live.stands.state.load.replicas[broker] for broker in brokers)
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
-    return _Planned(made.hash, made.moves, None if None in known else bytes_, made.empty, there, leave, live.throttle)
+    left = tuple(entry for entry in drains if entry.target in asked.targets)
+    size = None if None in known else bytes_
+    limit = _limit_below(live.inputs.scan.topology.spec.reassignment, made.moves, size)
+    return _Planned(made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit)
+
+
+def _drains(
+    live: LiveTopology, made: "TopologyPlan", brokers: Collection[int], connection: Connection
+) -> tuple[DrainStatus, ...]:
+    """What the status will say of the drains before anything moves. Raises CommandError."""
+    from rackspan.reconcile.dry_run import drains_of  # noqa: PLC0415
+
+    with failures_told():
+        remaining = asyncio.run(remaining_on(brokers, connection))
+    return drains_of(live.stands, made, remaining)
+
+
+def _limit_below(limits: TopologyReassignment, moves: int, size: int | None) -> str | None:
+    """Name the limit that a plan is above: it begins by approval alone."""
+    if limits.max_moves is not None and moves > limits.max_moves:
+        return f"maxMoves ({limits.max_moves:,})"
+    if limits.max_bytes is not None and size is not None and size > limits.max_bytes:
+        return f"maxBytes ({limits.max_bytes:,})"
+    return None
 
 
 def _plan_document(planned: _Planned) -> dict[str, Any]:
     sizes = {"moves": planned.moves, "bytes": planned.bytes}
     return {"plan": planned.hash, **sizes, "there": planned.there, "leave": planned.leave}
+
+
+def _left_document(entry: DrainStatus) -> dict[str, Any]:
+    blocks = [
+        {"reason": one.reason, "topics": one.topics, "replicas": one.replicas, "samples": list(one.samples)}
+        for one in entry.blocks
+    ]
+    return {
+        "target": entry.target,
+        "replicas": None if entry.replicas is None else entry.replicas.total,
+        "message": entry.message,
+        "blocks": blocks,
+    }
 
 
 def _change(

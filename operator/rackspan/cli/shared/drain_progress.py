@@ -1,16 +1,24 @@
 """How far a drain is, from the RackTopology's status and its Reassignments. Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
-from rackspan.api.racktopology import DrainStatus, RackTopology, RackTopologySpec
+from rackspan.api.racktopology import DrainBlock, DrainStatus, RackTopology, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.core.text import plural
 
 _FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
 _MOST_NAMED = 3
+_WAYS_OUT = {
+    Reason.EXPLICIT_ASSIGNMENT: "take the brokers out of spec.placement.assignment of these topics",
+    Reason.NOT_MANAGED: "move topics without a KafkaTopic with rackspan apply --drain-broker, or let the operator "
+    "plan for them by spec.unmanagedTopics: Repair",
+    Reason.INTERNAL_TOPIC: "move Kafka's own topics with rackspan apply --drain-broker, or list them in "
+    "spec.internalTopics, with spec.unmanagedTopics: Repair",
+}
+"""By why replicas stay, what makes them leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +27,8 @@ class DrainProgress:
     One look at a drain.
 
     `left` are replicas that are still there, None where the operator has not told yet. `failed` is why it will not go
-    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays` says why
-    replicas stay, where only such are left that no plan moves.
+    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays` are the
+    entries of the status where only replicas are left that no plan moves.
     """
 
     drained: bool
@@ -28,7 +36,7 @@ class DrainProgress:
     sentence: str
     running: Reassignment | None = None
     failed: str | None = None
-    stays: frozenset[str] = frozenset()
+    stays: tuple[DrainStatus, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -60,7 +68,7 @@ def drain_progress(
     missing = [target for target, one in zip(targets, entries, strict=True) if one is None]
     if not waiting and not missing:
         return DrainProgress(True, 0, "no replica is left there", running)
-    words = [f"{one.target}: {one.message}" for one in waiting[:_MOST_NAMED]]
+    words = [in_words(one) for one in waiting[:_MOST_NAMED]]
     words += [f"{target}: not in the status yet" for target in missing[: _MOST_NAMED - len(words)]]
     more = len(waiting) + len(missing) - len(words)
     words += [f"and {more:,} more"] if more else []
@@ -73,10 +81,37 @@ def drain_progress(
         failed = (
             f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
         )
-    why = frozenset[str]().union(*map(_blocked_by, waiting))
     goes_on = running is not None or topology.status.plan is not None or bool(missing)
-    stays = why if not goes_on and why <= _never_planned(topology.spec) else frozenset[str]()
+    stays = () if goes_on else staying(waiting, topology.spec)
     return DrainProgress(False, left, "; ".join(words), running, failed, stays)
+
+
+def in_words(entry: DrainStatus) -> str:
+    """What a status says of one drain."""
+    return f"{entry.target}: {entry.message}"
+
+
+def staying(waiting: Sequence[DrainStatus], spec: RackTopologySpec) -> tuple[DrainStatus, ...]:
+    """Give the same entries where no plan moves any of their replicas, as long as specs are what they are."""
+    why = frozenset[str]().union(*map(_blocked_by, waiting))
+    return tuple(waiting) if why <= _never_planned(spec) else ()
+
+
+def never_moved(entries: Iterable[DrainStatus], spec: RackTopologySpec) -> Sequence[DrainBlock]:
+    """The replicas that no plan moves, as long as specs are what they are, by why."""
+    never = _never_planned(spec)
+    return [block for entry in entries for block in entry.blocks if block.reason in never]
+
+
+def ways_out(blocks: Sequence[DrainBlock]) -> str:
+    """What makes replicas leave that no plan moves, and of which topics they are; empty where there are none."""
+    told = []
+    for reason, way in _WAYS_OUT.items():
+        mine = [block for block in blocks if block.reason == reason]
+        names = sorted({name for block in mine for name in block.samples})
+        more = " and others" if any(block.topics > len(block.samples) for block in mine) else ""
+        told += [f"{way}: {', '.join(names)}{more}"] if names else []
+    return "; ".join(told)
 
 
 def _blocked_by(entry: DrainStatus) -> set[str]:

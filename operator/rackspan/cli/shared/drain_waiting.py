@@ -1,34 +1,27 @@
 """Waits until the operator has carried out what was asked of a RackTopology."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rackspan.api.reasons import Reason
+from rackspan.api.racktopology import DrainStatus
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_line import advance, document, sentence
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, left_in_words
+from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, in_words, left_in_words, ways_out
 from rackspan.cli.shared.looking import until
 from rackspan.core.text import plural
 from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
+    from rackspan.reconcile.ports import RemainingReplicas
 
 _PLAN_SECONDS = 120.0
 """How long the operator may take to come to the plan that was shown."""
-_WAYS_OUT = {
-    Reason.EXPLICIT_ASSIGNMENT: "take the brokers out of spec.placement.assignment of these topics",
-    Reason.NOT_MANAGED: "move topics without a KafkaTopic with rackspan apply --drain-broker, or let the operator "
-    "plan for them: spec.unmanagedTopics: Repair",
-    Reason.INTERNAL_TOPIC: "move Kafka's own topics with rackspan apply --drain-broker, or list them in "
-    "spec.internalTopics, with spec.unmanagedTopics: Repair",
-}
-"""By why replicas stay, what makes them leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +112,7 @@ async def wait_for_drain(
         )
         return
     if seen.stays:
-        ways = [way for reason, way in _WAYS_OUT.items() if reason in seen.stays]
-        raise CommandError(f"no plan moves what is left: {seen.sentence}", "; ".join(ways), ExitCode.STAYS)
+        raise nothing_moves(seen.stays)
     why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
     raise CommandError(why, "the drain is still in the RackTopology; rackspan uncordon ends it", ExitCode.UNFINISHED)
 
@@ -129,15 +121,27 @@ def _left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
 
 
-async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
-    """The same, and not drained where Kafka itself shows replicas there."""
+def nothing_moves(entries: Sequence[DrainStatus]) -> CommandError:
+    """Say that only replicas are left that no plan moves, and what makes them leave."""
+    what = "; ".join(map(in_words, entries))
+    ways = ways_out([block for entry in entries for block in entry.blocks])
+    return CommandError(f"no plan moves what is left: {what}", ways, ExitCode.STAYS)
+
+
+async def remaining_on(brokers: Collection[int], connection: Connection) -> "RemainingReplicas":
+    """What Kafka itself shows on these brokers. Raises FailureError."""
     from rackspan.kafka.admin import ConfluentAdmin  # noqa: PLC0415 - a client takes long to import
 
     admin = ConfluentAdmin(connection.properties)
     try:
-        remaining = await admin.remaining_replicas(brokers)
+        return await admin.remaining_replicas(brokers)
     finally:
         await admin.close()
+
+
+async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
+    """The same, and not drained where Kafka itself shows replicas there."""
+    remaining = await remaining_on(brokers, connection)
     left = sum(sum(held.values()) for held in remaining.replicas.values())
     if not left:
         return seen

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, find_condition, is_false
@@ -68,29 +69,29 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The KafkaTopics of topics by name, and which topics have none and a part in the plan all the same."""
+    """The KafkaTopics of topics by name, and what a plan says of topics, whatever their KafkaTopics say."""
 
     state: ClusterState
     managed: Mapping[str, KafkaTopic]
-    planned: frozenset[str]
+    by_plan: Mapping[str, Reason]
 
 
 def drain_statuses(
     state: ClusterState,
     remaining: RemainingReplicas | None,
     topics: Iterable[KafkaTopic],
-    planned: Collection[str] = (),
+    by_plan: Mapping[str, Reason] = MappingProxyType({}),
 ) -> tuple[DrainStatus, ...]:
     """The status of each drain in the topology's spec, finished ones last.
 
-    `remaining` is Kafka's last answer about the drained brokers, None before the first. `planned` are the topics
-    without a KafkaTopic that have a part in the plan.
+    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` says why replicas of
+    topics are there where a plan tells it and no KafkaTopic's status.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
         return ()
     managed = {topic.topic_name: topic for topic in topics if _has_its_topic(topic)}
-    owners = _Owners(state, managed, frozenset(planned))
+    owners = _Owners(state, managed, by_plan)
     found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
 
@@ -192,12 +193,12 @@ def _replicas_left(
 def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
     """Why replicas of a topic are still on these brokers."""
     topic, state = owners.managed.get(name), owners.state
-    if topic is None and name in owners.planned:
-        return Reason.PLAN_PENDING
+    if topic is not None and any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
+        return Reason.EXPLICIT_ASSIGNMENT
+    if name in owners.by_plan:
+        return owners.by_plan[name]
     if topic is None:
         return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
-    if any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
-        return Reason.EXPLICIT_ASSIGNMENT
     if topic.status.plan is not None:
         return Reason.PLAN_PENDING
     if state.racks.missing and not state.racks.ignore_missing:

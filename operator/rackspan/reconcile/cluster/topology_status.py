@@ -248,8 +248,8 @@ def _with_drains(
         why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
-    planned = inputs.planned.unmanaged if inputs.planned else ()
-    found = drain_status.drain_statuses(state, inputs.remaining, inputs.topics, planned)
+    by_plan = dict.fromkeys(inputs.planned.unmanaged if inputs.planned else (), Reason.PLAN_PENDING)
+    found = drain_status.drain_statuses(state, inputs.remaining, inputs.topics, by_plan)
     drained, reason, message = drain_status.drained_condition(found)
     if inputs.cordon_problem:
         message += f"; not cordoned in Kafka, so that others may place new replicas there: {inputs.cordon_problem}"

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.reconcile.examples import EVEN, NOON, known, state, topic
+from tests.unit.reconcile.examples import EVEN, NOON, known, seen, state, topic
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
 from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
+from rackspan.reconcile.dry_run import ObservedTopology, drains_of, plan_of
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
 
@@ -132,3 +133,23 @@ def test_the_same_rack_written_twice_is_one_drain_and_lists_stay_short():
     drains = drain_statuses(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])
     assert len(drains) == 1
     assert len(drains[0].blocks[0].samples) == MAX_DRAIN_SAMPLES
+
+
+def test_a_drain_that_is_not_asked_for_yet_is_told_with_the_plan_that_follows():
+    where = state(EVEN, drainBrokers=[0, 3])
+    here = ((0, 1, 2),)
+    old = known(plan={"hash": "a", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1})
+    topics = (
+        (topic("leaves", partitions=1, replicationFactor=2, status=old), seen((0, 1), name="leaves")),
+        (topic("fixed", partitions=1, placement={"assignment": [[0, 1, 2]]}, status=old), seen(*here, name="fixed")),
+        (
+            topic("stuck", partitions=1, status=old, placement={"brokers": {"include": ["0", "1", "2"]}}),
+            seen(*here, name="stuck"),
+        ),
+    )
+    observed = ObservedTopology(where, topics)
+    remaining = RemainingReplicas(NOON, {0: {"leaves": 1, "fixed": 1, "stuck": 1, "bare": 2}, 3: {}})
+    left, empty = drains_of(observed, plan_of(observed), remaining)
+    why = "2 of topics without a KafkaTopic, 1 assigned there explicitly, 1 with no other place, 1 to move by the plan"
+    assert (left.target, left.message) == ("0", f"5 replicas left: {why}")
+    assert (empty.target, empty.drained, empty.message) == ("3", True, "Kafka shows no replica there")
