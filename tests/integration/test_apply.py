@@ -566,6 +566,61 @@ async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_
     await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
 
 
+def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, topic):
+    """Kafka keeps the replica that leaves during a slow copy. Broker 1 leads one partition and follows in the other."""
+
+    def cordon(broker, *change):
+        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", broker, *change)
+
+    filled(kafka, topic, 2, SLOW)
+    cordon("1", "--add-config", "cordoned.log.dirs=*")
+    try:
+        wish = ("--drain-broker", "1", "--approve", moving.plan("--drain-broker", "1")["hash"])
+        slow = moving.start(*wish, "--throttle", "0.001MB/s", "--max-concurrent-moves", "1")
+        until(lambda: under_way(kafka, topic), "a copy")
+        ((at, seen),) = (one for one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one[1].under_way)
+        assert (seen.removing, seen.in_sync >= {1}, len(seen.adding)) == ({1}, True, 1)
+        slow.kill()  # its throttle stays, and the copy slow
+        slow.wait(300)
+        assert moving.apply("--cancel").code == 0
+        nothing_left_over(kafka, topic, moving.journal)
+        assert set(topics.replicas(topic, 2)[at.partition]) == ({0, 1}, {1, 2})[at.partition]
+        plan, events = moving.applied("--drain-broker", "1")
+        assert events[-1]["moved"] == plan["moves"] == 2
+        until(lambda: not any(1 in replicas for replicas in topics.replicas(topic, 2)), "the drain")
+    finally:
+        cordon("1", "--delete-config", "cordoned.log.dirs")
+    nothing_left_over(kafka, topic, moving.journal)
+
+
+def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_is_and_no_other(
+    kafka, topics, topic, kafka_distribution
+):
+    def cordon(*change):
+        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "0", *change)
+
+    before = topics.replicas(topic, 2)
+    cordon("--add-config", "cordoned.log.dirs=*")
+    try:
+        done = asyncio.run(_carried_out(kafka, topic, before, ((0, 3), (3, 2))))
+    finally:
+        cordon("--delete-config", "cordoned.log.dirs")
+    until(lambda: topics.replicas(topic, 2)[1] == (3, 2), "the other partition")
+    if kafka_distribution.version.startswith("4.3"):  # refuses none of these lists
+        assert done.complete
+        return
+    (left,) = done.waiting
+    assert (left.partition, left.reason) == (TopicPartition(topic, 0), WaitReason.REFUSED)
+    assert "delete cordoned.log.dirs of broker 0" in left.details
+    assert (done.progress.moved, done.progress.moves) == (1, 2)
+    assert topics.replicas(topic, 2)[0] == (0, 1)
+
+
+async def _carried_out(kafka, topic, before, planned):
+    async with executing(kafka, topic, before, planned) as executor:
+        return await passes_until(executor, lambda seen: seen.finished)
+
+
 def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
     cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
     topics, topic = Topics(cluster.admin()), "orders"

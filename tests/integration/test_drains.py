@@ -184,6 +184,33 @@ def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_k
         topics.delete(name)
 
 
+def test_a_broker_that_a_person_has_cordoned_is_drained_and_stays_cordoned(objects, own_kafka, operator, control_plane):
+    topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
+    topics.create(name, [[1, 0], [0, 1]])
+    spec = {"drain": {"cordon": True}, "levels": [{"name": "zone"}]}
+
+    def alter(*change):
+        own_kafka.tool(CONFIGS, "--alter", "--entity-type", "brokers", "--entity-name", "1", *change)
+
+    alter("--add-config", "cordoned.log.dirs=*")
+    try:
+        objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, **spec)
+        objects.create_topic("orders", partitions=2, replicationFactor=2)
+        objects.until_ready("orders")
+        of_topology = ("--topology", f"{objects.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+        ran = cli("drain", "1", "--approve", "--wait", "--timeout=4m", *of_topology)
+        assert ran.code == 0, ran.err
+        assert {frozenset(row) for row in topics.replicas(name, 2)} == {frozenset({0, 2})}
+        objects.until_ready("orders")
+        assert not objects.read("RackTopology", "kafka")["status"].get("cordons")
+        assert cli("uncordon", "1", *of_topology).code == 0
+        shown = own_kafka.tool(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1")
+        assert "cordoned.log.dirs=*" in shown
+    finally:
+        alter("--delete-config", "cordoned.log.dirs")
+    topics.delete(name)
+
+
 def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(
     objects, own_kafka, operator, kubectl, control_plane
 ):

@@ -6,7 +6,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.simulated_kafka import CLUSTER_ID, CrashError, MemoryJournal, SimulatedKafka, SimulatedPartition
+from tests.support.simulated_kafka import (
+    CLUSTER_ID,
+    CORDONED,
+    CrashError,
+    MemoryJournal,
+    SimulatedKafka,
+    SimulatedPartition,
+)
 
 from rackspan.api.reasons import Reason
 from rackspan.core.planning import Change
@@ -17,6 +24,8 @@ from rackspan.reconcile.plans.executor import Executor
 from rackspan.reconcile.reassignment_ports import Record
 
 _PASSES = 300
+_REFUSALS = 3
+"""After which a list is given up."""
 
 
 def _ends(least, before, planned):
@@ -161,7 +170,9 @@ def restart_and_run(kafka, events, name):
 def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(situation):
     kafka, events = situation
     done = restart_and_run(kafka, events, "advance")
-    own = set(kafka.state) - kafka.touched_by_others
+    left = {one.partition for one in done.waiting if one.reason is WaitReason.REFUSED}
+    assert all(kafka.refused_by_cordon[at] >= _REFUSALS for at in left)
+    own = set(kafka.state) - kafka.touched_by_others - left
     for at in own:
         one = kafka.state[at]
         assert (one.replicas, one.adding, one.removing) == (kafka.planned[at], frozenset(), frozenset())
@@ -170,10 +181,12 @@ def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(s
             assert one.leader == kafka.planned[at][0]
     copies = [copy for copy in kafka.copies if copy[0] in own]
     assert sorted(copies) == sorted((at, b) for at in own for b in set(kafka.planned[at]) - set(kafka.lists[at]))
-    assert {one.partition for one in done.waiting} <= kafka.touched_by_others
+    assert {one.partition for one in done.waiting} <= kafka.touched_by_others | left
     if not kafka.touched_by_others:
-        assert done.complete
-        assert done.progress.moved == done.progress.moves
+        assert done.finished
+        assert done.progress.moves - done.progress.moved == sum(
+            len(set(kafka.planned[at]) - set(kafka.lists[at]) - kafka.state[at].isr) for at in left
+        )
 
 
 @given(situations())
@@ -265,20 +278,64 @@ def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, aw
 
 
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
-def test_while_brokers_are_cordoned_each_is_asked_in_vain_at_most_once(situation, cordoned):
+def test_what_is_on_cordoned_brokers_leaves_and_only_what_has_to_stay_or_to_come_there_does_not_move(
+    situation, cordoned
+):
     kafka, events = situation
     world = after(kafka, events)
-    kafka.cordons |= cordoned & set(kafka.racks)
-    kafka.refused_by_cordon = 0
+    for broker in cordoned & set(kafka.racks):
+        kafka.cordon(broker)
+    world.start()
+    kafka.refused_by_cordon.clear()
     for _ in range(40 * len(kafka.lists)):
         kafka.catch_up_all()
         done = world.call("advance")
-    assert kafka.refused_by_cordon <= len(kafka.lists), "from then on it is known"
     assert not done.copying
-    assert not any(one.reason is WaitReason.REFUSED for one in done.waiting)
-    assert all(set(one.brokers) <= kafka.cordons for one in done.waiting if one.reason is WaitReason.CORDONED)
+    waiting = {one.partition: one for one in done.waiting}
+    assert all(number <= _REFUSALS for number in kafka.refused_by_cordon.values()), "it is given up"
+    for at in set(kafka.state) - kafka.touched_by_others:
+        one, planned = kafka.state[at], kafka.planned[at]
+        kept, to_come = kafka.cordons.intersection(one.replicas, planned), set(planned).difference(one.replicas)
+        match waiting.get(at):
+            case None:
+                assert one.replicas == planned
+            case found if found.reason is WaitReason.CORDONED:
+                assert found.brokers
+                assert to_come & kafka.cordons >= set(found.brokers)
+            case found:
+                assert found.reason is WaitReason.REFUSED
+                assert f"{CORDONED}; Kafka 4.4 refuses lists" in found.answer
+                assert all(f" {broker}" in found.answer.partition("of broker")[2] for broker in kept)
+                assert kept
     world.all_well()
     world.run("advance")
+
+
+def test_two_replicas_on_cordoned_brokers_are_replaced_at_once_while_nothing_else_is_copied():
+    one, two = TopicPartition("one", 0), TopicPartition("two", 0)
+    lists, planned = {one: (0, 1), two: (2, 3)}, {one: (4, 5), two: (2, 4)}
+    racks = dict.fromkeys(range(6), ("x", "a"))
+    kafka = SimulatedKafka(racks, lists, planned, limits=Limits(1, 1), rate=5_000, min_insync_replicas=2)
+    kafka.cordon(0)
+    kafka.cordon(1)
+    done = World(kafka).run("advance")
+    assert done.complete
+    assert (done.progress.moved, kafka.refused_by_cordon) == (3, {})
+    assert {at: one.replicas for at, one in kafka.state.items()} == planned
+    assert not kafka.configs
+
+
+def test_a_replacement_whose_call_is_lost_is_asked_for_again_after_the_cordon_is_gone():
+    at = TopicPartition("orders", 0)
+    kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (0, 2)}, limits=Limits())
+    kafka.cordon(1)
+    world = World(kafka)
+    kafka.crash_at = 3  # the record is written, and the call is not made
+    assert world.call("advance") is None
+    assert (world.journal.record.started, kafka.asked) == ({at: (0, 2)}, {})
+    kafka.release(1)
+    assert world.run("advance").complete
+    assert kafka.state[at].replicas == (0, 2)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -340,16 +397,18 @@ def test_what_kafka_refuses_is_not_under_way_and_ends_with_its_answer(refuses):
     assert kafka.state[two].replicas == (1, 2)
 
 
-def test_a_cordoned_broker_that_holds_a_replica_keeps_no_other_broker_from_taking_some():
-    """Kafka 4.4 refuses each list that names it."""
+def test_a_cordoned_broker_that_keeps_a_replica_keeps_no_other_broker_from_taking_some():
     one, two = TopicPartition("one", 0), TopicPartition("two", 0)
     lists, planned = {one: (0, 1), two: (1, 2)}, {one: (0, 3), two: (1, 3)}
-    kafka = Refusing(dict.fromkeys(range(4), ("x", "a")), lists, planned, limits=Limits(1, 1))
+    kafka = SimulatedKafka(dict.fromkeys(range(4), ("x", "a")), lists, planned, limits=Limits(1, 1))
     kafka.cordon(0)
-    kafka.refuses = frozenset({0})
     done = World(kafka).run("advance")
-    assert [(left.partition, left.reason) for left in done.waiting] == [(one, WaitReason.REFUSED)]
+    (left,) = done.waiting
+    assert (left.partition, left.reason) == (one, WaitReason.REFUSED)
+    assert CORDONED in left.details
+    assert "broker 0" in left.details
     assert kafka.state[two].replicas == (1, 3)
+    assert (done.progress.moved, done.progress.moves) == (1, 2)
 
 
 class Counted(SimulatedKafka):

@@ -4,6 +4,7 @@ It implements `ReassignmentAdmin`, checks every call against what may never happ
 after any of them.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from rackspan.api.reasons import Reason
@@ -14,6 +15,7 @@ from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "the broker is away", Remedy.RETRY)
 INVALID = Failure(Reason.KAFKA_REFUSED, "Kafka says InvalidConfig: * stands alone", Remedy.RETRY)
+CORDONED = "Kafka says InvalidReplicaAssignment: a broker of the list is cordoned"
 CLUSTER_ID = "simulated"
 
 
@@ -65,8 +67,10 @@ class SimulatedKafka:
         """What the caller writes to, if that shall be checked at each call."""
         self.killed = set()
         self.cordons = set()
-        """Brokers that take nothing new."""
-        self.refused_by_cordon = 0
+        """Brokers that no list may name, as in Kafka 4.4."""
+        self.refused_by_cordon = Counter()
+        """How often lists of a partition were refused for that."""
+        self.ever_cordoned = set()
         self.dies_at = None
         """The call at which a broker dies, and the broker."""
         self.changes = 0
@@ -125,6 +129,7 @@ class SimulatedKafka:
 
     def cordon(self, broker):
         self.cordons.add(broker)
+        self.ever_cordoned.add(broker)
 
     def release(self, broker):
         self.cordons.discard(broker)
@@ -221,9 +226,9 @@ class SimulatedKafka:
                 if at in same_size and len(target) != len(set(one.replicas) - one.adding):
                     outcomes[at] = Failure(Reason.KAFKA_REFUSED, "InvalidReplicationFactor", Remedy.RETRY)
                     continue
-                if self.cordons.intersection(target).difference(one.replicas):
-                    outcomes[at] = Failure(Reason.KAFKA_REFUSED, "the broker is cordoned", Remedy.RETRY)  # 4.4
-                    self.refused_by_cordon += 1
+                if self.cordons.intersection(target):
+                    outcomes[at] = Failure(Reason.KAFKA_REFUSED, CORDONED, Remedy.RETRY)
+                    self.refused_by_cordon[at] += 1
                     continue
                 self._check(at, one, target)
                 self._check_recorded(at, target)
@@ -279,20 +284,24 @@ class SimulatedKafka:
     # -- what may never happen ----------------------------------------------------------------------------------------
 
     def _check(self, at, one, target):
-        new = set(target) - set(one.replicas)
-        assert len(new) <= 1, "one replica of a partition at a time"
+        new, gone = set(target) - set(one.replicas), set(one.replicas) - set(target)
+        if gone:
+            assert not new or gone <= self.ever_cordoned, "only replicas that no list may name leave with a copy"
+        assert len(new) <= max(1, len(gone)), "one replica of a partition at a time, or as many as leave with it"
         assert len(set(target)) == len(target)
         self.copies += [(at, broker) for broker in new]
         # A replica that has left the ISR since then cannot be known.
         isr = self.seen[at].in_sync
         lost = isr - set(target)
         if lost:
-            now, after = self.domains.spread(isr), self.domains.spread(isr - lost)
+            # Kafka keeps those that leave until those that come are in sync.
+            now, left = self.domains.spread(isr), (isr - lost) | set(target).difference(self.seen[at].replicas)
+            after = self.domains.spread(left)
             shall = self.domains.spread(self.planned.get(at, one.replicas))
             assert all(a >= min(n, s) for n, a, s in zip(now, after, shall, strict=True)), "fewer domains in sync"
             most = max(len(self.lists.get(at, one.replicas)), len(self.planned.get(at, one.replicas)))
             needed = min(self.min_insync_replicas, most)
-            assert len(isr - lost) >= min(len(isr), needed), "below min.insync.replicas"
+            assert len(left) >= min(len(isr), needed), "below min.insync.replicas"
         if new and self.rate is not None:
             self._check_throttled(at, one, new)
         if not new and self.rate is not None:
@@ -345,9 +354,10 @@ class SimulatedKafka:
     def _check_limits(self, before):
         if self.limits is None:
             return
+        at_once = max((len(one.adding) for one in self.state.values() if not one.of_others), default=0)
         for broker, number in self._busy().items():
             most = self.limits.moves if broker is None else self.limits.moves_per_broker
-            assert number <= max(most, before.get(broker, 0)), f"more copies at once than {most}"
+            assert number <= max(most, at_once, before.get(broker, 0)), f"more copies at once than {most}"
 
 
 @dataclass

@@ -77,7 +77,8 @@ class Record:
     What Kafka cannot say of a plan that is carried out, written before it is needed.
 
     `racks` are those that the plan was made for, `reported_racks` what Kafka told as `broker.rack` then. `started` are
-    the replica lists last asked for, of partitions that are not settled or were settled lately. `topic_ids` are those
+    the replica lists last asked for, of partitions that are not settled or were settled lately, and `cordoned` the
+    brokers that were cordoned when lists were asked for. `topic_ids` are those
     of the topics that the plan was made for; a topic without one is known by its name alone.
     """
 
@@ -89,6 +90,7 @@ class Record:
     started: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
     throttles: Mapping[Setting, SetThrottle] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    cordoned: frozenset[int] = frozenset()
 
 
 class Journal(Protocol):

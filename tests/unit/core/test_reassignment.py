@@ -207,6 +207,53 @@ def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
     assert later.alter == {ats[1]: (0, 1, 4)}
 
 
+def test_a_replica_leaves_a_cordoned_broker_in_the_step_that_replaces_it():
+    """ZONES: brokers 0, 3, 6 are in one zone, 1, 4, 7 in the next."""
+    move, shut = change([0, 1, 2], [4, 3, 2]), frozenset({0})
+    replaced = decided(move, state(0, 1, 2), cordoned=shut)
+    assert (replaced.alter, replaced.copying) == ({AT: (1, 2, 3)}, {AT: frozenset({3})}), "4 is in another zone than 0"
+    begun = state(1, 2, 3, 0, in_sync=[0, 1, 2], leader=0, adding=[3], removing=[0])
+    assert decided(move, begun, {AT: (1, 2, 3)}, cordoned=shut).copying == {AT: frozenset({3})}
+    assert decided(move, state(1, 2, 3), {AT: (1, 2, 3)}, cordoned=shut).alter == {AT: (1, 2, 3, 4)}
+    assert waiting(decided(move, state(0, 1, 2), cordoned=shut, online=frozenset({0, 1, 2, 4}))) == [
+        (WaitReason.BROKER_OFFLINE, (3,))
+    ]
+    refused = decided(move, state(0, 1, 2), cordoned=shut, refused=frozenset({3}))
+    assert waiting(refused) == [(WaitReason.REFUSED, (3,))]
+    behind = decided(change([0, 1, 3], [4, 3, 2]), state(0, 1, 3, in_sync=[0, 1]), cordoned=shut)
+    assert behind.alter == {AT: (1, 3, 2)}, "zones of before are two"
+    lagging = decided(change([0, 3], [3, 4]), state(0, 3, in_sync=[0]), cordoned=shut, min_insync={"orders": 1})
+    assert lagging.alter == {AT: (3, 4)}
+
+
+def test_a_replica_on_a_cordoned_broker_that_is_not_needed_goes_before_others():
+    shut = frozenset({0})
+    assert decided(change([0, 1, 2, 3], [1, 4]), state(0, 1, 2, 3), cordoned=shut).alter == {AT: (1, 2)}
+    assert decided(change([0, 1, 2], [1, 2]), state(0, 1, 2), cordoned=shut).alter == {AT: (1, 2)}
+    needed = decided(change([0, 1, 2], [1, 2]), state(0, 1, 2, in_sync=[0, 1]), cordoned=shut)
+    assert waiting(needed) == [(WaitReason.NOT_IN_SYNC, (2,))]
+
+
+def test_a_replacement_is_asked_for_again_but_not_where_somebody_else_has_gone_back():
+    move, asked = change([0, 1], [2, 1]), {AT: (1, 2)}
+    again = decided(move, state(0, 1), asked, replaced=frozenset({0}))
+    assert again.alter == {AT: (1, 2)}
+    held = decided(move, state(0, 1), asked)
+    assert waiting(held) == [(WaitReason.CHANGED_BY_OTHERS, ())]
+
+
+def test_a_replacement_that_is_cancelled_leaves_the_order_as_it_is_while_the_broker_is_cordoned():
+    move, started = change([0, 1], [2, 1]), {AT: (1, 2)}
+    begun = state(1, 2, 0, in_sync=[0, 1], leader=0, adding=[2], removing=[0])
+    for now, shut, alter in (
+        (begun, frozenset({0}), {AT: None}),
+        (state(1, 0), frozenset({0}), {}),
+        (state(1, 0), frozenset(), {AT: (0, 1)}),
+    ):
+        seen = Observed({AT: now}, frozenset(range(9)), cordoned=shut)
+        assert cancel([move], seen, started, ZONES).alter == alter
+
+
 def test_throttles_are_for_brokers_and_topics_that_take_part():
     moves = [change([0, 1], [0, 4]), change([2, 1], [2, 5], TopicPartition("users", 7))]
     observed = Observed({AT: state(0, 1, 4, in_sync=[0, 1], adding=[4])}, frozenset({0, 4}))

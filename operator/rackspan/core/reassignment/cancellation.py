@@ -50,8 +50,13 @@ def cancel(
             else:
                 reason = why_needed(state, kept, set(new), around) or WaitReason.NOT_IN_SYNC
                 waiting.append(Waiting(at, reason, tuple(sorted(set(state.replicas) - state.in_sync))))
-        elif set(state.replicas) == set(change.before) and state.replicas not in (change.before, change.replicas):
-            # A removal that is cancelled leaves the replicas in the order that was asked for.
+        elif (
+            set(state.replicas) == set(change.before)
+            and state.replicas not in (change.before, change.replicas)
+            and observed.cordoned.isdisjoint(change.before)
+        ):
+            # A removal that is cancelled leaves the replicas in the order that was asked for. It stays where a broker
+            # of the list is cordoned: Kafka 4.4 takes none.
             alter[at] = change.before
         else:
             settled.add(at)

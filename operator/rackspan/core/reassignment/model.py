@@ -22,8 +22,9 @@ class Observed:
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
     `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
     `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
-    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas, `cordoned`
-    those that take no new ones for the time being (KIP-1066).
+    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas,
+    `cordoned` those that take no new ones for the time being (KIP-1066), and `replaced` those that were cordoned when
+    replica lists were asked for: their replicas leave in the same step as others come.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -34,6 +35,7 @@ class Observed:
     recreated: frozenset[str] = frozenset()
     refused: frozenset[int] = frozenset()
     cordoned: frozenset[int] = frozenset()
+    replaced: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Limits:
     How much may be under way at once.
 
     `moves` are copies under way in the cluster, `moves_per_broker` those that a broker gives as a leader or takes;
-    `free_disk` is the share of a broker's disks that has to stay free.
+    `free_disk` is the share of a broker's disks that has to stay free. Replicas that leave several cordoned brokers at
+    once may need more copies of one partition than that: they begin while nothing else is copied.
     """
 
     moves: int = 20

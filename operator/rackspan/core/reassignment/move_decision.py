@@ -1,8 +1,9 @@
 """One pass over a plan: which calls come next, within the limits, the partitions worst off first."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from rackspan.core.partitions import PartitionState, TopicPartition
 from rackspan.core.planning.changes import Change
@@ -180,19 +181,21 @@ class _Pass:
             self._postponed.append(at)
 
     def add(self, at: TopicPartition, state: PartitionState, add: Add) -> None:
-        """Start a copy to the first broker that the limits allow."""
+        """Start a copy by the first list that the limits allow."""
         wrong = WaitReason.LIMIT
-        for broker in add.brokers:
-            if not self._has_room(at, broker):
+        for added, replicas in add.lists.items():
+            if not all(self._has_room(at, broker) for broker in added):
                 wrong = WaitReason.DISK_FULL
-            elif self._within_limits(state.leader, broker) and len(self.alter) < _AT_ONCE:
-                self.alter[at] = add.replicas[broker]
-                self.copying[at] = frozenset({broker})
-                self._count(at, state.leader, broker)
+            elif self._within_limits(state.leader, added) and len(self.alter) < _AT_ONCE:
+                self.alter[at] = replicas
+                self.copying[at] = frozenset(added)
+                for broker in added:
+                    self._count(at, state.leader, broker)
                 return
             else:
                 wrong = WaitReason.LIMIT
-        self.waiting.append(Waiting(at, wrong, add.brokers if wrong is WaitReason.DISK_FULL else ()))
+        brokers = tuple(dict.fromkeys(chain(*add.lists)))
+        self.waiting.append(Waiting(at, wrong, brokers if wrong is WaitReason.DISK_FULL else ()))
 
     def decision(self) -> MoveDecision:
         """Conclude."""
@@ -205,10 +208,15 @@ class _Pass:
             tuple(self._postponed),
         )
 
-    def _within_limits(self, leader: int | None, broker: int) -> bool:
-        most = self._limits.moves_per_broker
-        busy = self._per_broker
-        return self._moves < self._limits.moves and busy[broker] < most and (leader is None or busy[leader] < most)
+    def _within_limits(self, leader: int | None, added: Collection[int]) -> bool:
+        """Whether copies may begin. More than the limits allow, which no list can do with fewer, begin alone."""
+        copies, limits, busy = len(added), self._limits, self._per_broker
+        return (
+            limits.moves > 0
+            and self._moves + copies <= max(limits.moves, copies)
+            and all(busy[broker] < limits.moves_per_broker for broker in added)
+            and (leader is None or busy[leader] + copies <= max(limits.moves_per_broker, copies))
+        )
 
     def _count(self, at: TopicPartition, leader: int | None, broker: int) -> None:
         self._moves += 1

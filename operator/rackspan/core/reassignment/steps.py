@@ -4,9 +4,13 @@ The next step of a single partition: one replica at a time, and never a replica 
 A replica is moved in two steps. The new one is added to the list, so that Kafka copies it while all others stay; only
 once the ISR has it, an old one is taken off the list. Kafka's own way, both in one call, takes the old one away as soon
 as the new one is in sync, whatever has become of the others meanwhile.
+
+Replicas that leave cordoned brokers take Kafka's own way, because Kafka 4.4 refuses each list that names a cordoned
+broker (KIP-1066), also where the broker holds the replica already. Kafka keeps them until all that the call adds are in
+sync (KIP-455). A call adds no more than it takes to replace them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,10 +34,12 @@ class Copying:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A replica is to be copied to one of `brokers`, the best first; `replicas` gives the list with each of them."""
+    """Replicas are to be copied: `lists` gives the replica list by the brokers that it adds, the best first.
 
-    brokers: tuple[int, ...]
-    replicas: Mapping[int, tuple[int, ...]]
+    A list adds a single broker, or as many as it takes to replace the replicas on cordoned brokers.
+    """
+
+    lists: Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,8 @@ class StepContext:
     What a partition's step depends on beside itself.
 
     `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
-    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing, and
-    `cordoned` those to which it moves nothing now.
+    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing,
+    `cordoned` those that no list may name now, and `replaced` those that were cordoned when lists were asked for.
     """
 
     racks: Racks
@@ -76,6 +82,7 @@ class StepContext:
     recreated: bool = False
     refused: frozenset[int] = frozenset()
     cordoned: frozenset[int] = frozenset()
+    replaced: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "StepContext":
@@ -83,7 +90,9 @@ class StepContext:
         most = max(len(change.before), len(change.replicas))
         least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
         recreated = change.topic in observed.recreated
-        return cls(racks, observed.online, int(least), recreated, observed.refused, observed.cordoned)
+        return cls(
+            racks, observed.online, int(least), recreated, observed.refused, observed.cordoned, observed.replaced
+        )
 
 
 def next_step(
@@ -111,10 +120,12 @@ def next_step(
         return _asked_again(state, started, planned, around)
     if current == planned:
         return Arrange(change.replicas)
-    removals = removable(state, planned, around)
-    if removals:
+    leaving, removals = (current & around.cordoned) - planned, removable(state, planned, around)
+    if removals and removals >= leaving:
         return Arrange(_arranged(change, [broker for broker in state.replicas if broker not in removals]))
-    return _addition(change, state, planned, around) or _why_nothing_goes(state, planned, around)
+    if planned <= current:
+        return _why_nothing_goes(state, planned, leaving, around)
+    return _addition(change, state, leaving, around)
 
 
 def without_leader(state: PartitionState, around: StepContext) -> StepHold:
@@ -136,11 +147,13 @@ def removable(state: PartitionState, wanted: frozenset[int], around: StepContext
         able = [one for one in unneeded if one not in gone and not why_needed(state, wanted, gone | {one}, around)]
         if not able:
             break
-        # Out of sync first, then where most domains stay, then the end of the list, as its head leads.
+        # No list may name a cordoned one. Then out of sync first, then where most domains stay, then the end of
+        # the list, as its head leads.
         gone.add(
             max(
                 able,
                 key=lambda one: (
+                    one in around.cordoned,
                     one not in state.in_sync,
                     around.racks.spread(state.in_sync - gone - {one}),
                     state.replicas.index(one),
@@ -150,11 +163,17 @@ def removable(state: PartitionState, wanted: frozenset[int], around: StepContext
     return frozenset(gone)
 
 
-def why_needed(state: PartitionState, wanted: frozenset[int], gone: set[int], around: StepContext) -> WaitReason | None:
-    """Why not all of `gone` may go, None where they may."""
-    left = state.in_sync - gone
-    if left == state.in_sync:
+def why_needed(
+    state: PartitionState,
+    wanted: frozenset[int],
+    gone: Collection[int],
+    around: StepContext,
+    added: Collection[int] = (),
+) -> WaitReason | None:
+    """Why not all of `gone` may go once `added` are in sync, None where they may."""
+    if state.in_sync.isdisjoint(gone):
         return None
+    left = state.in_sync.difference(gone).union(added)
     if state.leader is None:
         return WaitReason.BROKER_OFFLINE
     now, after, shall = around.racks.spread(state.in_sync), around.racks.spread(left), around.racks.spread(wanted)
@@ -182,19 +201,45 @@ def _under_way(state: PartitionState, around: StepContext) -> Step:
     return away if away and adding.issubset(away.brokers) else Copying(adding)
 
 
-def _addition(change: Change, state: PartitionState, planned: frozenset[int], around: StepContext) -> Step | None:
+def _addition(change: Change, state: PartitionState, leaving: frozenset[int], around: StepContext) -> Step:
+    """Copy a planned replica; those of `leaving` are off the list at once, with enough others in their place."""
     missing = [broker for broker in change.replicas if broker not in state.replicas]
-    if not missing:
-        return None
     able = [broker for broker in missing if broker in around.online - around.refused - around.cordoned]
-    if not able and around.refused.issuperset(missing):
-        return StepHold(WaitReason.REFUSED, tuple(missing))
-    if not able:
-        return _not_taken(missing, around)
-    kept = state.in_sync & planned or state.in_sync
+    planned, staying = frozenset(change.replicas), state.in_sync - leaving
+    kept = staying & planned or staying
     able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
-    # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
-    return Add(tuple(able), {broker: (*state.replicas, broker) for broker in able})
+    enough = [some for broker in able if (some := _enough(broker, able, state, planned, leaving, around))]
+    if enough:
+        fewest = min(map(len, enough))
+        stay = [broker for broker in state.replicas if broker not in leaving]
+        # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
+        return Add({some: (*stay, *some) for some in enough if len(some) == fewest})
+    unable = [broker for broker in missing if broker not in able]
+    if unable and around.refused.issuperset(unable):
+        return StepHold(WaitReason.REFUSED, tuple(unable))
+    if unable:
+        return _not_taken(unable, around)
+    wrong = why_needed(state, planned, leaving, around, able) or WaitReason.NOT_IN_SYNC
+    return _held(wrong, state, planned, around, able)
+
+
+def _enough(
+    first: int,
+    able: list[int],
+    state: PartitionState,
+    planned: frozenset[int],
+    leaving: frozenset[int],
+    around: StepContext,
+) -> tuple[int, ...]:
+    """Give brokers, `first` and no more than needed, whose replicas let `leaving` go; empty where all are too few."""
+    added: tuple[int, ...] = (first,)
+    while why_needed(state, planned, leaving, around, added):
+        others = [broker for broker in able if broker not in added]
+        if not others:
+            return ()
+        staying = (state.in_sync - leaving).union(added)
+        added = (*added, max(others, key=lambda broker: around.racks.spread(staying | {broker})))
+    return added
 
 
 def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
@@ -210,28 +255,41 @@ def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
 
 
 def _asked_again(state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: StepContext) -> Step:
-    added = [broker for broker in started if broker not in state.replicas]
-    # Only planned replicas are ever added: another one that is missing, somebody else has taken off.
-    if len(added) > 1 or not planned.issuperset(added) or (added and not set(state.replicas) <= set(started)):
+    added = tuple(broker for broker in started if broker not in state.replicas)
+    gone = frozenset(state.replicas).difference(started)
+    # Only planned replicas are ever added, one at a time: another one that is missing, somebody else has taken off.
+    # Others leave at the same time from cordoned brokers alone: a list without one has somebody else gone back from.
+    replaces = gone and gone <= around.replaced - planned
+    if not planned.issuperset(added) or (added and not replaces and (gone or len(added) > 1)):
         return StepHold(WaitReason.CHANGED_BY_OTHERS)
-    if added:
-        if all(broker in around.online - around.cordoned for broker in added):
-            return Add(tuple(added), dict.fromkeys(added, started))
-        return _not_taken(added, around)
-    wrong = why_needed(state, planned, set(state.replicas).difference(started), around)
-    return _held(wrong, state, planned, around) if wrong else Arrange(started)
+    if not around.online - around.cordoned >= frozenset(added):
+        return _not_taken(list(added), around)
+    wrong = why_needed(state, planned, gone, around, added)
+    if wrong:
+        return _held(wrong, state, planned, around)
+    return Add({added: started}) if added else Arrange(started)
 
 
-def _why_nothing_goes(state: PartitionState, planned: frozenset[int], around: StepContext) -> StepHold:
+def _why_nothing_goes(
+    state: PartitionState, planned: frozenset[int], leaving: frozenset[int], around: StepContext
+) -> StepHold:
     """All planned replicas are there, and one that shall go may not."""
-    reasons = [why_needed(state, planned, {one}, around) for one in state.replicas if one not in planned]
+    unneeded = [leaving, *({one} for one in state.replicas if one not in planned)]
+    reasons = [why_needed(state, planned, gone, around) for gone in unneeded]
     reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
     return _held(reason, state, planned, around)
 
 
-def _held(reason: WaitReason, state: PartitionState, planned: frozenset[int], around: StepContext) -> StepHold:
+def _held(
+    reason: WaitReason,
+    state: PartitionState,
+    planned: frozenset[int],
+    around: StepContext,
+    able: Collection[int] = (),
+) -> StepHold:
+    """Wait for planned replicas to be in sync, but for `able`, which are copied afterwards."""
     too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned)
-    return StepHold(reason, _behind(state, planned), len(planned) if too_high else None)
+    return StepHold(reason, _behind(state, planned.difference(able)), len(planned) if too_high else None)
 
 
 def _leadership(change: Change, state: PartitionState, around: StepContext) -> Step:

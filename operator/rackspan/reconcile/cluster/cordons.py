@@ -1,7 +1,8 @@
 """Cordons brokers that were drained in Kafka (KIP-1066), so that nobody places anything there, and releases them again.
 
 A broker is cordoned once it is empty: Kafka 4.4 refuses every replica list that names a cordoned broker, also where the
-replica was there before, so what is there could not leave in steps.
+replica was there before. So a partition that keeps a replica there could not be changed, by anybody, and the others could
+leave in a single step only, which is less safe than two.
 
 Only what the operator has cordoned itself is released. `status.cordons` records that before the first call to Kafka, so
 that an operator that is killed in between knows its own cordons.

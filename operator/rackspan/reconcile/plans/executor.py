@@ -154,6 +154,7 @@ class Executor:
         for change in record.changes:
             self._users.update(_throttled_by(change))
         self._takers = {broker for change in record.changes for broker in change.replicas}
+        self._holders = self._takers.union(*(change.before for change in record.changes))
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
         self._cordons: dict[int, bool | None] = {}
@@ -220,7 +221,16 @@ class Executor:
         same_size = {
             at for at, new in decision.alter.items() if new is not None and len(new) == states[at].replication_factor
         }
-        return await self._admin.alter(decision.alter, same_size)
+        outcomes = await self._admin.alter(decision.alter, same_size)
+        return {at: failure and self._explained(failure, decision.alter[at]) for at, failure in outcomes.items()}
+
+    def _explained(self, failure: Failure, asked: Replicas | None) -> Failure:
+        """A refusal with what to do about it, where that is known."""
+        cordoned = ", ".join(map(str, sorted(self._cordoned.intersection(asked or ()))))
+        if not cordoned or failure.reason is not Reason.KAFKA_REFUSED:
+            return failure
+        why = f"Kafka 4.4 refuses lists with a cordoned broker: delete cordoned.log.dirs of broker {cordoned}"
+        return replace(failure, what=f"{failure.what}; {why}")
 
     async def pause(self) -> Pass:
         """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""
@@ -266,7 +276,7 @@ class Executor:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
         if self._passes >= self._cordons_due:
-            await self._look_at_cordons(online & self._takers)
+            await self._look_at_cordons(online & self._holders)
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
@@ -279,7 +289,15 @@ class Executor:
         self._passes += 1
         brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
         found = Observed(
-            partitions, online, self._min_insync, self._disks, self._sizes, recreated, brokers, self._cordoned
+            partitions,
+            online,
+            self._min_insync,
+            self._disks,
+            self._sizes,
+            recreated,
+            brokers,
+            self._cordoned,
+            self.record.cordoned,
         )
         return found, looked_at
 
@@ -406,19 +424,18 @@ class Executor:
         """Do not count what Kafka has refused as under way, and do not ask for ever."""
         failed: set[TopicPartition] = set()
         answers: dict[int | TopicPartition, str] = {}
-        cordoned = self._cordoned
         for at, replicas in decision.alter.items():
             failure = outcomes.get(at)
             added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
             # One that holds a replica and is cordoned is in the way of the partition (Kafka 4.4), not of who takes one.
-            in_the_way = cordoned.intersection(replicas or ()).difference(added)
-            about = at if in_the_way else next(iter(added), at)
+            in_the_way = {broker for broker in replicas or () if self._cordons.get(broker, True)}.difference(added)
+            about = at if in_the_way else min(added, default=at)
             if failure is None:
                 self._refusals.pop(about, None)
                 continue
             failed.add(at)
             if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
-                answers[about] = failure.message + _how_to_release(in_the_way)
+                answers[about] = failure.message
                 self._started.pop(at, None)
                 self._begun.pop(at, None)
         self._refusals.update(answers.keys())
@@ -433,7 +450,8 @@ class Executor:
             self._started |= new
             self._begun |= new
             lately = {at: self._started[at] for at in self._settled}
-            await self._save(replace(self.record, started=lately | self._begun))
+            cordoned = self.record.cordoned | self._cordoned
+            await self._save(replace(self.record, started=lately | self._begun, cordoned=cordoned))
 
     async def _save(self, record: Record) -> None:
         await self._journal.write(record)
@@ -508,10 +526,3 @@ def _throttled_by(change: Change) -> list[tuple[SettingKind, str]]:
         return []
     brokers = dict.fromkeys((*change.before, *change.replicas))
     return [(SettingKind.TOPIC, change.topic), *((SettingKind.BROKER, str(broker)) for broker in brokers)]
-
-
-def _how_to_release(cordoned: Collection[int]) -> str:
-    if not cordoned:
-        return ""
-    names = ", ".join(map(str, sorted(cordoned)))
-    return f"; Kafka 4.4 refuses lists with a cordoned broker: delete cordoned.log.dirs of broker {names}"

@@ -11,6 +11,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -29,7 +30,7 @@ _LEVEL: Final = 6
 _FIRST_SHOWN: Final = 80
 
 UNREADABLE = (ValueError, RecursionError)
-"""What `record_of`, `progress_of` and `unpacked` raise for a document that is none."""
+"""What `record_of`, `with_progress` and `unpacked` raise for a document that is none."""
 
 _Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Ids: TypeAlias = tuple[_Id, ...]
@@ -56,12 +57,13 @@ class _Throttle(Struct, array_like=True, forbid_unknown_fields=True, frozen=True
     ours: tuple[str, ...]
 
 
-class _Progress(Struct, frozen=True):
+class _Progress(Struct, frozen=True, kw_only=True):
     started: list[_Started]
     throttles: list[_Throttle]
+    cordoned: frozenset[_Id] = frozenset()
 
 
-class _Document(_Progress, frozen=True, rename="camel"):
+class _Document(_Progress, frozen=True, kw_only=True, rename="camel"):
     version: Literal[1]
     cluster_id: str
     plan: str
@@ -105,14 +107,14 @@ def progress_document(record: Record) -> Mapping[str, Any]:
     return {
         "started": [[*at, replicas] for at, replicas in record.started.items()],
         "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
+        "cordoned": sorted(record.cordoned),
     }
 
 
 def record_of(text: bytes) -> Record:
     """The record of a whole document. Raises one of UNREADABLE."""
     found = _document.decode(text)
-    started, throttles = _facts(found)
-    return Record(
+    record = Record(
         found.cluster_id,
         found.plan,
         tuple(
@@ -122,21 +124,20 @@ def record_of(text: bytes) -> Record:
         ),
         found.racks,
         found.reported_racks,
-        started,
-        throttles,
-        found.topic_ids,
+        topic_ids=found.topic_ids,
     )
+    return _with(found, record)
 
 
-def progress_of(text: bytes) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
-    """The replica lists asked for, and the throttles that were set. Raises one of UNREADABLE."""
-    return _facts(_progress.decode(text))
+def with_progress(record: Record, text: bytes) -> Record:
+    """A record with what `progress_document` has written of it. Raises one of UNREADABLE."""
+    return _with(_progress.decode(text), record)
 
 
-def _facts(found: _Progress) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Mapping[Setting, SetThrottle]]:
+def _with(found: _Progress, record: Record) -> Record:
     started = {TopicPartition(one.topic, one.partition): one.replicas for one in found.started}
     throttles = {Setting(one.kind, one.name, one.key): SetThrottle(one.before, one.ours) for one in found.throttles}
-    return started, throttles
+    return replace(record, started=started, throttles=throttles, cordoned=found.cordoned)
 
 
 def packed(document: Mapping[str, Any], most_characters: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.api import reassignment as api
@@ -16,9 +16,9 @@ from rackspan.reconcile.plans.plan_documents import (
     TooLargeError,
     document,
     packed,
-    progress_of,
     record_of,
     unpacked,
+    with_progress,
 )
 from rackspan.reconcile.reassignment_ports import Record
 
@@ -95,8 +95,7 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
     try:
         record = record_of(unpacked(plan))
         if reassignment.status.record is not None:
-            started, throttles = progress_of(unpacked(reassignment.status.record))
-            record = replace(record, started=started, throttles=throttles)
+            record = with_progress(record, unpacked(reassignment.status.record))
     except UNREADABLE as error:
         raise UnreadablePlanError(f"the plan cannot be read: {str(error)[:_SHOWN]}") from error
     if len(record.changes) > _MOST_PARTITIONS:
