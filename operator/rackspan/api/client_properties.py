@@ -129,7 +129,7 @@ _LISTED: Final = (
         "debug",
         re.compile(r"[a-z](?:[a-z]|,(?=[a-z]))*"),
         "a list of words such as broker,security",
-        "What librdkafka tells in the operator's log at level debug. No password is ever in it.",
+        "What librdkafka writes to the operator's log at level debug. No password is ever in it.",
     ),
 )
 CLIENT_PROPERTIES: Final[Mapping[str, ClientProperty]] = {one.name: one for one in _LISTED}

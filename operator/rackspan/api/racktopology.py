@@ -540,7 +540,7 @@ class ScansStatus(ApiStruct, frozen=True):
     When scans are due, and what has been dealt with.
 
     Nothing is due that was scheduled at `last_scheduled_at` or before. `missed` counts what came too late since then.
-    The `handled_*` are what a scan was started for; `announced` is the scan whose changes were told as Events.
+    The `handled_*` are what a scan was started for; `announced` is the scan whose changes have Events.
     """
 
     schedule: str | None = None

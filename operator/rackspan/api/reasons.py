@@ -31,7 +31,7 @@ class Reason(StrEnum):
     SCAN_WAITING = "ScanWaiting"  # A scan is due and waits for others, or none has ended yet; the message says which.
 
     # A compliance scan could not be started, or could not judge the cluster. The next one is started all the same.
-    SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message tells why.
+    SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message says why.
     SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan took longer than activeDeadlineSeconds, and was ended.
     SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read; the others are spread as asked.
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
@@ -69,7 +69,7 @@ class Reason(StrEnum):
 
     # Brokers or racks are to be emptied.
     DRAINED = "Drained"  # Kafka shows no replica there.
-    DRAINING = "Draining"  # Replicas are left there; status.drains tells whose, and what they wait for.
+    DRAINING = "Draining"  # Replicas are left there; status.drains says whose, and what they wait for.
     UNKNOWN_RACK = "UnknownRack"  # No broker stands in a domain of that name.
     EXPLICIT_ASSIGNMENT = "ExplicitAssignment"  # The topic's own assignment keeps replicas there.
     NOT_MANAGED = "NotManaged"  # No KafkaTopic declares the topic, so nothing plans for it.
@@ -101,7 +101,7 @@ class Reason(StrEnum):
 
     # The topology is not there for the topic.
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.
-    TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions tell which.
+    TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions say which.
     TOO_MANY_TOPOLOGIES = "TooManyTopologies"  # The namespace has more RackTopologies than the operator serves.
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
 

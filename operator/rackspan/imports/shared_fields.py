@@ -131,7 +131,7 @@ def kept_metadata(
 
 def _not_kept(key: str, value: str, *, as_labels: bool) -> str | None:
     if key.startswith(_TOOLS) or key in _TOOLS_LABELS:
-        return "it tells a tool that the object is its own, and this one is another"
+        return "it marks the object as a tool's own, and this one is another"
     prefix, slash, name = key.rpartition("/")
     if _KEY.fullmatch(name) is None or (slash and not is_object_name(prefix)):
         return "is no key of a label or an annotation"

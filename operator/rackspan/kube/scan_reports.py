@@ -71,7 +71,7 @@ async def _publish_compliance_report(
     present = await rest.apply("apply_report", REPORTS.object(topology), {**frame, "spec": spec}, manager=_MANAGER)
     before = present.get("status") or {}
     if is_older(document, before):
-        _log.warning("scan %s began before the one that %s tells of: not published", document.scan_id, topology)
+        _log.warning("scan %s began before the one in the report of %s: not published", document.scan_id, topology)
         return False
     status = compliance_status(
         document,

@@ -352,7 +352,7 @@ def test_where_the_plan_cannot_be_made_the_drain_is_asked_for_and_not_approved(d
     assert (refused.code, edits.spec) == (2, Drains())
     ran = cli("drain", "4", *TOPOLOGY)
     assert (ran.code, edits.spec) == (0, Drains((4,)))
-    assert "how much has to move cannot be told from here: no broker answers" in ran.err
+    assert "how much has to move is not known here: no broker answers" in ran.err
 
 
 def test_a_field_that_somebody_else_applies_is_told(drained):

@@ -137,7 +137,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
     here = "note: strimzi.yaml:1: topic Clicks_v1: "
     for told in (
         "not kept: config flush.ms: is null",
-        "not kept: metadata.labels app.kubernetes.io/managed-by: it tells a tool that the object is its own",
+        "not kept: metadata.labels app.kubernetes.io/managed-by: it marks the object as a tool's own",
         "not kept: metadata.ownerReferences: the new object has no owner",
         "not kept: spec.colour: is not known",
         "kept otherwise: metadata.annotations strimzi.io/pause-reconciliation: rackspan.dev/paused",

@@ -286,7 +286,7 @@ def _planned(
         changes = measured(connection, made.changes)
         drains = _drains(live, whole, brokers, connection)
     except CommandError as error:
-        warn(f"how much has to move cannot be told from here: {error}")
+        warn(f"how much has to move is not known here: {error}")
         return None
     for problem in made.problems[:1]:
         more = f", and {len(made.problems) - 1:,} more like that" if len(made.problems) > 1 else ""

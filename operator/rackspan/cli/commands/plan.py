@@ -248,7 +248,7 @@ def _with_sizes(connection: Connection, made: Plan) -> Plan:
     try:
         return replace(made, changes=measured(connection, made.changes))
     except CommandError as error:
-        warn(f"brokers do not tell how many bytes it copies: {error}")
+        warn(f"brokers do not report how many bytes it copies: {error}")
         return made
 
 

@@ -30,7 +30,7 @@ def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Par
     try:
         return partitions.with_sizes(_asked(connection, holders))
     except CommandError as error:
-        warn(f"brokers do not tell how many bytes that is: {error}")
+        warn(f"brokers do not report how many bytes that is: {error}")
         return partitions
 
 

@@ -71,7 +71,7 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
     named = ", ".join(sorted(unread)[:_UNREAD_NAMES]) + (", …" if len(unread) > _UNREAD_NAMES else "")
     why = "; ".join(sorted({reason[:_UNREAD_REASON_LENGTH] for reason in unread.values()})[:_UNREAD_REASONS])
     count = plural(len(unread), "topic")
-    return [f"{count} could not be read and {be(len(unread))} told as the scan before found it: {named} ({why})"]
+    return [f"{count} could not be read and {be(len(unread))} reported as in the scan before: {named} ({why})"]
 
 
 def summary(

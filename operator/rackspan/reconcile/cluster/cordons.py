@@ -1,7 +1,7 @@
 """Cordons brokers that were drained in Kafka (KIP-1066), so that nobody places anything there, and releases them again.
 
 A broker is cordoned once it is empty: Kafka 4.4 refuses every replica list that names a cordoned broker, also where the
-replica was there before. So a partition that keeps a replica there could not be changed, by anybody, and the others could
+replica was there before. So nobody could change a partition that keeps a replica there, and the other partitions could
 leave in a single step only, which is less safe than two.
 
 Only what the operator has cordoned itself is released. `status.cordons` records that before the first call to Kafka, so
@@ -80,7 +80,7 @@ def _told(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
     told = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
     if unable:
         told.append(
-            f"{broker_list(unable)}: nothing is told of cordoned.log.dirs: Kafka is older than 4.3, or the operator "
+            f"{broker_list(unable)}: cordoned.log.dirs cannot be read: Kafka is older than 4.3, or the operator "
             "has no right to DescribeConfigs of the cluster"
         )
     return "; ".join(told) or None

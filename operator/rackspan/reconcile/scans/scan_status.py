@@ -224,7 +224,7 @@ def report_events(
         yield KubernetesEvent(
             about,
             FINDINGS_CHANGED,
-            f"{counts}; the first {MAX_EVENTS} of each are told one by one, the ComplianceReport has more",
+            f"{counts}; the first {MAX_EVENTS} of each have an Event, the ComplianceReport has more",
             warning=changes.new > 0,
         )
 

@@ -150,7 +150,7 @@ class TopicFinalizer:
         try:
             seen = await self._kube.terminating(namespaces)
         except FailureError as error:
-            why = f"it cannot be told whether more than this object is being deleted: {error.failure.message}"
+            why = f"it is not known whether more than this object is being deleted: {error.failure.message}"
             return {topic.key: DeletionDecision(DeletionStep.HOLD, why) for topic in topics}
         others = {name: since for name, since in self._terminating.namespaces.items() if name not in namespaces}
         self._terminating = Terminating(seen.definitions, {**others, **seen.namespaces})

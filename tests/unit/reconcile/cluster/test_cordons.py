@@ -153,7 +153,7 @@ async def test_brokers_without_cordons_are_told():
     kafka.recorded = (1, 2)
     for able, told in (((2,), True), ((1, 2), False)):
         await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, BROKERS, kafka, AsyncMock())
-        assert (cordons.problem or "").startswith("broker 1: nothing is told of cordoned.log.dirs") is told
+        assert (cordons.problem or "").startswith("broker 1: cordoned.log.dirs cannot be read") is told
 
 
 @pytest.mark.parametrize(
