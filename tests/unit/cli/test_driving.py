@@ -116,9 +116,9 @@ async def test_cancelling_goes_on_where_nobody_reads_any_more():
     assert (await driven(executor, Silent(loses_at=1), take_back))[0] is Ended.FINISHED
 
 
-async def test_taking_back_ends_at_once_and_tells_what_is_still_under_way():
+async def test_taking_back_ends_at_once_and_tells_which_throttles_are_left_then():
     executor = Scripted([(2, INT)])
-    assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, seen(2))
+    assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, seen(0))
     assert executor.calls == ["take back", "pause"]
 
 

@@ -28,7 +28,7 @@ from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.reassignment import Adaptive, Limits
+from rackspan.core.reassignment import Adaptive, Limits, WaitReason
 from rackspan.core.text import plural, size
 from rackspan.core.topology import RackTree
 
@@ -109,7 +109,7 @@ def apply(
         typer.Option(metavar="BYTES", rich_help_panel=_PANEL, help="Refuse a plan that copies more, such as 2TB."),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Stop where nothing could be moved for so long.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long.")
     ] = 600,
     journal: options.Journal = None,
     output: options.ProgressOutput = options.ProgressFormat.TABLE,
@@ -396,8 +396,16 @@ def _cleared(last: "Pass | None") -> bool:
 
 
 def _waits(last: "Pass | None") -> str:
-    if last is None or not last.waiting:
-        return "Kafka did not answer" if last is None else "; ".join(last.failures[:1]) or "no reason is known"
-    first = last.waiting[0]
-    more = f", and {len(last.waiting) - 1:,} more" if len(last.waiting) > 1 else ""
-    return f"{first.partition} waits: {first.reason.value}{first.details}{more}"
+    if last is None:
+        return "Kafka did not answer"
+    # Those that wait for the limits wait for what holds up the others.
+    waiting = [one for one in last.waiting if one.reason is not WaitReason.LIMIT]
+    if waiting:
+        more = f", and {len(waiting) - 1:,} more" if len(waiting) > 1 else ""
+        return f"{waiting[0].partition} waits: {waiting[0].reason.value}{waiting[0].details}{more}"
+    if last.failures:
+        return last.failures[0]
+    if last.copying:
+        makes = "makes" if last.copying == 1 else "make"
+        return f"{plural(last.copying, 'copy', 'copies')} under way {makes} no progress"
+    return "no reason is known"

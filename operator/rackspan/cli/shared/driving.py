@@ -10,7 +10,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ async def drive(
         )
         await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
     if ended is not Ended.FINISHED:
-        last = await paused(executor, shown)
+        last = await _left(last, executor, shown)
     return ended, last
 
 
@@ -72,9 +72,16 @@ async def take_back(
     """Cancel what is under way; ends, and raises, as `drive` does. The pass tells what could not be taken back."""
     ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
-        cleared = await paused(executor, shown)
-        last = last or cleared  # which tells what the plan would wait for
+        last = await _left(last, executor, shown)
     return ended, last
+
+
+async def _left(last: "Pass | None", executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
+    """Clear all throttles, and give what is left then, with what the last pass waited for and Kafka's answers to it."""
+    cleared = await paused(executor, shown)
+    if last is None or cleared is None:
+        return cleared
+    return replace(cleared, waiting=last.waiting, failures=(*last.failures, *cleared.failures))
 
 
 def _is_finished(seen: "Pass") -> bool:
@@ -114,7 +121,7 @@ async def _until_ended(
 ) -> tuple[Ended, "Pass | None"]:
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
 
-    last, moved_at, moved, copying = None, time.monotonic(), -1, -1
+    last, moved_at, reached, news = None, time.monotonic(), None, None
     while not stop.is_set():
         started, least = time.monotonic(), _LEAST_SECONDS
         try:
@@ -127,11 +134,10 @@ async def _until_ended(
             shown.show(last)
             if is_over(last):
                 return Ended.FINISHED, last
-            if (last.progress.moved, last.copying) != (moved, copying):
-                least = _NEWS_SECONDS
-            copying = last.copying
-            if last.copying or last.progress.moved != moved:
-                moved_at, moved = time.monotonic(), last.progress.moved
+            if (last.progress.moved, last.copying) != news:
+                news, least = (last.progress.moved, last.copying), _NEWS_SECONDS
+            if last.reached != reached:
+                moved_at, reached = time.monotonic(), last.reached
             if time.monotonic() > moved_at + patience:
                 return Ended.STUCK, last
         pause = min(max(time.monotonic() - started, least), _MOST_SECONDS)

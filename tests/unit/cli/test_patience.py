@@ -1,0 +1,117 @@
+"""How `rackspan apply` ends where a copy makes no progress or Kafka refuses a replica list."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from tests.support.command import cli
+from tests.support.simulated_kafka import CLUSTER_ID, SimulatedKafka
+
+from rackspan.api.reasons import Reason
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.journal_file import JournalFile
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import TopicPartition
+from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.reassignment_ports import Record
+
+HELD, FREE = TopicPartition("held", 0), TopicPartition("free", 0)
+HASH = "0123456789abcdef0123456789abcdef"
+REFUSED = "Kafka says InvalidReplicationAssignment: [Error 39] InvalidReplicationAssignmentError: no"
+
+
+class Kafka(SimulatedKafka):
+    """Copies all but one partition at once. Of that, `arrives` bytes come with each look, or its lists fail."""
+
+    failure = None
+    arrives = 0
+    size = 0
+
+    async def partitions(self, topics):
+        self.catch_up(FREE, 2)
+        return await super().partitions(topics)
+
+    async def sizes(self, partitions):
+        self.size += self.arrives
+        return dict.fromkeys(await super().sizes(partitions), self.size)
+
+    async def alter(self, targets, same_size=()):
+        failed = {HELD: self.failure} if self.failure is not None and HELD in targets else {}
+        return {
+            **failed,
+            **await super().alter({at: new for at, new in targets.items() if at not in failed}, same_size),
+        }
+
+
+@pytest.fixture
+def kafka():
+    lists = {HELD: (0, 1), FREE: (0, 1)}
+    return Kafka(dict.fromkeys(range(4), ("x", "a")), lists, {HELD: (0, 3), FREE: (0, 2)})
+
+
+@pytest.fixture
+def apply(kafka, monkeypatch, tmp_path):
+    """Goes on with a plan that is in the journal; gives what ran, its last event, and the seconds it took."""
+    changes = [Change(at.topic, at.partition, kafka.planned[at], before, 100) for at, before in kafka.lists.items()]
+    racks = {broker: "/".join(("", *rack)) for broker, rack in kafka.racks.items()}
+    journal = JournalFile(tmp_path / "journal.json")
+    asyncio.run(journal.write(Record(CLUSTER_ID, HASH, changes, kafka.racks, racks)))
+    monkeypatch.setattr(Connection, "ask", lambda _, question: asyncio.run(question(kafka)))
+    options = ("--bootstrap-server", "127.0.0.1:1", "--journal", journal.path, "--throttle", "5kB/s", "-o", "json")
+
+    def run(*arguments):
+        began = time.monotonic()
+        ran = cli("apply", *options, "--approve", HASH, *arguments)
+        return ran, json.loads(ran.out.splitlines()[-1]), time.monotonic() - began
+
+    return run
+
+
+def test_a_copy_that_makes_no_progress_ends_the_run_and_is_named(apply, kafka):
+    ran, last, took = apply("--patience", "1")
+    assert ran.code == 4
+    assert 1 <= took < 20
+    assert ran.error == "nothing could be moved for 1 s: 1 copy under way makes no progress"
+    assert "1 copy under way go on without a throttle" in ran.err
+    assert (last["moved"], last["moves"]) == (1, 2)
+    assert kafka.state[FREE].replicas == (0, 2)
+    assert not kafka.configs
+    assert apply("--cancel")[0].code == 0
+    assert (kafka.state[HELD].replicas, kafka.configs) == ((0, 1), {})
+
+
+def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
+    kafka.arrives = 1
+
+    async def sizes(partitions):
+        found = await Kafka.sizes(kafka, partitions)
+        if kafka.size > 8:
+            kafka.catch_up(HELD, 3)
+        return found
+
+    kafka.sizes = sizes
+    ran, last, took = apply("--patience", "1")
+    assert ran.code == 0, ran.err
+    assert took > 1
+    assert (last["moved"], last["moves"]) == (2, 2)
+
+
+def test_a_list_that_kafka_refuses_ends_the_run_with_its_answer_and_without_patience(apply, kafka):
+    kafka.failure = Failure(Reason.KAFKA_REFUSED, REFUSED, Remedy.RETRY)
+    ran, last, took = apply("--patience", "300")
+    assert (ran.code, took < 60) == (4, True)
+    assert ran.error == f"not all was moved: held-0 waits: Refused (broker 3; {REFUSED})"
+    assert (last["event"], last["moved"], last["moves"]) == ("finished", 1, 2)
+    assert not kafka.configs
+
+
+def test_a_list_that_always_fails_ends_the_run_with_the_reason(apply, kafka):
+    kafka.failure = Failure(Reason.KAFKA_UNREACHABLE, "Kafka says NotController", Remedy.RETRY)
+    ran, last, took = apply("--patience", "1")
+    assert ran.code == 4
+    assert 1 <= took < 20
+    assert ran.error == "nothing could be moved for 1 s: held 0: Kafka says NotController"
+    assert "under way go on" not in ran.err
+    assert (last["moved"], last["moves"]) == (1, 2)
+    assert not kafka.configs
