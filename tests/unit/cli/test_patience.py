@@ -1,6 +1,7 @@
 """How `rackspan apply` ends where a copy makes no progress or Kafka refuses a replica list."""
 
 import asyncio
+import itertools
 import json
 import time
 
@@ -89,6 +90,21 @@ def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
         if kafka.size > 8:
             kafka.catch_up(HELD, 3)
         return found
+
+    kafka.sizes = sizes
+    ran, last, took = apply("--patience", "1")
+    assert ran.code == 0, ran.err
+    assert took > 1
+    assert (last["moved"], last["moves"]) == (2, 2)
+
+
+def test_a_copy_of_which_no_broker_reports_bytes_is_waited_for(apply, kafka):
+    looks = itertools.count()
+
+    async def sizes(_partitions):
+        if next(looks) > 8:
+            kafka.catch_up(HELD, 3)
+        return {}
 
     kafka.sizes = sizes
     ran, last, took = apply("--patience", "1")

@@ -109,7 +109,8 @@ def apply(
         typer.Option(metavar="BYTES", rich_help_panel=_PANEL, help="Refuse a plan that copies more, such as 2TB."),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long.")
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long."),
     ] = 600,
     journal: options.Journal = None,
     output: options.ProgressOutput = options.ProgressFormat.TABLE,

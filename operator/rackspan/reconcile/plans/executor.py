@@ -74,9 +74,10 @@ class Pass:
     `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
     many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
-    itself. `left_alone` are throttles of others in the place of ours, in words. `reached` is the same in two passes where
-    nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It is `finished` when nothing is under
-    way or left to do but what no waiting helps, and no throttle is left but on brokers that are away.
+    itself. `left_alone` are throttles of others in the place of ours, in words. `reached` is the same in two passes
+    where nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It differs
+    where a broker does not report these bytes. A pass is `finished` when nothing is under way or left to do but what no
+    waiting helps, and no throttle is left but on brokers that are away.
     """
 
     progress: Progress
@@ -490,9 +491,10 @@ class Executor:
         idle = whole and decision.idle and not failures and all(one.reason.final for one in waiting)
         self._idle_passes = self._idle_passes + 1 if idle else 0
         progress, copied = self._tally.progress, await self._copied_so_far(observed, decision)
+        known = {one: size for one, size in copied.items() if size is not None}
         return Pass(
             progress,
-            sum(min(size, self._sizes.get(at, size)) for (at, _), size in copied.items()),
+            sum(min(size, self._sizes.get(at, size)) for (at, _), size in known.items()),
             idle and (not (waiting or self._begun) or self._idle_passes >= _PASSES_UNTIL_SURE),
             len(decision.copying),
             waiting,
@@ -501,7 +503,11 @@ class Executor:
             [f"{' '.join(one)} {value:.40}" for one, value in sorted(self._throttles.left_alone.items())],
             self._pacer.rate,
             self._pacer.reason,
-            (len(self._worklist.left), progress.moved, sum(copied.values())),
+            (
+                len(self._worklist.left),
+                progress.moved,
+                sum(known.values()) if len(known) == len(copied) else -self._passes,
+            ),
         )
 
     def _with_answer(self, one: Waiting) -> Waiting:
@@ -513,11 +519,12 @@ class Executor:
 
     async def _copied_so_far(
         self, observed: Observed, decision: MoveDecision
-    ) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas that are being copied and not in sync yet."""
+    ) -> Mapping[tuple[TopicPartition, int], int | None]:
+        """Bytes of replicas that are being copied and not in sync yet, None where a broker does not report them."""
         states = {at: observed.partitions[at] for at in decision.copying if at in observed.partitions}
         behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
-        return await self._admin.sizes(behind) if any(behind.values()) else {}
+        sizes = await self._admin.sizes(behind) if any(behind.values()) else {}
+        return {(at, broker): sizes.get((at, broker)) for at, brokers in behind.items() for broker in brokers}
 
 
 def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
