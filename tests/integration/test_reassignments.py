@@ -217,3 +217,33 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
     assert APPROVE_PLAN not in seen["metadata"].get("annotations", {})
     operator.after_passes(3)
     assert topology.read(KIND, f"kafka-{plan}") is None
+
+
+def test_a_single_replica_below_min_insync_is_moved_and_a_move_back_is_cancelled(topology, kafka, topics, operator):
+    """A partition with one replica never meets `min.insync.replicas` 2, so a step has nothing to keep of it."""
+    topic = f"operator-moves-{secrets.token_hex(4)}"
+    topics.create(topic, [[1]], config={"min.insync.replicas": "2"})
+    try:
+        filled(kafka, topic, 1, SIZE)
+        there = approved(topology, kafka, topic, ((1,),), ((2,),), throttle=100_000_000)
+        done = in_state(topology, there, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        assert done["status"]["progress"]["moves"] == "1/1"
+        until(lambda: topics.replicas(topic, 1) == ((2,),), "the planned replica")
+
+        back = approved(topology, kafka, topic, ((2,),), ((1,),), throttle=20_000)
+        topology.until(KIND, back, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
+        topology.patch(KIND, back, {"spec": {"cancelled": True}})
+        ended = in_state(topology, back, "Cancelled", "Succeeded", "Failed", "Stopped")
+        ready = condition(ended, "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "Cancelled")
+        assert (ended["status"]["message"], ended["status"]["progress"]["moves"]) == (
+            "cancelled after 0 of 1 move",
+            "0/1",
+        )
+        assert ended["status"].get("throttles", 0) == 0
+        assert not under_way(kafka, topic)
+        until(lambda: topics.replicas(topic, 1) == ((2,),), "the replica to stay")
+        until(lambda: not throttles(kafka, topic), "no throttle")
+    finally:
+        topics.delete(topic)
