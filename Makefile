@@ -12,10 +12,12 @@ WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
 SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-reorder
 # Tests without servers wait for time-outs as well: two processes for each processor.
 SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
-# What needs neither a control plane nor a Kafka, what does, and what takes real pods and therefore root: `make e2e` only.
+# What needs neither a control plane nor a Kafka, what does, what takes real pods and therefore root, which is `make e2e`
+# only, and what takes the controllers of others, which are long to build: `make gitops` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
-STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+GITOPS_TESTS := tests/gitops
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 # The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
@@ -83,6 +85,11 @@ test-%: assets ## The tests of one folder: test-unit, test-crds, test-integratio
 e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's executors (root; E2E_ARGS for pytest)
 	@$(BIN)/python -m dev pods >/dev/null
 	$(PYTEST) $(POD_TESTS) $(E2E_ARGS)
+
+.PHONY: gitops
+gitops: assets ## Flux brings topics from a Git server to the operator (GITOPS_ARGS for pytest)
+	@$(BIN)/python -m dev gitops >/dev/null
+	$(PYTEST) $(GITOPS_TESTS) $(GITOPS_ARGS)
 
 .PHONY: faults
 faults: assets ## apply and the operator killed 200 times, and their worlds broken, on real servers (FAULTS_ARGS; half an hour)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dev import chromium, release
 from dev.pods import cluster, images, machine
-from dev.progress import AssetError, say
+from dev.progress import AssetError, need, say
 from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, other_kafkas, plugins
 from dev.stack.control_plane import components
 from dev.stack.kafka_distribution import KafkaToolError
@@ -62,6 +62,12 @@ def _pods(_: argparse.Namespace) -> None:
     built = (images.ensure_pause(), images.ensure_kafka(kafka.jars[0].parent))
     for image in (*built, *map(images.ensure_image, images.TARGETS)):
         print(f"{image.reference:26} {image.archive}")
+
+
+def _gitops(_: argparse.Namespace) -> None:
+    need("git", "serve repositories")
+    for name, path in assets.ensure_flux().items():
+        print(f"{name:26} {path}")
 
 
 def _up(arguments: argparse.Namespace) -> None:
@@ -126,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     artefacts.add_argument("folder", type=Path, help="where they go: empty, or absent")
     artefacts.add_argument("--tag", default="", help="of the release: refused unless it is v and the version")
     command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
+    command("gitops", _gitops, "build the controllers that `make gitops` runs")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")
     start.add_argument(
         "--racks",

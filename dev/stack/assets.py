@@ -2,12 +2,16 @@
 
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
 `dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
-So it is with `promtool`, the part of Prometheus that tests alerts, and with `versitygw`, an S3 server over a folder.
+So it is with `promtool`, the part of Prometheus that tests alerts, with `versitygw`, an S3 server over a folder, and
+with Flux's controllers, whose definitions are kept beside them.
 """
 
 import hashlib
+import json
 import os
 import re
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +27,8 @@ _PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 _PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
 _VERSITYGW = "github.com/versity/versitygw"
 _VERSITYGW_MODULE = REPOSITORY / "dev" / "distributions" / "versitygw"
+_FLUX_MODULES = REPOSITORY / "dev" / "distributions" / "flux"
+_FLUX = ("source-controller", "kustomize-controller")
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -129,6 +135,52 @@ def ensure_versitygw() -> Path:
     build = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", f"{_VERSITYGW}/cmd/versitygw"]
     version = _pinned(_VERSITYGW_MODULE, _VERSITYGW)
     return _ensure_program("versitygw", version, build, "about one minute", module=_VERSITYGW_MODULE)
+
+
+def find_flux() -> dict[str, Path] | None:
+    """Flux's pinned controllers by name, when both were built earlier."""
+    found = {name: _find_program(name, _flux_version(name)) for name in _FLUX}
+    built = {name: path for name, path in found.items() if path is not None and definitions_of(path).is_dir()}
+    return built if built.keys() == found.keys() else None
+
+
+def ensure_flux() -> dict[str, Path]:
+    """Flux's pinned controllers by name, after building those that are missing."""
+    return {name: _ensure_flux(name) for name in _FLUX}
+
+
+def definitions_of(program: Path) -> Path:
+    """The folder of the CustomResourceDefinitions that a controller reads; they come with its module."""
+    return program.parent / "definitions"
+
+
+def _ensure_flux(name: str) -> Path:
+    module = f"github.com/fluxcd/{name}"
+    build = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", module]
+    wrapper = _FLUX_MODULES / name
+    program = _ensure_program(name, _flux_version(name), build, "about two to ten minutes", module=wrapper)
+    _ensure_definitions(program, wrapper, module, "config/crd/bases")
+    return program
+
+
+def _flux_version(name: str) -> str:
+    return _pinned(_FLUX_MODULES / name, f"github.com/fluxcd/{name}")
+
+
+def _ensure_definitions(program: Path, wrapper: Path, module: str, folder: str) -> None:
+    """Copy the definitions out of the pinned module, where Go's cache of modules has them."""
+    destination = definitions_of(program)
+    with exclusive(program.parent / ".lock"):
+        if not destination.is_dir():
+            command = [need("go", f"find {module}"), "mod", "download", "-json", module]
+            environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+            found = subprocess.run(command, cwd=wrapper, env=environment, stdout=subprocess.PIPE, check=True)
+            with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
+                copies = Path(scratch, "definitions")
+                copies.mkdir()
+                for file in Path(json.loads(found.stdout)["Dir"], folder).glob("*.yaml"):
+                    shutil.copyfile(file, copies / file.name)  # without the mode: Go's cache is read-only
+                copies.replace(destination)
 
 
 def _pinned(module: Path, dependency: str) -> str:

@@ -1,0 +1,1 @@
+"""What GitOps runs on: a Git server, and Flux's controllers."""

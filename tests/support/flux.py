@@ -1,0 +1,72 @@
+"""A Kustomization of Flux, and the repository that it brings to the cluster."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dev.gitops.git_server import BRANCH, Repository
+from dev.stack.kubectl import Kubectl
+from tests.support.objects import condition
+from tests.support.waiting import until
+
+NAME = "shop"
+TIMEOUT_SECONDS = 20
+"""How long Flux waits for objects to become Current before it calls a health check failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flux:
+    """A GitRepository and a Kustomization with `wait` and `prune`, in one namespace."""
+
+    kubectl: Kubectl
+    repository: Repository
+
+    def start(self) -> None:
+        """Make both objects."""
+        source = {"interval": "2s", "url": self.repository.url, "ref": {"branch": BRANCH}}
+        kustomization = {
+            "interval": "1h",
+            "retryInterval": "2s",
+            "timeout": f"{TIMEOUT_SECONDS}s",
+            "prune": True,
+            "wait": True,
+            "sourceRef": {"kind": "GitRepository", "name": NAME},
+        }
+        self.kubectl.apply(
+            _object("source.toolkit.fluxcd.io/v1", "GitRepository", source),
+            _object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", kustomization),
+        )
+
+    def commit(self, *manifests: dict[str, Any], message: str = "Change the objects") -> str:
+        """Make the objects the content of the branch. Returns the revision as Flux writes it."""
+        files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
+        return f"{BRANCH}@sha1:{self.repository.commit(files, message)}"
+
+    def until_ready(self, revision: str) -> None:
+        """Wait until the Kustomization is Ready with the revision."""
+        self._until(revision, lambda ready: ready["status"] == "True")
+
+    def until_failed(self, revision: str) -> str:
+        """Wait for the first verdict on the revision, which has to be a failed health check. Returns its message."""
+        verdict = self._until(revision, lambda ready: ready["status"] != "Unknown")
+        assert verdict["reason"] == "HealthCheckFailed", verdict
+        return str(verdict["message"])
+
+    def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        last: dict[str, Any] = {}
+
+        def met() -> dict[str, Any] | None:
+            last.update(self.kubectl.json("get", "kustomization", NAME))
+            attempted = last.get("status", {}).get("lastAttemptedRevision")
+            ready = condition(last, "Ready")
+            return ready if ready is not None and attempted == revision and holds(ready) else None
+
+        try:
+            return until(met, f"the Kustomization to be as expected with {revision}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{json.dumps(last.get('status'), indent=1)}") from None
+
+
+def _object(version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME}, "spec": spec}
