@@ -48,10 +48,10 @@ class Flux:
         self._until(revision, lambda ready: ready["status"] == "True")
 
     def until_failed(self, revision: str) -> str:
-        """Wait for the first verdict on the revision, which has to be a failed health check. Returns its message."""
-        verdict = self._until(revision, lambda ready: ready["status"] != "Unknown")
-        assert verdict["reason"] == "HealthCheckFailed", verdict
-        return str(verdict["message"])
+        """Wait for the first result of the revision, which has to be a failed health check. Returns its message."""
+        result = self._until(revision, lambda ready: ready["status"] != "Unknown")
+        assert result["reason"] == "HealthCheckFailed", result
+        return str(result["message"])
 
     def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         last: dict[str, Any] = {}
