@@ -219,7 +219,7 @@ def test_partitions_of_one_topic_with_different_replication_factors_are_told_onc
     ("moves", "broken", "never", "sentence"),
     [
         (2, 2, 0, "2 moves would mend them"),
-        (1, 2, 1, "1 move would mend 1 of them, and no move the other 1: too few brokers may hold them"),
+        (1, 2, 1, "1 move would mend 1 of them, no move would mend the other 1: too few brokers may hold it"),
         (0, 1, 1, "no move would mend it: too few brokers may hold it"),
     ],
 )

@@ -101,8 +101,8 @@ def mending(moves: int, broken: int, unsatisfiable: int) -> str:
     if not mended:
         return f"no move would mend {it}: too few brokers may hold {it}"
     return (
-        f"{plural(moves, 'move')} would mend {mended:,} of them, and no move the other {unsatisfiable:,}: "
-        "too few brokers may hold them"
+        f"{plural(moves, 'move')} would mend {mended:,} of them, no move would mend the other {unsatisfiable:,}: "
+        f"too few brokers may hold {'it' if unsatisfiable == 1 else 'them'}"
     )
 
 

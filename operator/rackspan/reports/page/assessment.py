@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from rackspan.core.copy_costs import time_to_copy
-from rackspan.core.scanning.messages import mending
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
@@ -28,7 +27,8 @@ def assessment(document: ScanDocument) -> Assessment:
     summary = document.summary
     if not summary.findings and not summary.non_compliant:
         return Assessment("fine", "Nothing is wrong.", (_all_fine(document),))
-    return Assessment(_tone(document), _headline(document), tuple(filter(None, (_since(document), _cost(document)))))
+    details = (_since(document), _cost(document), _never_mended(document))
+    return Assessment(_tone(document), _headline(document), tuple(filter(None, details)))
 
 
 def _all_fine(document: ScanDocument) -> str:
@@ -87,12 +87,17 @@ def _lasted(document: ScanDocument, rule: str = "") -> str:
 
 def _cost(document: ScanDocument) -> str:
     summary = document.summary
-    never = summary.by_rule.get(Rule.UNSATISFIABLE, 0)
-    number = summary.move_bytes if summary.moves else None
+    if not summary.moves:
+        return "" if _never_mended(document) else "A fix copies no data."
+    number = summary.move_bytes
     cost = "" if number is None else f" ({size(number)}){time_to_copy(number, document.throttle)}"
-    if never:
-        return f"{mending(summary.moves, summary.non_compliant, never).capitalize()}{cost}."
-    return f"A fix copies {plural(summary.moves, 'replica')}{cost}." if summary.moves else "A fix copies no data."
+    return f"A fix copies {plural(summary.moves, 'replica')}{cost}."
+
+
+def _never_mended(document: ScanDocument) -> str:
+    never = document.summary.by_rule.get(Rule.UNSATISFIABLE, 0)
+    it = "it" if never == 1 else "them"
+    return f"No move mends {plural(never, 'partition')}: too few brokers may hold {it}." if never else ""
 
 
 def _findings(number: int) -> str:
