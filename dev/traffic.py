@@ -36,7 +36,7 @@ class Traffic:
         self._partitions = partitions
         self._pause = 1 / rate
         self._lock = threading.Lock()
-        self._acknowledged: dict[int, int] = {}
+        self._acknowledged: dict[int, int | None] = {}
         """The offset of each message that is not read yet; and below of each that is not known to be acknowledged."""
         self._read: dict[int, int] = {}
         self._latencies: list[float] = []
@@ -145,10 +145,10 @@ class Traffic:
         """Count a message that is acknowledged and read, and compare the two offsets.
 
         A message whose first acknowledgement was lost is sent again. The broker answers DUPLICATE_SEQUENCE_NUMBER, and
-        librdkafka reports the message as delivered, without an offset (its pull request 4438).
+        librdkafka reports the message as delivered, without an offset (its pull request 4438): None here.
         """
         if number in self._acknowledged and number in self._read:
             self.matched += 1
             told, read = self._acknowledged.pop(number), self._read.pop(number)
-            if told >= 0 and told != read:
+            if told is not None and told != read:
                 self._errors.append(f"message {number} is at offset {read}, and was acknowledged at {told}")
