@@ -170,6 +170,16 @@ def test_a_lost_call_and_metadata_of_before_are_answered_by_the_same_call():
     assert decided(two, state(0, 1), {AT: (0, 1, 3)}).alter == {AT: (0, 1, 3)}
 
 
+def test_a_copy_that_was_asked_for_comes_first_as_metadata_may_lag_behind():
+    other = TopicPartition("orders", 1)
+    moves = [change([0, 3, 6], [0, 4, 6]), change([0, 1], [0, 2], other)]
+    states = {AT: state(0, 3, 6), other: state(0, 1)}  # the first is worse off: all its replicas are in one zone
+    assert decided(moves, states, limits=Limits(moves=1)).alter == {AT: (0, 3, 6, 4)}
+    asked = decided(moves, states, {other: (0, 1, 2)}, limits=Limits(moves=1))
+    assert asked.alter == {other: (0, 1, 2)}
+    assert waiting(asked) == [(WaitReason.LIMIT, ())]
+
+
 def test_limits_count_what_is_under_way_and_the_worst_off_come_first():
     ats = [TopicPartition("orders", number) for number in range(4)]
     changes = [change([0, 1], [0, 5], ats[0]), change([0, 3], [0, 4], ats[1]), change([6, 1], [6, 2], ats[2])]

@@ -69,7 +69,7 @@ def decide(
     Called again from whatever state, it goes on from there: nothing is remembered but `started`.
     """
     made = _Pass(observed, limits)
-    additions: list[tuple[tuple[int, ...], TopicPartition, PartitionState, Add]] = []
+    additions: list[tuple[bool, tuple[int, ...], TopicPartition, PartitionState, Add]] = []
     for change in changes:
         at = of_change(change)
         state = observed.partitions.get(at)
@@ -85,9 +85,11 @@ def decide(
             case StepHold(reason, brokers, min_insync):
                 made.waiting.append(Waiting(at, reason, brokers, min_insync))
             case Add() as add if state is not None:
-                additions.append((racks.spread(state.in_sync), at, state, add))
-    # Those in the fewest domains come first, counted from the top level down.
-    for _, at, state, add in sorted(additions, key=lambda one: one[:2]):
+                asked_before = started.get(at) in add.lists.values()
+                additions.append((not asked_before, racks.spread(state.in_sync), at, state, add))
+    # What was asked for comes first: Kafka may be copying it, and its metadata lags behind. Then those in the fewest
+    # domains, counted from the top level down.
+    for *_, at, state, add in sorted(additions, key=lambda one: one[:3]):
         made.add(at, state, add)
     return made.decision()
 
