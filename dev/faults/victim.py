@@ -5,6 +5,7 @@ It reads a life as a line of JSON from standard input, answers with the process'
 exit code (negative: the signal) and where it was killed. Nothing of this is in the product: the steps are wrapped here.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -50,7 +51,13 @@ def _wrapped(owner: type, name: str, words: str, reached: Callable[[str], None])
     setattr(owner, name, fatal)
 
 
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when the one that started it ends: prctl(2), PR_SET_PDEATHSIG."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def _live(life: dict[str, Any]) -> None:
+    _die_with_parent()
     out = os.open(life["out"], os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -80,6 +87,7 @@ def _live(life: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve lives until standard input ends."""
+    _die_with_parent()
     for line in sys.stdin:
         life = json.loads(line)
         Path(life["killed"]).unlink(missing_ok=True)
