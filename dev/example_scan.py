@@ -20,7 +20,8 @@ _KINDS = ("events", "state", "audit", "dlq", "retries")
 _GIB = 2**30
 _OLD_RACK = "/us/us-1a/r1"
 _SEVERITY = {
-    "Offline": "critical", "UnderReplicated": "high", "NotCompliant": "high", "MinInsyncTooSmall": "high",
+    "Offline": "critical", "BrokerOffline": "medium", "UnderReplicated": "high", "NotCompliant": "high",
+    "MinInsyncTooSmall": "high",
     "ReplicaOnDrainedBroker": "medium", "ReplicationFactorDiffers": "medium", "RackDrift": "medium",
     "MissingRack": "medium", "MinInsyncTooLarge": "medium", "LeaderNotPreferred": "low", "UnmanagedTopic": "low",
     "NotJudged": "info", "Unsatisfiable": "high", "ReplicationFactorVaries": "medium", "PinnedUnfair": "low",
@@ -213,10 +214,11 @@ class _Findings:
         (gone,), (drained,) = self._cluster.offline, self._cluster.draining
         where = {"topic": partition.topic, "partition": partition.number}
         self._about_spread(partition, days, where)
-        if gone in partition.replicas and partition.number % 4 == 0:
+        slow = gone - 1
+        if slow in partition.replicas and partition.number % 4 == 0:
             seen = f"{len(partition.replicas) - 1} of {len(partition.replicas)} replicas are in sync"
-            fix = f"Bring broker {gone} back, or drain it."
-            self.add("UnderReplicated", f"{seen}; broker {gone} lags", fix, 0.02, broker=gone, **where)
+            fix = f"Relieve broker {slow}, or drain it."
+            self.add("UnderReplicated", f"{seen}; broker {slow} lags", fix, 0.02, broker=slow, **where)
         if drained in partition.replicas and partition.number % 6 == 1:
             fix = f"Copy it elsewhere: rackspan plan --drain-broker {drained}"
             message = f"broker {drained} is drained and holds a replica"
@@ -271,7 +273,11 @@ def _found(random: Random, cluster: _Cluster) -> list[d.FindingRow]:
     for partition in cluster.partitions:
         found.about_partition(partition, _age(topics.index(partition.topic)))
     (gone,) = cluster.offline
-    for partition in [each for each in cluster.partitions if gone in each.replicas][:3]:
+    held = [each for each in cluster.partitions if gone in each.replicas]
+    message = f"broker {gone} is not online: {len(held)} partitions have a replica there"
+    fix = f"Bring it back; if it is gone for good: rackspan plan --drain-broker {gone}"
+    found.add("BrokerOffline", message, fix, 0.02, broker=gone, excess=len(held))
+    for partition in held[:3]:
         message = f"no replica in sync is online: {list(partition.replicas)}"
         where = {"topic": partition.topic, "partition": partition.number, "broker": gone}
         found.add("Offline", message, f"Bring broker {gone} back.", 0.02, **where)

@@ -1,6 +1,6 @@
 """Sums and counts over Arrow tables, against the same in plain Python."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.core.scanning.rules import SEVERITIES, TOPIC_RULES, Rule
+from rackspan.core.scanning.rules import COUNTING_RULES, SEVERITIES, TOPIC_RULES, Rule
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.schemas import JUDGED, TABLES
 
@@ -59,7 +59,25 @@ def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0(rows):
     assert {row["id"]: row["excess"] for row in found if row["rule"] in about_topics} == {
         number: min(excesses)[1] for number, excesses in farthest.items()
     }
-    assert sum(row["rule"] not in about_topics for row in found) == sum(row["rule"] not in about_topics for row in rows)
+    each = [str(rule) for rule in set(Rule) - TOPIC_RULES - COUNTING_RULES]
+    assert sum(row["rule"] in each for row in found) == sum(row["rule"] in each for row in rows)
+
+
+@given(findings)
+def test_findings_that_count_partitions_are_added_up(rows):
+    counting = {str(rule) for rule in COUNTING_RULES}
+    every = [name for name in rows[0] if name not in ("excess", "moves")] if rows else []
+
+    def summed(table):
+        sums = defaultdict(Counter)
+        for row in table:
+            if row["rule"] in counting:
+                sums[tuple(row[name] for name in every)].update(excess=row["excess"], moves=row["moves"])
+        return sums
+
+    found = [row for row in aggregates.findings(judged(rows)).to_pylist() if row["rule"] in counting]
+    assert summed(found) == summed(rows)
+    assert len(found) == len(summed(rows))
 
 
 @given(findings, findings)
