@@ -82,6 +82,14 @@ def test_a_copy_that_makes_no_progress_ends_the_run_and_is_named(apply, kafka):
     assert (kafka.state[HELD].replicas, kafka.configs) == ((0, 1), {})
 
 
+def is_waited_for(apply):
+    """Checks that a run goes on beyond its patience, and moves both replicas."""
+    ran, last, took = apply("--patience", "1")
+    assert ran.code == 0, ran.err
+    assert took > 1
+    assert (last["moved"], last["moves"]) == (2, 2)
+
+
 def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
     kafka.arrives = 1
 
@@ -92,10 +100,7 @@ def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
         return found
 
     kafka.sizes = sizes
-    ran, last, took = apply("--patience", "1")
-    assert ran.code == 0, ran.err
-    assert took > 1
-    assert (last["moved"], last["moves"]) == (2, 2)
+    is_waited_for(apply)
 
 
 def test_a_copy_of_which_no_broker_reports_bytes_is_waited_for(apply, kafka):
@@ -107,10 +112,7 @@ def test_a_copy_of_which_no_broker_reports_bytes_is_waited_for(apply, kafka):
         return {}
 
     kafka.sizes = sizes
-    ran, last, took = apply("--patience", "1")
-    assert ran.code == 0, ran.err
-    assert took > 1
-    assert (last["moved"], last["moves"]) == (2, 2)
+    is_waited_for(apply)
 
 
 def test_a_list_that_kafka_refuses_ends_the_run_with_its_answer_and_without_patience(apply, kafka):
