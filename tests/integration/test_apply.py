@@ -1,74 +1,31 @@
 """`rackspan apply` on real brokers: every kind of plan, under load, throttled, and killed wherever that hurts."""
 
-import asyncio
-import contextlib
 import json
 import secrets
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from dev.traffic import Traffic
 from tests.support.command import cli
+from tests.support.moves import (
+    REASSIGN,
+    SLOW,
+    Apply,
+    ask,
+    filled,
+    nothing_left_over,
+    throttles,
+    under_way,
+    until_sizes,
+)
 from tests.support.processes import command
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
-from rackspan.core.planning import Change
-from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition, WaitReason
-from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka.kafka_reassignments import KafkaReassignments
-from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.ports import BrokerDescription
-from rackspan.reconcile.reassignment_ports import Record
-
-LEVELS = ("--levels", "region,zone,rack")
-REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-SLOW = 5_000_000
-"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: most of a minute."""
-
-
-class Apply:
-    """The command on one topic of a cluster, with a home of its own for the journal."""
-
-    def __init__(self, kafka, topic, home):
-        self.journal = home / "journal.json"
-        self._cluster = ("--bootstrap-server", kafka.bootstrap())
-        self._ours = (*self._cluster, *LEVELS, "--topic", topic)
-        self.arguments = (*self._ours, "--journal", self.journal)
-
-    def plan(self, *wishes):
-        """The plan, once the broker that is asked knows the topic."""
-        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, "a plan")
-        return ran.json
-
-    def apply(self, *arguments):
-        return cli("apply", *self.arguments, *arguments)
-
-    def applied(self, *wishes):
-        """Approve the plan and carry it out. Gives the plan and the events."""
-        plan = self.plan(*wishes)
-        ran = self.apply(*wishes, "--approve", plan["hash"], "--throttle", "50MB/s", "-o", "json")
-        assert ran.code == 0, ran.err
-        return plan, [json.loads(line) for line in ran.out.splitlines()]
-
-    def start(self, *arguments):
-        """A process of its own, which can be ended."""
-        return subprocess.Popen(
-            command("apply", *self.arguments, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def watch(self):
-        """What the journal says of an apply that is at work."""
-        return cli("watch", *self._cluster, "--journal", self.journal, "--once", "-o", "json")
-
-    def record(self):
-        """The journal, as it is on disk just now."""
-        return json.loads(self.journal.read_text()) if self.journal.exists() else {"throttles": [], "started": []}
+from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 
 
 @pytest.fixture
@@ -82,54 +39,6 @@ def topic(topics):
 @pytest.fixture
 def moving(kafka, topic, tmp_path):
     return Apply(kafka, topic, tmp_path)
-
-
-def filled(kafka, topic, partitions, size=1_000_000):
-    producer = Producer({**kafka.client_config(), "compression.type": "none"})
-    for partition in range(partitions):
-        for _ in range(size // 50_000):
-            producer.produce(topic, secrets.token_bytes(50_000), partition=partition)
-    assert producer.flush(300) == 0
-
-
-def ask(kafka, question):
-    """What an admin of the cluster's answers: `ask(kafka, lambda admin: admin.settings(...))`."""
-
-    async def asking():
-        admin = KafkaReassignments(kafka.client_config())
-        try:
-            return await question(admin)
-        finally:
-            await admin.close()
-
-    return asyncio.run(asking())
-
-
-def throttles(kafka, topic):
-    """What is set of throttles on brokers and on the topic."""
-    settings = [
-        *(Setting(SettingKind.BROKER, str(broker), key) for broker in kafka.racks for key in RATES),
-        *(Setting(SettingKind.TOPIC, topic, key) for key in (LEADERS, FOLLOWERS)),
-    ]
-    found = ask(kafka, lambda admin: admin.settings(settings))
-    return {one: value for one, value in found.items() if value is not None}
-
-
-def under_way(kafka, topic):
-    """Partitions of the topic that are being reassigned."""
-    return [at for at, one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one.under_way]
-
-
-def until_sizes(topics, topic, size):
-    """Wait until the broker that is asked knows of so many replicas of each partition."""
-    until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, f"{size} replicas")
-
-
-def nothing_left_over(kafka, topic, journal):
-    """Kafka's own tool sees nothing under way, no throttle is set, and no journal is kept."""
-    until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), "no reassignment")
-    until(lambda: not throttles(kafka, topic), "no throttle")
-    assert not journal.exists()
 
 
 def test_every_kind_of_plan_is_carried_out_under_load_and_nothing_is_lost(moving, kafka, topics, topic):
@@ -384,188 +293,6 @@ def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topi
     until(lambda: not throttles(kafka, topic), "no throttle")
 
 
-class Crashed(Exception):  # noqa: N818
-    """The executor ends here."""
-
-
-class Fragile:
-    """An admin, or a journal, of which the n-th call that changes something is the last one: before it, or after it."""
-
-    def __init__(self, inner, ends):
-        self._inner = inner
-        self._ends = ends
-
-    def __getattr__(self, name):
-        call = getattr(self._inner, name)
-        if name not in ("alter", "elect", "set_settings", "write"):
-            return call
-
-        async def fragile(*arguments):
-            self._ends()
-            answer = await call(*arguments)
-            self._ends()
-            return answer
-
-        return fragile
-
-
-async def passes_until(executor, condition, one_pass=Executor.advance):
-    """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
-    seen = None
-    async with asyncio.timeout(600):
-        while seen is None or not condition(seen):
-            await asyncio.sleep(0.1)
-            with contextlib.suppress(FailureError):
-                seen = await one_pass(executor)
-    return seen
-
-
-class Kept:
-    """A journal that outlives its executor."""
-
-    record = None
-
-    async def write(self, record):
-        self.record = record
-
-
-async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka, topics, topic):
-    before = topics.replicas(topic, 2)
-    planned = ((3, 1, 4), (2, 5))
-    changes = tuple(Change(topic, number, planned[number], old) for number, old in enumerate(before))
-    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
-    kept = Kept()
-    kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks)
-    admin = KafkaReassignments(kafka.client_config())
-    crashes, asked = 0, []
-    original = admin.alter
-
-    async def counted(targets, same_size=()):
-        asked.extend((at, broker) for at, replicas in targets.items() for broker in replicas or ())
-        return await original(targets, same_size)
-
-    admin.alter = counted
-    try:
-        for attempt in range(200):
-            calls = iter(range(attempt % 8))  # seven are one call of each kind but the last, before it and after it
-
-            def ends(calls=calls):
-                if next(calls, None) is None:
-                    raise Crashed
-
-            try:
-                executor = Executor(Fragile(admin, ends), Fragile(kept, ends), kept.record, Limits(2, 2), 50_000_000)
-                done = await passes_until(executor, lambda seen: seen.finished)
-                break
-            except Crashed:
-                crashes += 1
-        assert done.complete
-        assert crashes >= 6
-        await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == planned)
-        allowed = {(TopicPartition(topic, n), b) for n in range(2) for b in (*before[n], *planned[n])}
-        assert set(asked) <= allowed
-    finally:
-        await admin.close()
-    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
-
-
-@contextlib.asynccontextmanager
-async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaReassignments):
-    """An executor of a plan for one topic, as Kafka holds it now; one move at a time."""
-    client, kept = admin(kafka.client_config()), Kept()
-    try:
-        async with asyncio.timeout(300):
-            while len(states := await client.partitions([topic])) < len(before):  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.1)
-        changes = tuple(Change(topic, n, new, old) for n, (new, old) in enumerate(zip(planned, before, strict=True)))
-        racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
-        ids = {at.topic: one.topic_id for at, one in states.items()}
-        kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks, topic_ids=ids)
-        yield Executor(client, kept, kept.record, Limits(1, 1), throttle)
-    finally:
-        await client.close()
-
-
-class OneMore(KafkaReassignments):
-    """Takes a broker that Kafka does not know for one that is alive, as who has not heard yet that it left."""
-
-    async def cluster(self):
-        found = await super().cluster()
-        return replace(found, brokers=(*found.brokers, BrokerDescription(77, "", "/a/77")))
-
-
-async def test_what_kafka_refuses_is_told_in_its_words_and_ends(kafka, topics, topic):
-    before, planned = topics.replicas(topic, 2), ((0, 77), (1, 3))
-    async with executing(kafka, topic, before, planned, admin=OneMore) as executor:
-        done = await passes_until(executor, lambda seen: seen.finished)
-    (left,) = done.waiting
-    assert (left.partition, left.reason, left.brokers) == (TopicPartition(topic, 0), WaitReason.REFUSED, (77,))
-    assert "Kafka says InvalidReplica" in left.answer
-    assert "broker 77" in left.answer
-    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == (before[0], planned[1]))
-
-
-async def test_a_topic_that_is_made_anew_in_the_middle_keeps_its_replicas(kafka, topics, topic):
-    before = topics.replicas(topic, 2)
-    await asyncio.to_thread(filled, kafka, topic, 2)
-    async with executing(kafka, topic, before, ((0, 3), (1, 3)), 1_000) as executor:
-        await passes_until(executor, lambda seen: seen.copying)
-        await asyncio.to_thread(topics.admin.delete_topics([topic])[topic].result, 30)
-        await asyncio.to_thread(topics.create, topic, [[0, 1, 2], [1, 2, 3]])
-        done = await passes_until(executor, lambda seen: seen.finished and not seen.throttles)
-    assert {(one.partition.topic, one.reason) for one in done.waiting} == {(topic, WaitReason.RECREATED)}
-    assert await asyncio.to_thread(topics.replicas, topic, 2) == ((0, 1, 2), (1, 2, 3))
-    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
-
-
-async def test_a_copy_that_somebody_else_cancels_is_theirs_and_the_others_go_on(kafka, topics, topic):
-    before, planned = topics.replicas(topic, 2), ((0, 3), (1, 3))
-    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
-    async with executing(kafka, topic, before, planned, 1_000) as executor:
-        for _ in range(2):  # the second pass sees what the first one has begun
-            await passes_until(executor, lambda seen: seen.copying)
-        (at,) = executor.record.started
-        somebody_else = KafkaReassignments(kafka.client_config())
-        try:
-            assert await somebody_else.alter({at: None}) == {at: None}
-        finally:
-            await somebody_else.close()
-        executor.adjust(Limits(1, 1), 50_000_000)
-        done = await passes_until(executor, lambda seen: seen.finished)
-    assert [(one.partition, one.reason) for one in done.waiting] == [(at, WaitReason.CHANGED_BY_OTHERS)]
-    wanted = tuple(before[n] if n == at.partition else planned[n] for n in range(2))
-    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == wanted)
-    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
-
-
-async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topics, topic):
-    before = topics.replicas(topic, 2)
-    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
-    async with executing(kafka, topic, before, ((1, 0, 3), (2, 1, 3)), 1_000) as executor:
-        await passes_until(executor, lambda seen: seen.copying)
-        await passes_until(executor, lambda seen: seen.finished, Executor.take_back)
-    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == before)
-    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
-
-
-async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_released(kafka, topics, topic):
-    def cordon(*change):
-        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "3", *change)
-
-    before = topics.replicas(topic, 2)
-    async with executing(kafka, topic, before, ((0, 3), (2, 3))) as executor:
-        await asyncio.to_thread(cordon, "--add-config", "cordoned.log.dirs=*")
-        try:
-            seen = await passes_until(executor, lambda seen: len(seen.waiting) == 2 and not seen.copying)
-            assert {(one.reason, one.brokers) for one in seen.waiting} == {(WaitReason.CORDONED, (3,))}
-            assert topics.replicas(topic, 2) == before
-        finally:
-            await asyncio.to_thread(cordon, "--delete-config", "cordoned.log.dirs")
-        done = await passes_until(executor, lambda seen: seen.finished)
-    assert done.complete
-    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
-
-
 def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, topic):
     """Kafka keeps the replica that leaves during a slow copy. Broker 1 leads one partition and follows in the other."""
 
@@ -591,42 +318,6 @@ def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, t
     finally:
         cordon("1", "--delete-config", "cordoned.log.dirs")
     nothing_left_over(kafka, topic, moving.journal)
-
-
-def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_is_and_no_other(
-    kafka, topics, topic, kafka_distribution
-):
-    def cordon(*change):
-        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "0", *change)
-
-    before = topics.replicas(topic, 2)
-    cordon("--add-config", "cordoned.log.dirs=*")
-    try:
-        done = asyncio.run(_carried_out(kafka, topic, before, ((0, 3), (3, 2))))
-    finally:
-        cordon("--delete-config", "cordoned.log.dirs")
-    until(lambda: topics.replicas(topic, 2)[1] == (3, 2), "the other partition")
-    if kafka_distribution.version.startswith("4.3"):  # refuses none of these lists
-        assert done.complete
-        return
-    (left,) = done.waiting
-    assert (left.partition, left.reason) == (TopicPartition(topic, 0), WaitReason.REFUSED)
-    assert "delete cordoned.log.dirs of broker 0" in left.details
-    assert (done.progress.moved, done.progress.moves) == (1, 2)
-    assert topics.replicas(topic, 2)[0] == (0, 1)
-
-
-async def _carried_out(kafka, topic, before, planned):
-    async with executing(kafka, topic, before, planned) as executor:
-        return await passes_until(executor, lambda seen: seen.finished)
-
-
-def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
-    cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
-    topics, topic = Topics(cluster.admin()), "orders"
-    topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
-    filled(cluster, topic, 2)
-    asyncio.run(_killed_in_the_middle(cluster, topic, ((2, 1), (3, 0))))
 
 
 @pytest.fixture
@@ -677,30 +368,3 @@ def test_a_target_that_dies_in_the_middle_is_one_finding_and_its_copies_are_none
     planned = cli("plan", *there, "--drain-broker", "3", "-o", "json")
     assert {one["topic"] for one in planned.json["partitions"]} == {"logs"}
     assert "14 partitions are being reassigned" in planned.err
-
-
-async def _killed_in_the_middle(cluster, topic, moves):
-    changes = tuple(
-        Change(topic, n, new, old) for n, (new, old) in enumerate(zip(moves, [(0, 1), (1, 0)], strict=True))
-    )
-    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in cluster.racks.items()}
-    kept, admin = Kept(), KafkaReassignments(cluster.client_config())
-    kept.record = Record(cluster.cluster_id, "plan", changes, racks, cluster.racks)
-    executor = Executor(admin, kept, kept.record, Limits(), 1_000)
-    try:
-        with Traffic(cluster.client_config(), topic, 2) as traffic:
-            await passes_until(executor, lambda seen: seen.copying == 2)
-            await asyncio.to_thread(cluster.kill_broker, 2)
-            executor = Executor(admin, kept, kept.record, Limits(), 50_000_000)
-            # The other partition takes several passes, and may wait meanwhile. This client asks no dead broker.
-            at, replicas = TopicPartition(topic, 1), ()
-            while replicas != moves[1]:
-                await passes_until(
-                    executor,
-                    lambda seen: seen.progress.moved == 1 and {one.brokers for one in seen.waiting} == {(2,)},
-                )
-                with contextlib.suppress(FailureError):
-                    replicas = (await admin.partitions([topic]))[at].replicas
-        assert await asyncio.to_thread(traffic.check) > 100
-    finally:
-        await admin.close()

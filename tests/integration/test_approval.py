@@ -3,8 +3,8 @@
 import json
 from itertools import cycle
 
-from tests.integration.test_apply import REASSIGN, filled
 from tests.support.command import cli
+from tests.support.moves import REASSIGN, filled
 from tests.support.objects import condition
 from tests.support.waiting import until
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import yaml
-from tests.integration.test_apply import filled
+from tests.support.moves import filled
 from tests.support.objects import condition
 from tests.support.operators import Operator
 from tests.support.waiting import until

@@ -1,0 +1,328 @@
+"""The executor of plans on real brokers: ended at any call, beside somebody else, with cordoned and dead brokers."""
+
+import asyncio
+import contextlib
+import secrets
+from dataclasses import replace
+
+import pytest
+from dev.traffic import Traffic
+from tests.support.moves import SLOW, ask, filled, throttles
+from tests.support.topics import Topics
+from tests.support.waiting import until
+
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import Limits, TopicPartition, WaitReason
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.plans.executor import Executor
+from rackspan.reconcile.ports import BrokerDescription
+from rackspan.reconcile.reassignment_ports import Record
+
+
+@pytest.fixture
+def topic(topics):
+    name = f"apply-{secrets.token_hex(4)}"
+    topics.create(name, [[0, 1], [1, 2]])
+    yield name
+    topics.admin.delete_topics([name])[name].result(120)
+
+
+class Crashed(Exception):  # noqa: N818
+    """The executor ends here."""
+
+
+class Fragile:
+    """An admin, or a journal, of which the n-th call that changes something is the last one: before it, or after it."""
+
+    def __init__(self, inner, ends):
+        self._inner = inner
+        self._ends = ends
+
+    def __getattr__(self, name):
+        call = getattr(self._inner, name)
+        if name not in ("alter", "elect", "set_settings", "write"):
+            return call
+
+        async def fragile(*arguments):
+            self._ends()
+            answer = await call(*arguments)
+            self._ends()
+            return answer
+
+        return fragile
+
+
+class Kept:
+    """A journal that outlives its executor."""
+
+    record = None
+
+    async def write(self, record):
+        self.record = record
+
+
+async def passes_until(executor, condition, one_pass=Executor.advance):
+    """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
+    seen = None
+    async with asyncio.timeout(600):
+        while seen is None or not condition(seen):
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(FailureError):
+                seen = await one_pass(executor)
+    return seen
+
+
+@contextlib.asynccontextmanager
+async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaReassignments, started=()):
+    """An executor of a plan for one topic, as Kafka holds it now; one move at a time."""
+    client, kept = admin(kafka.client_config()), Kept()
+    try:
+        async with asyncio.timeout(300):
+            while len(states := await client.partitions([topic])) < len(before):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.1)
+        changes = tuple(Change(topic, n, new, old) for n, (new, old) in enumerate(zip(planned, before, strict=True)))
+        racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
+        ids = {at.topic: one.topic_id for at, one in states.items()}
+        kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks, dict(started), topic_ids=ids)
+        yield Executor(client, kept, kept.record, Limits(1, 1), throttle)
+    finally:
+        await client.close()
+
+
+async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    planned = ((3, 1, 4), (2, 5))
+    changes = tuple(Change(topic, number, planned[number], old) for number, old in enumerate(before))
+    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in kafka.racks.items()}
+    kept = Kept()
+    kept.record = Record(kafka.cluster_id, "plan", changes, racks, kafka.racks)
+    admin = KafkaReassignments(kafka.client_config())
+    crashes, asked = 0, []
+    original = admin.alter
+
+    async def counted(targets, same_size=()):
+        asked.extend((at, broker) for at, replicas in targets.items() for broker in replicas or ())
+        return await original(targets, same_size)
+
+    admin.alter = counted
+    try:
+        for attempt in range(200):
+            calls = iter(range(attempt % 8))  # seven are one call of each kind but the last, before it and after it
+
+            def ends(calls=calls):
+                if next(calls, None) is None:
+                    raise Crashed
+
+            try:
+                executor = Executor(Fragile(admin, ends), Fragile(kept, ends), kept.record, Limits(2, 2), 50_000_000)
+                done = await passes_until(executor, lambda seen: seen.finished)
+                break
+            except Crashed:
+                crashes += 1
+        assert done.complete
+        assert crashes >= 6
+        await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == planned)
+        allowed = {(TopicPartition(topic, n), b) for n in range(2) for b in (*before[n], *planned[n])}
+        assert set(asked) <= allowed
+    finally:
+        await admin.close()
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+class OneMore(KafkaReassignments):
+    """Takes a broker that Kafka does not know for one that is alive, as who has not heard yet that it left."""
+
+    async def cluster(self):
+        found = await super().cluster()
+        return replace(found, brokers=(*found.brokers, BrokerDescription(77, "", "/a/77")))
+
+
+async def test_what_kafka_refuses_is_told_in_its_words_and_ends(kafka, topics, topic):
+    before, planned = topics.replicas(topic, 2), ((0, 77), (1, 3))
+    async with executing(kafka, topic, before, planned, admin=OneMore) as executor:
+        done = await passes_until(executor, lambda seen: seen.finished)
+    (left,) = done.waiting
+    assert (left.partition, left.reason, left.brokers) == (TopicPartition(topic, 0), WaitReason.REFUSED, (77,))
+    assert "Kafka says InvalidReplica" in left.answer
+    assert "broker 77" in left.answer
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == (before[0], planned[1]))
+
+
+async def test_a_topic_that_is_made_anew_in_the_middle_keeps_its_replicas(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    await asyncio.to_thread(filled, kafka, topic, 2)
+    async with executing(kafka, topic, before, ((0, 3), (1, 3)), 1_000) as executor:
+        await passes_until(executor, lambda seen: seen.copying)
+        await asyncio.to_thread(topics.admin.delete_topics([topic])[topic].result, 30)
+        await asyncio.to_thread(topics.create, topic, [[0, 1, 2], [1, 2, 3]])
+        done = await passes_until(executor, lambda seen: seen.finished and not seen.throttles)
+    assert {(one.partition.topic, one.reason) for one in done.waiting} == {(topic, WaitReason.RECREATED)}
+    assert await asyncio.to_thread(topics.replicas, topic, 2) == ((0, 1, 2), (1, 2, 3))
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+async def test_a_copy_that_somebody_else_cancels_is_theirs_and_the_others_go_on(kafka, topics, topic):
+    before, planned = topics.replicas(topic, 2), ((0, 3), (1, 3))
+    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
+    async with executing(kafka, topic, before, planned, 1_000) as executor:
+        for _ in range(2):  # the second pass sees what the first one has begun
+            await passes_until(executor, lambda seen: seen.copying)
+        (at,) = executor.record.started
+        somebody_else = KafkaReassignments(kafka.client_config())
+        try:
+            assert await somebody_else.alter({at: None}) == {at: None}
+        finally:
+            await somebody_else.close()
+        executor.adjust(Limits(1, 1), 50_000_000)
+        done = await passes_until(executor, lambda seen: seen.finished)
+    assert [(one.partition, one.reason) for one in done.waiting] == [(at, WaitReason.CHANGED_BY_OTHERS)]
+    wanted = tuple(before[n] if n == at.partition else planned[n] for n in range(2))
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == wanted)
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topics, topic):
+    before = topics.replicas(topic, 2)
+    await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
+    async with executing(kafka, topic, before, ((1, 0, 3), (2, 1, 3)), 1_000) as executor:
+        await passes_until(executor, lambda seen: seen.copying)
+        await passes_until(executor, lambda seen: seen.finished, Executor.take_back)
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == before)
+    await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
+
+
+async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_released(kafka, topics, topic):
+    def cordon(*change):
+        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "3", *change)
+
+    before = topics.replicas(topic, 2)
+    async with executing(kafka, topic, before, ((0, 3), (2, 3))) as executor:
+        await asyncio.to_thread(cordon, "--add-config", "cordoned.log.dirs=*")
+        try:
+            seen = await passes_until(executor, lambda seen: len(seen.waiting) == 2 and not seen.copying)
+            assert {(one.reason, one.brokers) for one in seen.waiting} == {(WaitReason.CORDONED, (3,))}
+            assert topics.replicas(topic, 2) == before
+        finally:
+            await asyncio.to_thread(cordon, "--delete-config", "cordoned.log.dirs")
+        done = await passes_until(executor, lambda seen: seen.finished)
+    assert done.complete
+    await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
+
+
+def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_is_and_no_other(
+    kafka, topics, topic, kafka_distribution
+):
+    def cordon(*change):
+        kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "0", *change)
+
+    before = topics.replicas(topic, 2)
+    cordon("--add-config", "cordoned.log.dirs=*")
+    try:
+        done = asyncio.run(_carried_out(kafka, topic, before, ((0, 3), (3, 2))))
+    finally:
+        cordon("--delete-config", "cordoned.log.dirs")
+    until(lambda: topics.replicas(topic, 2)[1] == (3, 2), "the other partition")
+    if kafka_distribution.version.startswith("4.3"):  # refuses none of these lists
+        assert done.complete
+        return
+    (left,) = done.waiting
+    assert (left.partition, left.reason) == (TopicPartition(topic, 0), WaitReason.REFUSED)
+    assert "delete cordoned.log.dirs of broker 0" in left.details
+    assert (done.progress.moved, done.progress.moves) == (1, 2)
+    assert topics.replicas(topic, 2)[0] == (0, 1)
+
+
+async def _carried_out(kafka, topic, before, planned):
+    async with executing(kafka, topic, before, planned) as executor:
+        return await passes_until(executor, lambda seen: seen.finished)
+
+
+def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
+    cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
+    topics, topic = Topics(cluster.admin()), "orders"
+    topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
+    filled(cluster, topic, 2)
+    asyncio.run(_killed_in_the_middle(cluster, topic, ((2, 1), (3, 0))))
+
+
+class Asks(KafkaReassignments):
+    """Counts what it asks Kafka to change."""
+
+    asked = 0
+
+    async def alter(self, *arguments):
+        Asks.asked += 1
+        return await super().alter(*arguments)
+
+    async def elect(self, *arguments):
+        Asks.asked += 1
+        return await super().elect(*arguments)
+
+
+def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(kafka_factory):
+    """Broker 2 is to be the only replica of one partition; of the other one, only its preferred leader 1 is in sync."""
+    cluster, topic = kafka_factory(["/a/1", "/b/1", "/c/1"]), "orders"
+    topics = Topics(cluster.admin())
+    before, planned = ((1, 2), (2, 1)), ((2,), (1, 2))
+    topics.create(topic, before, config={"min.insync.replicas": "1"})
+    filled(cluster, topic, 2)
+    lists = {TopicPartition(topic, number): replicas for number, replicas in enumerate(planned)}
+
+    def until_seen(condition, what):
+        def seen():
+            with contextlib.suppress(FailureError):  # a broker that is dead may be asked
+                return all(map(condition, ask(cluster, lambda admin: admin.partitions([topic])).values()))
+
+        until(seen, what)
+
+    cluster.kill_broker(2)
+    until_seen(lambda one: one.in_sync == {1}, "broker 1 alone in sync")
+    assert set(ask(cluster, lambda admin: admin.alter(lists)).values()) == {None}
+    cluster.kill_broker(1)
+    until_seen(lambda one: one.leader is None, "no leader")
+
+    async def waits():
+        async with executing(cluster, topic, before, planned, admin=Asks, started=lists) as executor:
+            for _ in range(5):
+                seen = await passes_until(executor, lambda seen: len(seen.waiting) == 2)
+                assert {one.reason for one in seen.waiting} == {WaitReason.BROKER_OFFLINE}
+                assert all(1 in one.brokers for one in seen.waiting)
+            await asyncio.to_thread(cluster.start_broker, 1)
+            seen = await passes_until(executor, lambda seen: len(seen.waiting) == 1)
+            assert [(one.partition, one.reason, one.brokers) for one in seen.waiting] == [
+                (TopicPartition(topic, 0), WaitReason.NOT_IN_SYNC, (2,))
+            ]
+            await asyncio.to_thread(cluster.start_broker, 2)
+            return await passes_until(executor, lambda seen: seen.finished)
+
+    assert asyncio.run(waits()).complete
+    assert Asks.asked == 0
+    assert topics.replicas(topic, 2) == planned
+
+
+async def _killed_in_the_middle(cluster, topic, moves):
+    changes = tuple(
+        Change(topic, n, new, old) for n, (new, old) in enumerate(zip(moves, [(0, 1), (1, 0)], strict=True))
+    )
+    racks = {broker: tuple(rack.strip("/").split("/")) for broker, rack in cluster.racks.items()}
+    kept, admin = Kept(), KafkaReassignments(cluster.client_config())
+    kept.record = Record(cluster.cluster_id, "plan", changes, racks, cluster.racks)
+    executor = Executor(admin, kept, kept.record, Limits(), 1_000)
+    try:
+        with Traffic(cluster.client_config(), topic, 2) as traffic:
+            await passes_until(executor, lambda seen: seen.copying == 2)
+            await asyncio.to_thread(cluster.kill_broker, 2)
+            executor = Executor(admin, kept, kept.record, Limits(), 50_000_000)
+            # The other partition takes several passes, and may wait meanwhile. This client asks no dead broker.
+            at, replicas = TopicPartition(topic, 1), ()
+            while replicas != moves[1]:
+                await passes_until(
+                    executor,
+                    lambda seen: seen.progress.moved == 1 and {one.brokers for one in seen.waiting} == {(2,)},
+                )
+                with contextlib.suppress(FailureError):
+                    replicas = (await admin.partitions([topic]))[at].replicas
+        assert await asyncio.to_thread(traffic.check) > 100
+    finally:
+        await admin.close()

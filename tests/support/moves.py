@@ -1,0 +1,107 @@
+"""Moves of replicas on real brokers: the command as a process, and what Kafka holds of them."""
+
+import asyncio
+import json
+import secrets
+import subprocess
+
+from confluent_kafka import Producer
+from tests.support.command import cli
+from tests.support.processes import command
+from tests.support.waiting import until
+
+from rackspan.core.reassignment import Setting, SettingKind
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+
+LEVELS = ("--levels", "region,zone,rack")
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+SLOW = 5_000_000
+"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: most of a minute."""
+
+
+class Apply:
+    """The command on one topic of a cluster, with a home of its own for the journal."""
+
+    def __init__(self, kafka, topic, home):
+        self.journal = home / "journal.json"
+        self._cluster = ("--bootstrap-server", kafka.bootstrap())
+        self._ours = (*self._cluster, *LEVELS, "--topic", topic)
+        self.arguments = (*self._ours, "--journal", self.journal)
+
+    def plan(self, *wishes):
+        """The plan, once the broker that is asked knows the topic."""
+        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, "a plan")
+        return ran.json
+
+    def apply(self, *arguments):
+        return cli("apply", *self.arguments, *arguments)
+
+    def applied(self, *wishes):
+        """Approve the plan and carry it out. Gives the plan and the events."""
+        plan = self.plan(*wishes)
+        ran = self.apply(*wishes, "--approve", plan["hash"], "--throttle", "50MB/s", "-o", "json")
+        assert ran.code == 0, ran.err
+        return plan, [json.loads(line) for line in ran.out.splitlines()]
+
+    def start(self, *arguments):
+        """A process of its own, which can be ended."""
+        return subprocess.Popen(
+            command("apply", *self.arguments, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def watch(self):
+        """What the journal says of an apply that is at work."""
+        return cli("watch", *self._cluster, "--journal", self.journal, "--once", "-o", "json")
+
+    def record(self):
+        """The journal, as it is on disk just now."""
+        return json.loads(self.journal.read_text()) if self.journal.exists() else {"throttles": [], "started": []}
+
+
+def filled(kafka, topic, partitions, size=1_000_000):
+    producer = Producer({**kafka.client_config(), "compression.type": "none"})
+    for partition in range(partitions):
+        for _ in range(size // 50_000):
+            producer.produce(topic, secrets.token_bytes(50_000), partition=partition)
+    assert producer.flush(300) == 0
+
+
+def ask(kafka, question):
+    """What an admin of the cluster's answers: `ask(kafka, lambda admin: admin.settings(...))`."""
+
+    async def asking():
+        admin = KafkaReassignments(kafka.client_config())
+        try:
+            return await question(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(asking())
+
+
+def throttles(kafka, topic):
+    """What is set of throttles on brokers and on the topic."""
+    settings = [
+        *(Setting(SettingKind.BROKER, str(broker), key) for broker in kafka.racks for key in RATES),
+        *(Setting(SettingKind.TOPIC, topic, key) for key in (LEADERS, FOLLOWERS)),
+    ]
+    found = ask(kafka, lambda admin: admin.settings(settings))
+    return {one: value for one, value in found.items() if value is not None}
+
+
+def under_way(kafka, topic):
+    """Partitions of the topic that are being reassigned."""
+    return [at for at, one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one.under_way]
+
+
+def until_sizes(topics, topic, size):
+    """Wait until the broker that is asked knows of so many replicas of each partition."""
+    until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, f"{size} replicas")
+
+
+def nothing_left_over(kafka, topic, journal):
+    """Kafka's own tool sees nothing under way, no throttle is set, and no journal is kept."""
+    until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), "no reassignment")
+    until(lambda: not throttles(kafka, topic), "no throttle")
+    assert not journal.exists()
