@@ -5,10 +5,13 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.nodes import create_broker_pod, delete_broker_pod, sites
 from kubernetes import client
 from tests.support.alerting import lasting, refuted
+from tests.support.moves import ask, under_way
 from tests.support.objects import broker_pods, condition, message
 from tests.support.operators import samples_of
 from tests.support.topics import Topics
 from tests.support.waiting import until
+
+from rackspan.core.reassignment import TopicPartition
 
 FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
 
@@ -114,6 +117,37 @@ def test_a_node_that_is_lost(objects, own_kafka, four_sites, operator, promise):
         own_kafka.start_broker(3)
         create_broker_pod(core, objects.namespace, FOUR[3].pod, f"{objects.namespace}-{FOUR[3].node}")
     objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3 again")
+
+
+def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic(
+    objects, own_kafka, four_sites, operator
+):
+    """Somebody else asks for it. The topic has what its spec asks for, and the operator plans nothing."""
+    objects.create_topology(own_kafka.bootstrap())
+    objects.until_topology()
+    objects.create_topic("orders", partitions=1, replicationFactor=2)
+    objects.until_ready("orders")
+    name = objects.kafka_name("orders")
+    (before,) = Topics(own_kafka.admin()).replicas(name)
+    target = next(broker for broker in range(1, 4) if broker not in before)
+    asked = {TopicPartition(name, 0): (*before, target)}
+    own_kafka.kill_broker(target)
+    try:
+        objects.until_topology("BrokersOnline", "False")
+        assert set(ask(own_kafka, lambda admin: admin.alter(asked)).values()) == {None}
+        until(lambda: len(under_way(own_kafka, name)) == 1, "a reassignment")
+        objects.change_topic("orders", config={"retention.ms": "1000000"})
+        found = objects.until_ready("orders")
+        assert condition(found, "Compliant")["status"] == "True"
+        operator.after_passes(3)
+        assert condition(objects.topic("orders"), "Ready")["status"] == "True"
+        assert condition(objects.topology(), "Reassigned")["status"] == "True"
+    finally:
+        own_kafka.start_broker(target)
+    until(lambda: not under_way(own_kafka, name), "the reassignment to be complete")
+    objects.change_topic("orders", config={"retention.ms": "2000000"})
+    objects.until_condition("KafkaTopic", "orders", "Ready", "False")
+    assert condition(objects.topology(), "Reassigned")["status"] == "False", "it has one replica too many now"
 
 
 def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):

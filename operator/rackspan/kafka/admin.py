@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
-from rackspan.core.partitions import InSync
+from rackspan.core.partitions import InSync, TopicPartition, present_replicas
 from rackspan.kafka.kafka_errors import (
     connection_failure,
     failure_of,
@@ -41,9 +41,10 @@ from rackspan.reconcile.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from rackspan.kafka.python_connection import PythonConnection
     from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, Outcomes, Permit
 
 K = TypeVar("K")
@@ -66,6 +67,7 @@ _CLOSE_SECONDS = 0.2
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
+_UNLISTED_SECONDS = 30.0
 _CORDONED = "cordoned.log.dirs"
 _ALL_DIRECTORIES = "*"
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -84,6 +86,11 @@ class ConfluentAdmin:
         self._closed = threading.Event()
         self._deleted: set[str] = set()
         """Topic ids. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
+        self._properties = properties
+        self._python: PythonConnection | None = None
+        self._listing = threading.Lock()
+        self._unlisted_until = 0.0
+        """When reassignments may be listed again after a failure."""
         try:
             self._client: Any = client.AdminClient({**properties, "error_cb": self._on_error, "logger": _ClientLog()})
         except (KafkaException, ValueError, TypeError) as error:
@@ -173,13 +180,20 @@ class ConfluentAdmin:
         return await self._run(call)
 
     async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """The replicas of all topics, from one Metadata call; a topic without partitions has just come or gone."""
+        """The replicas of all topics, without those that are being added, from one Metadata call.
+
+        A topic without partitions has just come or gone.
+        """
 
         def call() -> Mapping[str, tuple[tuple[int, ...], ...]]:
+            found = {name: topic.partitions for name, topic in self._metadata().items() if topic.partitions}
+            adding = self._adding(len(one.isrs) < len(one.replicas) for some in found.values() for one in some.values())
             return {
-                name: tuple(tuple(topic.partitions[number].replicas) for number in sorted(topic.partitions))
-                for name, topic in self._metadata().items()
-                if topic.partitions
+                name: tuple(
+                    present_replicas(some[number].replicas, adding.get(TopicPartition(name, number), ()))
+                    for number in sorted(some)
+                )
+                for name, some in found.items()
             }
 
         return await self._run(call)
@@ -270,6 +284,7 @@ class ConfluentAdmin:
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic: what it is, None where there is none, a Failure where it could not be read.
 
+        Replicas that are being added are left out until all replicas are in sync, where Kafka lists reassignments.
         A connection that is lost says nothing about any topic: FailureError.
         """
         if not names:
@@ -281,7 +296,14 @@ class ConfluentAdmin:
             errors = [answer.exception() for answer in answers.values()]
             if errors[0] is not None and all(map(is_client_error, errors)):
                 raise errors[0]
-            return {name: self._without_deleted(_topic(answer)) for name, answer in answers.items()}
+            partitions = (
+                one
+                for answer, error in zip(answers.values(), errors, strict=True)
+                if error is None
+                for one in answer.result().partitions
+            )
+            adding = self._adding(len(one.isr) < len(one.replicas) for one in partitions)
+            return {name: self._without_deleted(_topic(answer, adding)) for name, answer in answers.items()}
 
         return await self._run(call)
 
@@ -376,6 +398,8 @@ class ConfluentAdmin:
         if self._closed.is_set():
             return
         self._closed.set()
+        if self._python is not None:
+            self._python.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         threading.Thread(target=self._destroy_client, name="kafka-close", daemon=True).start()
 
@@ -387,6 +411,27 @@ class ConfluentAdmin:
         """
         self._pool.shutdown(wait=True)
         del self._client
+
+    def _python_connection(self) -> PythonConnection:
+        """kafka-python's client of the same cluster, for what librdkafka does not have."""
+        if self._python is None:
+            from rackspan.kafka.python_connection import PythonConnection  # noqa: PLC0415 - kafka-python takes 13 MiB
+
+            self._python = PythonConnection(self._properties)
+        return self._python
+
+    def _adding(self, are_behind: Iterable[bool]) -> Mapping[TopicPartition, frozenset[int]]:
+        """The replicas that reassignments add, where some are not in sync; none where Kafka does not list them."""
+        if not any(are_behind):
+            return {}
+        with self._listing:
+            if time.monotonic() < self._unlisted_until:
+                return {}
+            try:
+                return self._python_connection().adding()
+            except FailureError:
+                self._unlisted_until = time.monotonic() + _UNLISTED_SECONDS
+                return {}
 
     def _without_deleted(self, found: TopicDescription | Failure | None) -> TopicDescription | Failure | None:
         return None if isinstance(found, TopicDescription) and found.topic_id in self._deleted else found
@@ -486,7 +531,7 @@ def _outcome(answer: Future[None]) -> Failure | None:
     return None if error is None else failure_of(error)
 
 
-def _topic(answer: Future[Any]) -> TopicDescription | Failure | None:
+def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]]) -> TopicDescription | Failure | None:
     error = answer.exception()
     if error is not None:
         return None if is_unknown_topic(error) else failure_of(error)
@@ -496,7 +541,12 @@ def _topic(answer: Future[Any]) -> TopicDescription | Failure | None:
         found.name,
         # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
         str(found.topic_id).translate(_URL_SAFE),
-        tuple(tuple(node.id for node in partition.replicas) for partition in partitions),
+        tuple(
+            present_replicas(
+                [node.id for node in partition.replicas], adding.get(TopicPartition(found.name, partition.id), ())
+            )
+            for partition in partitions
+        ),
         bool(found.is_internal),
     )
 

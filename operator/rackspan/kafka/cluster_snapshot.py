@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import TopicCollection
@@ -89,8 +88,7 @@ def take_snapshot(
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     told = advance or (lambda _done, _all: None)
-    under_way = partial(_under_way, servers, properties)
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told, under_way))
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told))
 
 
 def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
@@ -100,13 +98,12 @@ def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
 
 def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
-    under_way = partial(_under_way, servers, properties)
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names, under_way))
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names))
 
 
 def reassignment_warnings(servers: str, properties: Mapping[str, str]) -> tuple[str, ...]:
     """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
-    return asyncio.run(_under_way(servers, properties)).warnings
+    return _asked(_SnapshotAdmin, servers, properties, _under_way).warnings
 
 
 def take_sizes(
@@ -146,10 +143,10 @@ async def _answered(
         await admin.close()
 
 
-async def _under_way(servers: str, properties: Mapping[str, str]) -> _UnderWay:
+async def _under_way(admin: _SnapshotAdmin) -> _UnderWay:
     """Ask which partitions are being reassigned. Where that cannot be known, nothing is, and the sentence says so."""
     try:
-        adding = await _answered(KafkaReassignments, servers, properties, lambda admin: admin.adding())
+        adding = await admin.adding()
     except FailureError as error:
         unknown = "which partitions are being reassigned is not known, so a replica that is being added counts as there"
         return _UnderWay({}, (f"{unknown}: {error}",))
@@ -164,6 +161,10 @@ async def _under_way(servers: str, properties: Mapping[str, str]) -> _UnderWay:
 
 
 class _SnapshotAdmin(ConfluentAdmin):
+    async def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
+        """The brokers that reassignments add, by partition. Raises FailureError where that cannot be known."""
+        return await self._run(lambda: self._python_connection().adding())
+
     async def metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name."""
         return await self._run(self._metadata)
@@ -190,14 +191,10 @@ class _SnapshotAdmin(ConfluentAdmin):
         return await self._run(call) if names else ({}, {})
 
 
-async def _taken(
-    admin: _SnapshotAdmin,
-    advance: Callable[[int, int], None],
-    ask_under_way: Callable[[], Coroutine[Any, Any, _UnderWay]],
-) -> LiveSnapshot:
+async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
     cluster = await admin.cluster()
     topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
-    under_way = await ask_under_way()
+    under_way = await _under_way(admin)
     names, configs = list(topics), dict[str, "TopicConfig"]()
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
@@ -220,9 +217,7 @@ def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dic
     return found, unread
 
 
-async def _portion(
-    admin: _SnapshotAdmin, names: Sequence[str], ask_under_way: Callable[[], Coroutine[Any, Any, _UnderWay]]
-) -> LivePortion:
+async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     topics: dict[str, Any] = {}
     configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
@@ -232,7 +227,7 @@ async def _portion(
         unread |= {**unseen, **unknown}
         configs |= configured
         topics |= {name: described[name] for name in configured}
-    under_way = await ask_under_way()
+    under_way = await _under_way(admin)
     rows = [
         (
             at,

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import logging
-import threading
 import uuid
 from collections import defaultdict
 from dataclasses import replace
@@ -20,17 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.admin import AlterConfigOp, ConfigResourceType
-from kafka.errors import (
-    AuthorizationError,
-    BrokerResponseError,
-    SaslAuthenticationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
-from kafka.errors import KafkaError as PythonKafkaError
+from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 
-from rackspan.api.reasons import Reason
 from rackspan.core.partitions import (
     Disk,
     ListChange,
@@ -42,9 +32,8 @@ from rackspan.core.partitions import (
 )
 from rackspan.kafka.admin import ConfluentAdmin, client
 from rackspan.kafka.kafka_errors import UNKNOWN_TOPIC
-from rackspan.kafka.python_admin import PythonAdmin
-from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
-from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.kafka.python_connection import PythonConnection, failure_of
+from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 if TYPE_CHECKING:
@@ -57,9 +46,6 @@ T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
 """How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
-_BOOTSTRAP_MS = 10_000
-_MOST_BACKOFF_MS = 1_000
-"""A broker that is back is asked again so soon."""
 _MIN_INSYNC = "min.insync.replicas"
 _NO_ID = uuid.UUID(int=0)
 _PREFERRED = 0  # of ElectLeaders' two types
@@ -68,10 +54,6 @@ _OWN = {
     SettingKind.BROKER: client.ConfigSource.DYNAMIC_BROKER_CONFIG.value,
 }
 _TYPES = {SettingKind.TOPIC: ConfigResourceType.TOPIC, SettingKind.BROKER: ConfigResourceType.BROKER}
-_NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
-_log = logging.getLogger("kafka")
-_log.addHandler(logging.NullHandler())
-_log.propagate = False  # what matters of it comes back from calls
 
 
 class KafkaReassignments(ConfluentAdmin):
@@ -79,20 +61,14 @@ class KafkaReassignments(ConfluentAdmin):
 
     def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
         """Raise FailureError where one of the clients refuses `properties`, which are librdkafka's."""
-        try:
-            self._python_properties = python_client_properties(properties)
-        except UnsupportedPropertyError as error:
-            raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
-        except (OSError, ValueError) as error:
-            words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
-            raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error
+        python = PythonConnection(properties)
         super().__init__(properties, permit)
-        self._python: PythonAdmin | None = None
-        self._python_lock = threading.Lock()
+        self._python = python
+        self._ask = python.ask
 
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
-        if self._python is None:
+        if not self._python_connection().is_open:
             return await super().cluster()  # it tells best what is wrong with a connection
 
         def call() -> ClusterDescription:
@@ -128,14 +104,6 @@ class KafkaReassignments(ConfluentAdmin):
                         removing=frozenset(lists["removing_replicas"]),
                     )
             return found
-
-        return await self._run(call)
-
-    async def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """The brokers that are being added to each partition under way; none where replicas only go (KIP-455)."""
-
-        def call() -> Mapping[TopicPartition, frozenset[int]]:
-            return {at: frozenset(lists["adding_replicas"]) for at, lists in self._under_way().items()}
 
         return await self._run(call)
 
@@ -230,7 +198,7 @@ class KafkaReassignments(ConfluentAdmin):
         }
         answers = self._ask(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
         return {
-            TopicPartition(one.topic, one.partition): None if error is None else _failure(error)
+            TopicPartition(one.topic, one.partition): None if error is None else failure_of(error)
             for one, error in answers.items()
         }
 
@@ -245,12 +213,12 @@ class KafkaReassignments(ConfluentAdmin):
             # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
             answer = self._ask(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
             if error := getattr(answer, "error_code", 0):
-                raise FailureError(_failure(for_code(error)()))
+                raise FailureError(failure_of(for_code(error)()))
             return {
                 TopicPartition(topic.topic, one.partition_id): (
                     None
                     if one.error_code in (0, KafkaError.ELECTION_NOT_NEEDED)
-                    else _failure(for_code(one.error_code)(one.error_message or ""))
+                    else failure_of(for_code(one.error_code)(one.error_message or ""))
                 )
                 for topic in answer.replica_election_results
                 for one in topic.partition_result
@@ -305,13 +273,6 @@ class KafkaReassignments(ConfluentAdmin):
 
         return await self._run(call)
 
-    async def close(self) -> None:
-        """Close both clients; calls under way end with a FailureError."""
-        python, self._python = self._python, None
-        if python is not None:
-            threading.Thread(target=python.close, name="kafka-python-close", daemon=True).start()
-        await super().close()
-
     def _described(self, settings: Iterable[Setting]) -> list[Any]:
         """What whichever broker answers says of topics' configs, a part of them at a time."""
         topics, _ = _by_resource(settings)
@@ -330,7 +291,7 @@ class KafkaReassignments(ConfluentAdmin):
         requests = {int(name): request({name: one}) for name, one in brokers.items()}
         answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
         return {
-            str(broker): _failure(answer) if isinstance(answer, BaseException) else answer
+            str(broker): failure_of(answer) if isinstance(answer, BaseException) else answer
             for broker, answer in answers.items()
         }
 
@@ -345,32 +306,6 @@ class KafkaReassignments(ConfluentAdmin):
             answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
             return {one: answer.results for one, answer in answers.items() if not isinstance(answer, BaseException)}
         return {}
-
-    def _ask(self, question: Callable[[PythonAdmin], T]) -> T:
-        """Ask by kafka-python's client. One that failed is given up: it can go on asking a broker that is gone."""
-        with self._python_lock:
-            try:
-                return self._answered(question)
-            except _NO_ANSWER as error:
-                # The broker that was asked may be gone: once more, by whichever there is.
-                if isinstance(error, BrokerResponseError) and not error.retriable:
-                    raise FailureError(_failure(error)) from error
-            try:
-                return self._answered(question)
-            except _NO_ANSWER as error:
-                raise FailureError(_failure(error)) from error
-
-    def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
-        try:
-            if self._python is None:
-                properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._python_properties}
-                self._python = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
-            return question(self._python)
-        except _NO_ANSWER:
-            failed, self._python = self._python, None
-            if failed is not None:
-                threading.Thread(target=failed.close, name="kafka-python-close", daemon=True).start()
-            raise
 
 
 def _by_resource(settings: Iterable[Setting]) -> tuple[dict[str, list[Setting]], dict[str, list[Setting]]]:
@@ -414,7 +349,7 @@ def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> 
 def _refused(answer: Any) -> Failure | None:
     """The Failure that an answer about one resource means, None where it is none."""
     code = answer.error_code
-    return _failure(for_code(code)(answer.error_message or "")) if code else None
+    return failure_of(for_code(code)(answer.error_message or "")) if code else None
 
 
 def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]:
@@ -423,7 +358,7 @@ def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]
     if code in UNKNOWN_TOPIC:
         return {}
     if code:
-        raise FailureError(_failure(for_code(code)(f"topic {topic['name']}")))
+        raise FailureError(failure_of(for_code(code)(f"topic {topic['name']}")))
     return {
         TopicPartition(topic["name"], one["partition_index"]): PartitionState(
             tuple(one["replica_nodes"]),
@@ -441,18 +376,3 @@ def _topic_id(topic: Mapping[str, Any]) -> str | None:
     found = topic.get("topic_id")
     known = uuid.UUID(str(found)) if found is not None else _NO_ID
     return None if known == _NO_ID else base64.urlsafe_b64encode(known.bytes).decode().rstrip("=")
-
-
-def _failure(error: BaseException) -> Failure:
-    """The Failure that an exception of kafka-python means."""
-    words = " ".join(str(error).split()) or type(error).__name__
-    code = f"Kafka says {type(error).__name__.removesuffix('Error')}"
-    if isinstance(error, AuthorizationError):
-        return Failure(Reason.NOT_AUTHORIZED, f"{code}: {words}", Remedy.ACCESS)
-    if isinstance(error, SaslAuthenticationFailedError):
-        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
-    if isinstance(error, UnknownTopicOrPartitionError):
-        return Failure(Reason.KAFKA_REFUSED, f"{code}: {words}", Remedy.RETRY)
-    answered = getattr(error, "errno", None) and isinstance(error, BrokerResponseError) and not error.retriable
-    reason = Reason.KAFKA_REFUSED if answered else Reason.KAFKA_UNREACHABLE
-    return Failure(reason, f"{code}: {words}", Remedy.RETRY)

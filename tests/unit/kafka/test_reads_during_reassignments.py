@@ -1,8 +1,11 @@
-"""A live snapshot has the replicas that partitions have, without those that a reassignment is adding."""
+"""Snapshots, and what the operator reads, have the replicas of partitions without those that a reassignment adds."""
+
+import asyncio
 
 import pytest
 from tests.support.hostile_kafka import HostileKafka
 
+from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_portion, take_snapshot
 
 _TOPICS = {"logs": [[2]], "orders": [[0, 1], [2, 0, 1]]}
@@ -94,3 +97,59 @@ def test_a_snapshot_is_taken_although_reassignments_cannot_be_listed(mutate):
     assert lists(found.snapshot) == AS_LISTED
     (warning,) = found.warnings
     assert warning.startswith("which partitions are being reassigned is not known")
+
+
+def behind(*others):
+    """Mutations: in partition 1 of topic `orders`, broker 2 is not in sync; and `others`."""
+
+    def mutated(answer):
+        if answer.name == "MetadataResponse":
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    if (topic.name, partition.partition_index) == ("orders", 1):
+                        partition.isr_nodes = [0, 1]
+        for other in others:
+            answer = other(answer)
+        return answer
+
+    return mutated
+
+
+def read(mutate):
+    """The replicas of topic `orders` as the operator reads them, and how often it lists reassignments."""
+    called = []
+
+    def noted(answer):
+        called.append(answer.name)
+        return mutate(answer)
+
+    async def asked(address):
+        admin = ConfluentAdmin({"bootstrap.servers": address})
+        try:
+            await admin.cluster()
+            return (await admin.topics(["orders"]))["orders"].replicas, (await admin.assignments())["orders"]
+        finally:
+            await admin.close()
+
+    with HostileKafka(noted, topics=_TOPICS) as kafka:
+        by_name, of_all = asyncio.run(asked(kafka.address))
+    assert by_name == of_all
+    return by_name, called.count("ListPartitionReassignmentsResponse")
+
+
+ADDING = under_way((1, [2, 0, 1], [2], [0]))
+
+
+def test_the_operator_reads_no_replica_that_is_being_added_and_is_not_in_sync():
+    assert read(behind(ADDING)) == (((0, 1), (0, 1)), 2)
+
+
+def test_the_operator_asks_for_no_reassignments_while_all_replicas_are_in_sync():
+    assert read(ADDING) == (((0, 1), (2, 0, 1)), 0)
+
+
+@pytest.mark.parametrize("fault", [refused, garbled])
+def test_the_operator_reads_all_listed_replicas_where_reassignments_cannot_be_listed(fault):
+    """It asks no second time within half a minute."""
+    replicas, calls = read(behind(fault))
+    assert (replicas, calls) == (((0, 1), (2, 0, 1)), 1)

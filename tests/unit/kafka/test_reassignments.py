@@ -18,7 +18,7 @@ from rackspan.core.reassignment import (
     TopicPartition,
 )
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.kafka import kafka_reassignments
+from rackspan.kafka import python_connection
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 
@@ -116,7 +116,7 @@ def _described(kind, name, keys):
 async def admin(monkeypatch):
     monkeypatch.setattr(Client, "made", [])
     monkeypatch.setattr(Client, "asked", [])
-    monkeypatch.setattr(kafka_reassignments, "PythonAdmin", Client)
+    monkeypatch.setattr(python_connection, "PythonAdmin", Client)
     admin = KafkaReassignments({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     yield admin
     await admin.close()

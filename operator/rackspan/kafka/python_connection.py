@@ -1,0 +1,122 @@
+"""kafka-python's client beside librdkafka's, with the same properties: it has calls that librdkafka does not have."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    NotControllerError,
+    SaslAuthenticationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.errors import KafkaError as PythonKafkaError
+from kafka.protocol.admin import ListPartitionReassignmentsRequest
+
+from rackspan.api.reasons import Reason
+from rackspan.core.partitions import TopicPartition
+from rackspan.kafka.python_admin import PythonAdmin
+from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+_BOOTSTRAP_MS = 10_000
+_MOST_BACKOFF_MS = 1_000
+"""A broker that is back is asked again so soon."""
+_LIST_SECONDS = 5.0
+_NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
+_log = logging.getLogger("kafka")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False  # what matters of it comes back from calls
+
+
+class PythonConnection:
+    """One cluster. Connects when it is first asked, and anew after a failure. Calls block, one at a time."""
+
+    def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
+        """Raise FailureError where kafka-python has no counterpart of `properties`, which are librdkafka's."""
+        try:
+            self._properties = python_client_properties(properties)
+        except UnsupportedPropertyError as error:
+            raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
+        except (OSError, ValueError) as error:
+            words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
+            raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error
+        self._admin: PythonAdmin | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last call, if there was one, was answered."""
+        return self._admin is not None
+
+    def ask(self, question: Callable[[PythonAdmin], T]) -> T:
+        """Ask twice at most. A client that failed is given up: it can go on asking a broker that is gone."""
+        with self._lock:
+            try:
+                return self._answered(question)
+            except _NO_ANSWER as error:
+                # The broker that was asked may be gone: once more, by whichever there is.
+                if isinstance(error, BrokerResponseError) and not error.retriable:
+                    raise FailureError(failure_of(error)) from error
+            try:
+                return self._answered(question)
+            except _NO_ANSWER as error:
+                raise FailureError(failure_of(error)) from error
+
+    def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
+        """The brokers that are being added to each partition under way (KIP-455). Asks once, for a limited time."""
+        request = ListPartitionReassignmentsRequest(timeout_ms=int(_LIST_SECONDS * 1000), topics=None)
+        with self._lock:
+            try:
+                answer = self._answered(lambda admin: admin.ask(request, _LIST_SECONDS))
+            except _NO_ANSWER as error:
+                raise FailureError(failure_of(error)) from error
+        if answer.error_code == NotControllerError.errno:  # with ZooKeeper: a broker does not pass it on
+            listed = self.ask(lambda admin: admin.list_partition_reassignments())
+            return {TopicPartition(*at): frozenset(lists["adding_replicas"]) for at, lists in listed.items()}
+        if answer.error_code:
+            raise FailureError(failure_of(for_code(answer.error_code)(answer.error_message or "")))
+        return {
+            TopicPartition(topic.name, one.partition_index): frozenset(one.adding_replicas)
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+
+    def close(self) -> None:
+        """Close connections, in a thread of its own."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            threading.Thread(target=admin.close, name="kafka-python-close", daemon=True).start()
+
+    def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
+        try:
+            if self._admin is None:
+                properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._properties}
+                self._admin = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
+            return question(self._admin)
+        except _NO_ANSWER:
+            self.close()
+            raise
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The Failure that an exception of kafka-python means."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    code = f"Kafka says {type(error).__name__.removesuffix('Error')}"
+    if isinstance(error, AuthorizationError):
+        return Failure(Reason.NOT_AUTHORIZED, f"{code}: {words}", Remedy.ACCESS)
+    if isinstance(error, SaslAuthenticationFailedError):
+        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return Failure(Reason.KAFKA_REFUSED, f"{code}: {words}", Remedy.RETRY)
+    answered = getattr(error, "errno", None) and isinstance(error, BrokerResponseError) and not error.retriable
+    reason = Reason.KAFKA_REFUSED if answered else Reason.KAFKA_UNREACHABLE
+    return Failure(reason, f"{code}: {words}", Remedy.RETRY)
