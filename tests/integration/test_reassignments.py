@@ -1,12 +1,11 @@
 """The operator carries plans out on real brokers: throttled, killed on the way, and cancelled."""
 
-import asyncio
 import secrets
 import signal
 
 import pytest
 from kubernetes import client
-from tests.integration.test_apply import Apply, ask, filled, throttles
+from tests.support.moves import Apply, ask, filled, throttles, under_way
 from tests.support.objects import condition
 from tests.support.waiting import until
 
@@ -16,7 +15,6 @@ from rackspan.core.planning import Change
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.reassignment import Setting, SettingKind
 from rackspan.core.reassignment.throttles import RATES
-from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
 
 KIND = "Reassignment"
@@ -33,10 +31,10 @@ def topic(topics):
     topics.admin.delete_topics([name])[name].result(120)
 
 
-def approved(topology, kafka, topic, before, planned, **own):
+def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
     """Make what an approval makes, by hand, with settings of its `own`; the Reassignment's name."""
-    described = asyncio.run(asked(kafka, lambda admin: admin.cluster()))
-    found = RackTopology.from_object(topology.topology())
+    described = ask(kafka, lambda admin: admin.cluster())
+    found = RackTopology.from_object(topology.topology(ref))
     racks = {broker.id: parse_rack(broker.rack) for broker in found.status.brokers}
     changes = [Change(topic, number, new, old) for number, (old, new) in enumerate(zip(before, planned, strict=True))]
     plan = ApprovedPlan(
@@ -50,19 +48,6 @@ def approved(topology, kafka, topic, before, planned, **own):
     (body,) = reassignments_of(found, plan)
     body["spec"] |= own
     return topology.create(body)["metadata"]["name"]
-
-
-async def asked(kafka, question):
-    admin = KafkaReassignments(kafka.client_config())
-    try:
-        return await question(admin)
-    finally:
-        await admin.close()
-
-
-def under_way(kafka, topic):
-    states = asyncio.run(asked(kafka, lambda admin: admin.partitions([topic])))
-    return [at for at, state in states.items() if state.under_way]
 
 
 def in_state(topology, name, *states):
@@ -168,6 +153,42 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
     assert {line["topic"] for line in lines if line["operation"] == "AlterReplicas"} == {topic}
 
 
+def test_the_operator_leaves_throttles_of_one_topology_alone_for_another_one_of_the_same_kafka(
+    topology, kafka, topics, topic, operator
+):
+    """Both plans copy to broker 3. The first one that begins ends last, then the other way round."""
+    other = f"{topic}-other"
+    topics.create(other, [[0, 1]])
+    topology.create_topology(kafka.bootstrap(), "twin")
+    topology.until_topology(name="twin")
+    try:
+        filled(kafka, topic, 2, SIZE)
+        filled(kafka, other, 1, SIZE)
+        slow = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
+        running = topology.until(KIND, slow, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
+        first = until(lambda: len(found := throttles(kafka, topic)) == running["status"]["throttles"] and found)
+
+        fast = approved(topology, kafka, other, ((0, 1),), ((3, 1),), "twin", throttle=100_000_000)
+        done = in_state(topology, fast, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        assert "throttles that somebody else has set are left alone: broker " in done["status"]["message"]
+        until(lambda: topics.replicas(other, 1) == ((3, 1),), "the other topic's replicas")
+        assert throttles(kafka, topic) == first
+
+        back = approved(topology, kafka, other, ((3, 1),), ((0, 1),), "twin", throttle=20_000)
+        topology.until(KIND, back, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
+        topology.patch(KIND, slow, {"spec": {"throttle": 100_000_000}})
+        done = in_state(topology, slow, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        until(lambda: throttles(kafka, other), "a throttle where the first plan's was")
+        topology.patch(KIND, back, {"spec": {"throttle": 100_000_000}})
+        done = in_state(topology, back, "Succeeded", "Failed", "Stopped")
+        assert done["status"]["state"] == "Succeeded", done["status"]
+        until(lambda: not throttles(kafka, topic) and not throttles(kafka, other), "no throttle")
+    finally:
+        topics.delete(other)
+
+
 def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_the_plan(
     topology, kafka, topics, topic, operator
 ):
@@ -219,6 +240,32 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
     assert topology.read(KIND, f"kafka-{plan}") is None
 
 
+def test_a_topic_that_is_created_again_in_the_middle_keeps_its_replicas(topology, kafka, topics, operator):
+    """Somebody deletes the topic in Kafka and creates it with more replicas; one of three partitions is copied then."""
+    topology.create_topic("orders", partitions=3, replicationFactor=2)
+    topology.until_ready("orders")
+    name = topology.kafka_name("orders")
+    filled(kafka, name, 3, SIZE)
+    topology.change_topology(reassignment={"throttle": 20_000, "maxConcurrentMoves": 1})
+    topology.change_topic("orders", replicationFactor=3)
+    topology.until_not_ready("orders", "PlanPending")
+    found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    plan = found["status"]["plan"]["hash"]
+    topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
+    running = f"kafka-{plan}"
+    topology.until(KIND, running, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
+    four = [(0, 1, 2, 3)] * 3
+    topics.admin.delete_topics([name])[name].result(60)
+    topics.create(name, four)
+    done = in_state(topology, running, "Succeeded", "Failed", "Stopped")
+    assert done["status"]["state"] == "Failed", done["status"]
+    assert "Recreated" in done["status"]["message"]
+    assert topics.replicas(name, 3) == tuple(four)
+    until(lambda: not under_way(kafka, name), "nothing under way")
+    until(lambda: not throttles(kafka, name), "no throttle")
+    topology.until_not_ready("orders", "TopicIDMismatch")
+
+
 def test_a_single_replica_below_min_insync_is_moved_and_a_move_back_is_cancelled(topology, kafka, topics, operator):
     """A partition with one replica never meets `min.insync.replicas` 2, so a step has nothing to keep of it."""
     topic = f"operator-moves-{secrets.token_hex(4)}"
@@ -243,6 +290,9 @@ def test_a_single_replica_below_min_insync_is_moved_and_a_move_back_is_cancelled
         )
         assert ended["status"].get("throttles", 0) == 0
         assert not under_way(kafka, topic)
+        lines = audited(operator, ended["spec"]["planHash"])
+        assert "CancelReassignment" in {line["operation"] for line in lines}
+        assert {(line["approvedBy"], line["object"]["name"]) for line in lines} == {("a test", back)}
         until(lambda: topics.replicas(topic, 1) == ((2,),), "the replica to stay")
         until(lambda: not throttles(kafka, topic), "no throttle")
     finally:

@@ -378,6 +378,23 @@ def test_a_log_that_is_damaged_is_named(history, table, damage):
         history.rows(table, history.scans("prod"))
 
 
+@pytest.mark.parametrize("path", ["../../findings.parquet", "{folder}/findings.parquet", "file://{folder}/f.parquet"])
+def test_a_file_outside_the_history_that_a_log_names_is_not_read(history, path):
+    entry = committed(history, "a")
+    before = history.rows("findings", [entry])
+    outside = _root(history).parent / path.rpartition("/")[2]
+    shutil.copy(_table(history, "findings").file_uris()[0], outside)
+    last = max((_root(history) / "findings" / "_delta_log").glob("*.json"))
+    (add,) = (line["add"] for line in map(json.loads, last.read_text().splitlines()) if "add" in line)
+    add["path"] = path.format(folder=outside.parent)
+    last.with_name(f"{int(last.stem) + 1:020}.json").write_text(json.dumps({"add": add}))
+    assert history.rows("findings", [entry]) == before
+    with pytest.raises(HistoryError, match=f"^history {history.location}/findings: "):
+        history.compact(entry)
+    assert history.rows("findings", [entry]) == before
+    assert outside.exists()
+
+
 def test_a_document_that_is_damaged_is_an_error_of_the_history(history):
     entry = written(history, "a")
     with pytest.MonkeyPatch.context() as patch:

@@ -49,9 +49,10 @@ _BEGINS = {
 class Run:
     """Passes of one executor, and what they add up to. Times of the loop are in seconds."""
 
-    def __init__(self, key: ObjectKey, uid: str, executor: Executor) -> None:
+    def __init__(self, key: ObjectKey, uid: str, approved_by: str, executor: Executor) -> None:
         self.key = key
         self.uid = uid
+        self.approved_by = approved_by
         self.executor = executor
         self.parked = False
         """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""

@@ -217,7 +217,8 @@ class TopologyWorker:
             async with asyncio.timeout(_CLEARING_SECONDS):
                 if self._run is None and self._topology is not None:
                     admin = await self._connection.admin(self._topology)
-                    audited = AuditedAdmin(admin, run.key, run.uid, run.executor.record.plan_hash, "")
+                    plan = run.executor.record.plan_hash
+                    audited = AuditedAdmin(admin, run.key, run.uid, plan, run.approved_by)
                     run.executor = run.executor.over(audited)
                 with contextlib.suppress(JournalError):  # the record is gone with the object
                     await run.executor.clear_throttles()
@@ -349,7 +350,7 @@ class TopologyWorker:
                 self._run = self._aside
                 self._run.executor = executor
             else:
-                self._run = Run(one.key, one.meta.uid, executor)
+                self._run = Run(one.key, one.meta.uid, one.spec.approved_by, executor)
             self._aside = None
         return self._run
 

@@ -715,9 +715,10 @@ async def test_a_topology_that_gives_up_its_place_at_any_time_is_carried_out_and
     world.nothing_left()
 
 
-async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_throttle():
+async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_throttle(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
     world = World()
-    await world.begin()
+    await world.begin(world.plan(approved_by="kim"))
     await world.passes(2)
     await world.worker.step_aside()
     assert world.kafka.configs != CONFIGS
@@ -729,6 +730,7 @@ async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_
         await world.worker.reconcile()
     assert world.kafka.configs == CONFIGS
     assert not world.worker.has_lost_run
+    assert {line["approvedBy"] for line in audited(caplog)} == {"kim"}
 
 
 async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
