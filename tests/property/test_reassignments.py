@@ -217,6 +217,8 @@ def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
         assert (one.adding, one.removing) == (frozenset(), frozenset())
         assert set(one.replicas) <= {*kafka.lists[at], *planned[at]}
         assert len(one.replicas) <= max(len(kafka.lists[at]), len(planned[at]))
+        if {*one.replicas} == {*kafka.lists[at]} != {*planned[at]}:
+            assert one.replicas == tuple(kafka.lists[at])
 
 
 def two_moves():
@@ -253,6 +255,28 @@ def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_orde
     assert done.finished
     one = kafka.state[at]
     assert (one.replicas, one.adding, one.leader) == ((1, 2), frozenset(), 1)
+
+
+class KeepsSizes(SimulatedKafka):
+    """Notes for each list whether Kafka is asked to keep the number of replicas."""
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.kept = []
+
+    async def alter(self, targets, same_size=()):
+        self.kept += [(replicas, at in same_size) for at, replicas in targets.items()]
+        return await super().alter(targets, same_size)
+
+
+def test_kafka_is_asked_to_keep_the_number_of_replicas_where_a_step_keeps_it():
+    at = TopicPartition("orders", 0)
+    kafka = KeepsSizes(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (1, 2)}, limits=Limits())
+    assert World(kafka).run("advance").complete
+    assert kafka.kept == [((0, 1, 2), False), ((1, 2), False)]
+    reordered = KeepsSizes(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (1, 0)}, limits=Limits())
+    assert World(reordered).run("advance").complete
+    assert reordered.kept == [((1, 0), True)]
 
 
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))

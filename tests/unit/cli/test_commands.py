@@ -371,6 +371,20 @@ def test_only_the_brokers_that_were_named_are_used(rackspan, prod):
     assert {broker for row in drained.json["placement"] for broker in row} <= {0, 1, 5}
 
 
+def test_no_broker_that_is_cordoned_is_used(rackspan, snapshot):
+    """A loss does not depend on it."""
+    open_, closed = cluster(FAIR), cluster(FAIR)
+    closed["brokers"][3]["cordoned"] = True
+    command = ("place", "--partitions", 6, "--replication-factor", 2, "-o", "json", *LEVELS, "--snapshot")
+    used = [
+        {broker for row in rackspan(*command, snapshot(one)).json["placement"] for broker in row}
+        for one in (open_, closed)
+    ]
+    assert used == [{*RACKS}, {*RACKS} - {3}]
+    losses = [rackspan("what-if", *LEVELS, "-o", "json", "--snapshot", snapshot(one)).json for one in (open_, closed)]
+    assert losses[0]["losses"] == losses[1]["losses"]
+
+
 def test_a_placer_that_knows_no_racks_needs_none(rackspan, snapshot):
     file = snapshot(cluster(racks={0: "/a", 1: None}))
     command = ("place", "--snapshot", file, "--partitions", 1, "--replication-factor", 2, "-o", "json")
@@ -535,3 +549,28 @@ def test_usage_shows_how_it_was_called(monkeypatch, program, shown):
 
     monkeypatch.setattr("sys.argv", [program])
     assert called_as() == shown
+
+
+def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mending_it_costs(
+    rackspan, snapshot, tmp_path
+):
+    """Both replicas of one partition are in one zone, as its KafkaTopic says."""
+    lists = [[0, 1], [2, 3]]
+    there = ("--snapshot", str(snapshot(cluster(topic("orders", *lists)))))
+    wish = {
+        "apiVersion": "rackspan.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {
+            "topologyRef": {"name": "kafka"},
+            "partitions": 2,
+            "replicationFactor": 2,
+            "placement": {"assignment": lists},
+        },
+    }
+    (tmp_path / "orders.json").write_text(json.dumps(wish))
+    arguments = ("plan", *there, "-f", str(tmp_path / "orders.json"))
+    planned = rackspan(*arguments, "-o", "json").json
+    assert [(planned[at]["pinned"], planned[at]["nonCompliant"]) for at in ("before", "after")] == [(1, 0)] * 2
+    assert "1 partition is pinned and unfair: 1 move would mend that without the assignment" in rackspan(*arguments).out
+    assert "| pinned and unfair | 1 |" in rackspan(*arguments, "-o", "markdown").out
