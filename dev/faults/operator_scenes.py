@@ -13,7 +13,7 @@ from dev.stack.nodes import ZONE_LABEL, relabel_node
 from rackspan.api.reassignment import Reassignment, ReassignmentState
 
 _API_SERVER = "kube-apiserver"
-_AWAY_SECONDS = 60
+_AWAY_SECONDS, _STOPPED_SECONDS = 60, 20
 _SLOWER = 20_000
 """Bytes per second: it has to last longer than a label may flap."""
 
@@ -52,7 +52,7 @@ def frozen_operator(operated: Operated) -> str:
     return f"the other one took over the Lease: {operated.now(one).status.message}"
 
 
-def api_server_is_away(operated: Operated) -> str:
+def api_server_hangs(operated: Operated) -> str:
     """The API server hangs for a minute."""
     one = _slow(operated)
     operated.plane.freeze_component(_API_SERVER)
@@ -61,6 +61,20 @@ def api_server_is_away(operated: Operated) -> str:
         operated.operator.tend()
         time.sleep(1)
     operated.plane.thaw_component(_API_SERVER)
+    operated.throttle(FAST)
+    operated.carried_out()
+    return f"carried out whole: {operated.now(one).status.message}"
+
+
+def api_server_is_stopped(operated: Operated) -> str:
+    """The API server ends and refuses connections, and is back after some seconds."""
+    one = _slow(operated)
+    operated.plane.stop_component(_API_SERVER)
+    deadline = time.monotonic() + _STOPPED_SECONDS
+    while time.monotonic() < deadline:
+        operated.operator.tend()
+        time.sleep(1)
+    operated.plane.start_component(_API_SERVER)
     operated.throttle(FAST)
     operated.carried_out()
     return f"carried out whole: {operated.now(one).status.message}"
@@ -220,7 +234,8 @@ def _gone(operated: Operated, one: Reassignment) -> None:
 SCENES: dict[str, Callable[[Operated], str]] = {
     "a second operator with a Lease of its own": two_operators,
     "the operator hangs, another one takes over, and it wakes up": frozen_operator,
-    "the API server is away for a minute": api_server_is_away,
+    "the API server hangs for a minute": api_server_hangs,
+    "the API server is stopped for 20 seconds": api_server_is_stopped,
     "the Reassignment is deleted": object_is_deleted,
     "the Reassignment is deleted without its finalizer": object_is_torn_away,
     "a node is relabelled": node_is_relabelled,

@@ -51,9 +51,12 @@ class Told:
     def messages(self):
         """The findings by what they are about, as each of the three lists has them."""
         return [
-            sorted((one["topic"] or "", one["message"], one["fix"]) for one in self.checked["findings"]),
-            sorted((one.topic or "", one.message, one.fix) for one in self.document.findings),
-            sorted((one.topic or "", one.message, one.fix) for one in self.report.findings),
+            sorted(
+                (one["topic"] or "", one["message"], one["fix"], one["domain"] or "")
+                for one in self.checked["findings"]
+            ),
+            sorted((one.topic or "", one.message, one.fix, one.domain or "") for one in self.document.findings),
+            sorted((one.topic or "", one.message, one.fix, one.domain or "") for one in self.report.findings),
         ]
 
 
@@ -83,13 +86,14 @@ def test_moves_are_said_to_mend_what_they_mend(tmp_path, topics, broken, moves, 
     away = [one for one in checked if "1003" in one[1]]
     assert [one[1] for one in away] == [f"broker 1003 is not online: {held} a replica there"]
     assert "rackspan plan --drain-broker 1003" in away[0][2]
+    assert away[0][3] == "", "it has no domain any more"
 
 
 def test_different_replication_factors_in_one_topic_are_told_of_everywhere(tmp_path):
     told = Told(tmp_path, (UNEVEN,))
     checked, scanned, reported = told.messages
     assert checked == scanned == reported
-    ((name, message, _),) = checked
+    ((name, message, *_),) = checked
     assert (name, message) == ("test3", "its partitions differ by 1 replica")
     for words in (told.check.out, told.scan.out):
         assert "its partitions differ by 1 replica" in " ".join(words.split())
