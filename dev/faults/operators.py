@@ -320,12 +320,14 @@ def killed(operated: Operated, plan: Kills) -> None:
     """Kill operators while plans are carried out: every other one copies replicas, the others only change leaders."""
     operated.operator.meet(plan.fates(_MOST_STEPS, seconds=6))
     deadline = time.monotonic() + 60 * plan.minutes
-    while sum(operated.kills.values()) < plan.kills and time.monotonic() < deadline:
+    while (before := operated.kills.total()) < plan.kills and time.monotonic() < deadline:
         operated.wish()
         operated.carried_out()
         operated.wish_for_other_leaders()
         operated.carried_out()
         operated.led_by_preferred(TOPIC)
+        if operated.kills.total() == before:
+            raise FaultError("two whole plans were carried out without a kill: the steps are not those of the operator")
     operated.operator.meet(iter(()))
 
 

@@ -20,6 +20,7 @@ from rackspan import main as operator
 from rackspan.cli import app
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.kafka.worker.workers import WorkerClient
 from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.reconcile.plans.executor import Executor
 from rackspan.reconcile.plans.reassignment_objects import ReassignmentWriter, StatusJournal
@@ -32,9 +33,15 @@ POINTS: dict[tuple[type, str], str] = {
     (StatusJournal, "write"): "the record written",
     (ReassignmentWriter, "write"): "the status written",
     (ReassignmentWriter, "release"): "the finalizer taken off",
-    (KafkaReassignments, "set_settings"): "throttles set or cleared",
-    (KafkaReassignments, "alter"): "a replica list asked for",
-    (KafkaReassignments, "elect"): ELECTED,
+    **{
+        (client, name): words
+        for client in (KafkaReassignments, WorkerClient)  # the command's own, and the operator's, in a worker process
+        for name, words in (
+            ("set_settings", "throttles set or cleared"),
+            ("alter", "a replica list asked for"),
+            ("elect", ELECTED),
+        )
+    },
 }
 """Each call that changes Kafka, or what is known of a plan, and its name."""
 

@@ -147,7 +147,7 @@ def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic
     until(lambda: not under_way(own_kafka, name), "the reassignment to be complete")
     objects.change_topic("orders", config={"retention.ms": "2000000"})
     objects.until_condition("KafkaTopic", "orders", "Ready", "False")
-    assert condition(objects.topology(), "Reassigned")["status"] == "False", "it has one replica too many now"
+    objects.until_condition("RackTopology", "kafka", "Reassigned", "False")  # it has one replica too many now
 
 
 def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):
