@@ -17,7 +17,7 @@ from tests.support.simulated_kafka import (
 
 from rackspan.api.reasons import Reason
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Adaptive, Limits, Setting, SettingKind, TopicPartition, WaitReason
+from rackspan.core.reassignment import Adaptive, Disk, Limits, Setting, SettingKind, TopicPartition, WaitReason
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.executor import Executor
@@ -277,6 +277,35 @@ def test_kafka_is_asked_to_keep_the_number_of_replicas_where_a_step_keeps_it():
     reordered = KeepsSizes(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (1, 0)}, limits=Limits())
     assert World(reordered).run("advance").complete
     assert reordered.kept == [((1, 0), True)]
+
+
+class LosesADirectory(SimulatedKafka):
+    """Broker 2 has lost a log directory and what is copied to it, and metadata do not say so, as with Kafka 4.4."""
+
+    lost = 1
+
+    async def disks(self, brokers):
+        return {broker: Disk(1000, 500, self.lost if broker == 2 else 0) for broker in brokers}
+
+    async def sizes(self, partitions):
+        found = await super().sizes(partitions)
+        return {(at, broker): size for (at, broker), size in found.items() if broker != 2 or not self.lost}
+
+
+def test_a_copy_in_a_log_directory_that_is_lost_waits_until_it_is_back():
+    at = TopicPartition("orders", 0)
+    kafka = LosesADirectory(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (2, 1)}, limits=Limits())
+    world = World(kafka)
+    passes = [world.call("advance") for _ in range(20)]
+    assert not any(seen.finished for seen in passes)
+    for seen in passes[10:]:
+        assert (seen.copying, [(one.reason, one.brokers) for one in seen.waiting]) == (
+            0,
+            [(WaitReason.DISK_OFFLINE, (2,))],
+        )
+    kafka.lost = 0
+    assert world.run("advance").complete
+    assert kafka.copies == [(at, 2)]
 
 
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))

@@ -83,6 +83,8 @@ class Disk:
 
     total: int
     usable: int
+    lost: int = 0
+    """How many of them are offline."""
 
 
 class SettingKind(StrEnum):

@@ -148,7 +148,8 @@ class KafkaReassignments(ConfluentAdmin):
                 ]
                 if room:
                     total, usable = min(room, key=lambda one: one[1])
-                    found[broker] = Disk(total, usable)
+                    lost = sum(one.error_code == KafkaError.KAFKA_STORAGE_ERROR for one in directories)
+                    found[broker] = Disk(total, usable, lost)
             return found
 
         return await self._run(call)

@@ -194,7 +194,7 @@ async def test_a_broker_that_is_away_fails_alone_and_nobody_else_waits_for_it(ad
     assert len(Client.made) == 1
     assert {broker for broker, _, _ in Client.asked} == {0, 2, None}
     assert max(seconds for broker, _, seconds in Client.asked if broker is not None) <= 5
-    assert await admin.disks([0, 2]) == {0: Disk(2000, 300)}
+    assert await admin.disks([0, 2]) == {0: Disk(2000, 300, lost=1)}
 
 
 async def test_each_value_is_set_or_deleted_and_a_topic_that_is_gone_needs_neither(admin):

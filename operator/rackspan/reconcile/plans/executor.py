@@ -160,6 +160,8 @@ class Executor:
         self._holders = self._takers.union(*(change.before for change in record.changes))
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
+        self._unreported: frozenset[tuple[TopicPartition, int]] = frozenset()
+        """Copies whose bytes their brokers did not report in the last pass."""
         self._cordons: dict[int, bool | None] = {}
         """What each broker told last of whether it is cordoned."""
         self._cordons_due = 0
@@ -283,14 +285,17 @@ class Executor:
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
-        partitions = {at: state for at, state in seen.items() if at.topic in topics - recreated}
+        if self._unreported and self._passes % _PASSES_UNTIL_SURE == 0:
+            brokers = online.intersection(broker for _, broker in self._unreported)
+            self._disks = {**self._disks, **await self._admin.disks(brokers)}
+        partitions = {at: self._with_lost(at, one) for at, one in seen.items() if at.topic in topics - recreated}
         if self._passes == 0:
             moved = [at for at, change in looked_at.items() if change.copied]
             states = [(at, partitions[at]) for at in moved if at in partitions]
             sizes = await self._admin.sizes({at: [one.leader] for at, one in states if one.leader is not None})
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
-        brokers = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
+        refusing = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
         found = Observed(
             partitions,
             online,
@@ -298,11 +303,20 @@ class Executor:
             self._disks,
             self._sizes,
             recreated,
-            brokers,
+            refusing,
             self._cordoned,
             self.record.cordoned,
         )
         return found, looked_at
+
+    def _with_lost(self, at: TopicPartition, state: PartitionState) -> PartitionState:
+        """With copies that a broker with a lost log directory does not report. Metadata of Kafka 4.4 do not say so."""
+        lost = frozenset(
+            broker
+            for broker in state.adding
+            if (at, broker) in self._unreported and (disk := self._disks.get(broker)) is not None and disk.lost
+        )
+        return replace(state, offline=state.offline | lost) if lost else state
 
     @property
     def _cordoned(self) -> frozenset[int]:
@@ -521,10 +535,13 @@ class Executor:
         self, observed: Observed, decision: MoveDecision
     ) -> Mapping[tuple[TopicPartition, int], int | None]:
         """Bytes of replicas that are being copied and not in sync yet, None where a broker does not report them."""
-        states = {at: observed.partitions[at] for at in decision.copying if at in observed.partitions}
+        offline = {one.partition for one in decision.waiting if one.reason is WaitReason.DISK_OFFLINE}
+        states = {at: observed.partitions[at] for at in offline.union(decision.copying) if at in observed.partitions}
         behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
         sizes = await self._admin.sizes(behind) if any(behind.values()) else {}
-        return {(at, broker): sizes.get((at, broker)) for at, brokers in behind.items() for broker in brokers}
+        found = {(at, broker): sizes.get((at, broker)) for at, brokers in behind.items() for broker in brokers}
+        self._unreported = frozenset(one for one, size in found.items() if size is None)
+        return {(at, broker): size for (at, broker), size in found.items() if at not in offline}
 
 
 def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
