@@ -9,7 +9,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import RATES
 from rackspan.kafka import admin as admin_module
-from rackspan.kafka import kafka_reassignments
+from rackspan.kafka import python_connection
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.kube.kube_cluster import KubeCluster
@@ -57,7 +57,7 @@ def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
     ],
 )
 def test_kafka_is_not_asked_to_move_anything(monkeypatch, change):
-    monkeypatch.setattr(kafka_reassignments, "PythonAdmin", lambda *_, **__: Untouched())
+    monkeypatch.setattr(python_connection, "PythonAdmin", lambda *_, **__: Untouched())
     _refused(monkeypatch, KafkaReassignments, change)
 
 
