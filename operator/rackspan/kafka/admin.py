@@ -68,6 +68,7 @@ _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
 _UNLISTED_SECONDS = 30.0
+"""After reassignments could not be listed."""
 _CORDONED = "cordoned.log.dirs"
 _ALL_DIRECTORIES = "*"
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -90,7 +91,7 @@ class ConfluentAdmin:
         self._python: PythonConnection | None = None
         self._listing = threading.Lock()
         self._unlisted_until = 0.0
-        """When reassignments may be listed again after a failure."""
+        """When reassignments may be listed again."""
         try:
             self._client: Any = client.AdminClient({**properties, "error_cb": self._on_error, "logger": _ClientLog()})
         except (KafkaException, ValueError, TypeError) as error:
@@ -429,7 +430,9 @@ class ConfluentAdmin:
                 return {}
             try:
                 return self._python_connection().adding()
-            except FailureError:
+            except MemoryError:
+                raise
+            except Exception:
                 self._unlisted_until = time.monotonic() + _UNLISTED_SECONDS
                 return {}
 

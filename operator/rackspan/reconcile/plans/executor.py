@@ -53,6 +53,8 @@ _PASSES_UNTIL_STALE = 20
 """Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
 _PASSES_UNTIL_CORDONS = 5
 """How often brokers are asked whether they are cordoned: each answers with all its configs."""
+_PASSES_UNTIL_DISKS = 3
+"""How often brokers that report nothing of a copy are asked whether they have lost a log directory."""
 _PASSES_UNTIL_SURE = 3
 """Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
 _SETTLED_RECORDED = 500
@@ -285,7 +287,7 @@ class Executor:
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
-        if self._unreported and self._passes % _PASSES_UNTIL_SURE == 0:
+        if self._unreported and self._passes % _PASSES_UNTIL_DISKS == 0:
             brokers = online.intersection(broker for _, broker in self._unreported)
             self._disks = {**self._disks, **await self._admin.disks(brokers)}
         partitions = {at: self._with_lost(at, one) for at, one in seen.items() if at.topic in topics - recreated}
