@@ -432,7 +432,7 @@ class ConfluentAdmin:
                 return self._python_connection().adding()
             except MemoryError:
                 raise
-            except Exception:
+            except Exception:  # topics are read without it, whatever a broker answers
                 self._unlisted_until = time.monotonic() + _UNLISTED_SECONDS
                 return {}
 
