@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from dev.faults.cluster import PARTITIONS, FaultError, client
 from dev.faults.operators import FAST, NAMESPACE, SLOW, TOPIC, Operated
+from dev.stack.control_plane import ControlPlane
 from dev.stack.nodes import ZONE_LABEL, relabel_node
 from rackspan.api.reassignment import Reassignment, ReassignmentState
 
 _API_SERVER = "kube-apiserver"
-_AWAY_SECONDS, _STOPPED_SECONDS = 60, 20
+_HANGING_SECONDS, _STOPPED_SECONDS = 60, 20
 _SLOWER = 20_000
 """Bytes per second: it has to last longer than a label may flap."""
 
@@ -54,30 +55,16 @@ def frozen_operator(operated: Operated) -> str:
 
 def api_server_hangs(operated: Operated) -> str:
     """The API server hangs for a minute."""
-    one = _slow(operated)
-    operated.plane.freeze_component(_API_SERVER)
-    deadline = time.monotonic() + _AWAY_SECONDS
-    while time.monotonic() < deadline:
-        operated.operator.tend()
-        time.sleep(1)
-    operated.plane.thaw_component(_API_SERVER)
-    operated.throttle(FAST)
-    operated.carried_out()
-    return f"carried out whole: {operated.now(one).status.message}"
+    return _without_api_server(
+        operated, ControlPlane.freeze_component, ControlPlane.thaw_component, seconds=_HANGING_SECONDS
+    )
 
 
 def api_server_is_stopped(operated: Operated) -> str:
     """The API server ends and refuses connections, and is back after some seconds."""
-    one = _slow(operated)
-    operated.plane.stop_component(_API_SERVER)
-    deadline = time.monotonic() + _STOPPED_SECONDS
-    while time.monotonic() < deadline:
-        operated.operator.tend()
-        time.sleep(1)
-    operated.plane.start_component(_API_SERVER)
-    operated.throttle(FAST)
-    operated.carried_out()
-    return f"carried out whole: {operated.now(one).status.message}"
+    return _without_api_server(
+        operated, ControlPlane.stop_component, ControlPlane.start_component, seconds=_STOPPED_SECONDS
+    )
 
 
 def object_is_deleted(operated: Operated) -> str:
@@ -200,6 +187,26 @@ def disk_is_lost(operated: Operated) -> str:
     operated.kafka.start_broker(taker)
     operated.carried_out()
     return f"{said}; carried out whole once the disk was back"
+
+
+def _without_api_server(
+    operated: Operated,
+    goes: Callable[[ControlPlane, str], None],
+    comes_back: Callable[[ControlPlane, str], None],
+    *,
+    seconds: float,
+) -> str:
+    """The API server goes in the middle of a plan, and comes back after so many seconds."""
+    one = _slow(operated)
+    goes(operated.plane, _API_SERVER)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        operated.operator.tend()
+        time.sleep(1)
+    comes_back(operated.plane, _API_SERVER)
+    operated.throttle(FAST)
+    operated.carried_out()
+    return f"carried out whole: {operated.now(one).status.message}"
 
 
 def _slow(operated: Operated, rate: int = SLOW) -> Reassignment:

@@ -1,7 +1,6 @@
 """`rackspan apply` on real brokers: every kind of plan, under load, throttled, and killed wherever that hurts."""
 
 import json
-import secrets
 import signal
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.support.moves import (
     Apply,
     ask,
     filled,
+    moved_topic,
     nothing_left_over,
     throttles,
     under_way,
@@ -30,10 +30,8 @@ from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 
 @pytest.fixture
 def topic(topics):
-    name = f"apply-{secrets.token_hex(4)}"
-    topics.create(name, [[0, 1], [1, 2]])
-    yield name
-    topics.admin.delete_topics([name])[name].result(120)
+    with moved_topic(topics, [[0, 1], [1, 2]]) as name:
+        yield name
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
-import secrets
 from dataclasses import replace
 
 import pytest
 from dev.traffic import Traffic
-from tests.support.moves import SLOW, ask, filled, throttles
+from tests.support.moves import SLOW, ask, filled, moved_topic, throttles
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
@@ -22,10 +21,8 @@ from rackspan.reconcile.reassignment_ports import Record
 
 @pytest.fixture
 def topic(topics):
-    name = f"apply-{secrets.token_hex(4)}"
-    topics.create(name, [[0, 1], [1, 2]])
-    yield name
-    topics.admin.delete_topics([name])[name].result(120)
+    with moved_topic(topics, [[0, 1], [1, 2]]) as name:
+        yield name
 
 
 class Crashed(Exception):  # noqa: N818

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from kubernetes import client
-from tests.support.moves import Apply, ask, filled, throttles, under_way
+from tests.support.moves import Apply, ask, filled, moved_topic, throttles, under_way
 from tests.support.objects import condition
 from tests.support.waiting import until
 
@@ -25,10 +25,8 @@ BEFORE, PLANNED = ((0, 1, 2), (1, 2, 0)), ((3, 1, 2), (1, 2, 4))
 
 @pytest.fixture
 def topic(topics):
-    name = f"operator-moves-{secrets.token_hex(4)}"
-    topics.create(name, [list(row) for row in BEFORE])
-    yield name
-    topics.admin.delete_topics([name])[name].result(120)
+    with moved_topic(topics, BEFORE) as name:
+        yield name
 
 
 def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
@@ -48,6 +46,20 @@ def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
     (body,) = reassignments_of(found, plan)
     body["spec"] |= own
     return topology.create(body)["metadata"]["name"]
+
+
+def raised(topology, kafka, partitions, **reassignment):
+    """Raise the replication factor of a KafkaTopic `orders` to 3, and approve the plan for that; its hash."""
+    topology.create_topic("orders", partitions=partitions, replicationFactor=2)
+    topology.until_ready("orders")
+    filled(kafka, topology.kafka_name("orders"), partitions, SIZE)
+    topology.change_topology(reassignment=reassignment)
+    topology.change_topic("orders", replicationFactor=3)
+    topology.until_not_ready("orders", "PlanPending")
+    found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    plan = found["status"]["plan"]["hash"]
+    topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
+    return plan
 
 
 def in_state(topology, name, *states):
@@ -211,15 +223,7 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
 
 
 def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(topology, kafka, operator):
-    topology.create_topic("orders", partitions=2, replicationFactor=2)
-    topology.until_ready("orders")
-    filled(kafka, topology.kafka_name("orders"), 2, SIZE)
-    topology.change_topology(reassignment={"throttle": 20_000})
-    topology.change_topic("orders", replicationFactor=3)
-    topology.until_not_ready("orders", "PlanPending")
-    found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
-    plan = found["status"]["plan"]["hash"]
-    topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
+    plan = raised(topology, kafka, 2, throttle=20_000)
     made = until(lambda: topology.read(KIND, f"kafka-{plan}"), "the Reassignment")
     operator.kill()
 
@@ -240,17 +244,8 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
 
 def test_a_topic_that_is_created_again_in_the_middle_keeps_its_replicas(topology, kafka, topics, operator):
     """Somebody deletes the topic in Kafka and creates it with more replicas; one of three partitions is copied then."""
-    topology.create_topic("orders", partitions=3, replicationFactor=2)
-    topology.until_ready("orders")
+    running = f"kafka-{raised(topology, kafka, 3, throttle=20_000, maxConcurrentMoves=1)}"
     name = topology.kafka_name("orders")
-    filled(kafka, name, 3, SIZE)
-    topology.change_topology(reassignment={"throttle": 20_000, "maxConcurrentMoves": 1})
-    topology.change_topic("orders", replicationFactor=3)
-    topology.until_not_ready("orders", "PlanPending")
-    found = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
-    plan = found["status"]["plan"]["hash"]
-    topology.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
-    running = f"kafka-{plan}"
     topology.until(KIND, running, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
     four = [(0, 1, 2, 3)] * 3
     topics.admin.delete_topics([name])[name].result(60)

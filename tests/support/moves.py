@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 import subprocess
+from contextlib import contextmanager
 
 from confluent_kafka import Producer
 from tests.support.command import cli
@@ -57,6 +58,15 @@ class Apply:
     def record(self):
         """The journal, as it is on disk just now."""
         return json.loads(self.journal.read_text()) if self.journal.exists() else {"throttles": [], "started": []}
+
+
+@contextmanager
+def moved_topic(topics, rows):
+    """A topic with these replicas, for as long as it is needed; its name."""
+    name = f"moves-{secrets.token_hex(4)}"
+    topics.create(name, [list(row) for row in rows])
+    yield name
+    topics.admin.delete_topics([name])[name].result(120)
 
 
 def filled(kafka, topic, partitions, size=1_000_000):

@@ -190,10 +190,7 @@ class ConfluentAdmin:
             found = {name: topic.partitions for name, topic in self._metadata().items() if topic.partitions}
             adding = self._adding(len(one.isrs) < len(one.replicas) for some in found.values() for one in some.values())
             return {
-                name: tuple(
-                    present_replicas(some[number].replicas, adding.get(TopicPartition(name, number), ()))
-                    for number in sorted(some)
-                )
+                name: tuple(present(adding, name, number, some[number].replicas) for number in sorted(some))
                 for name, some in found.items()
             }
 
@@ -297,13 +294,8 @@ class ConfluentAdmin:
             errors = [answer.exception() for answer in answers.values()]
             if errors[0] is not None and all(map(is_client_error, errors)):
                 raise errors[0]
-            partitions = (
-                one
-                for answer, error in zip(answers.values(), errors, strict=True)
-                if error is None
-                for one in answer.result().partitions
-            )
-            adding = self._adding(len(one.isr) < len(one.replicas) for one in partitions)
+            found = [answer.result() for answer in answers.values() if answer.exception() is None]
+            adding = self._adding(len(one.isr) < len(one.replicas) for topic in found for one in topic.partitions)
             return {name: self._without_deleted(_topic(answer, adding)) for name, answer in answers.items()}
 
         return await self._run(call)
@@ -534,6 +526,13 @@ def _outcome(answer: Future[None]) -> Failure | None:
     return None if error is None else failure_of(error)
 
 
+def present(
+    adding: Mapping[TopicPartition, frozenset[int]], topic: str, number: int, replicas: Sequence[int]
+) -> tuple[int, ...]:
+    """The replicas of a partition, without those that reassignments are `adding`."""
+    return present_replicas(replicas, adding.get(TopicPartition(topic, number), ()))
+
+
 def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]]) -> TopicDescription | Failure | None:
     error = answer.exception()
     if error is not None:
@@ -545,9 +544,7 @@ def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]])
         # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
         str(found.topic_id).translate(_URL_SAFE),
         tuple(
-            present_replicas(
-                [node.id for node in partition.replicas], adding.get(TopicPartition(found.name, partition.id), ())
-            )
+            present(adding, found.name, partition.id, [node.id for node in partition.replicas])
             for partition in partitions
         ),
         bool(found.is_internal),

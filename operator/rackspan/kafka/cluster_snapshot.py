@@ -16,11 +16,11 @@ from confluent_kafka import TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
-from rackspan.core.partitions import TopicPartition, largest, present_replicas
+from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.kafka.admin import ConfluentAdmin, config_seen
+from rackspan.kafka.admin import ConfluentAdmin, config_seen, present
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
@@ -73,10 +73,6 @@ class _UnderWay:
 
     adding: Mapping[TopicPartition, frozenset[int]]
     warnings: tuple[str, ...]
-
-    def present(self, topic: str, number: int, replicas: Sequence[int]) -> tuple[int, ...]:
-        """The replicas that a partition has, without those that are being added."""
-        return present_replicas(replicas, self.adding.get(TopicPartition(topic, number), ()))
 
 
 def take_snapshot(
@@ -232,7 +228,7 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
         (
             at,
             one.id,
-            under_way.present(name, one.id, _ids(one.replicas)),
+            present(under_way.adding, name, one.id, _ids(one.replicas)),
             set(_ids(one.isr)),
             one.leader.id if one.leader else None,
             None,
@@ -266,7 +262,7 @@ def _assembled(
         (
             at,
             number,
-            under_way.present(name, number, partition.replicas),
+            present(under_way.adding, name, number, partition.replicas),
             set(partition.isrs),
             _leader(partition),
             None,

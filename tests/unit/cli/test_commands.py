@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from tests.support.command import RACKS, cluster, topic
+from tests.support.manifests import TOPIC
 
 LEVELS = ("--levels", "region,zone,rack")
 ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
@@ -496,16 +497,9 @@ def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_
     markdown = rackspan("plan", *wishes, *less, "-o", "markdown").out
     assert "> [!WARNING]\n> topic orders: 2 partitions shrink to 1 replica, below" in markdown
     assert "| replicas removed | 2 |" in markdown
-    document = {
-        "apiVersion": "rackspan.dev/v1alpha1",
-        "kind": "KafkaTopic",
-        "metadata": {"name": "orders"},
-        "spec": {"topologyRef": {"name": "prod"}, "partitions": 2, "replicationFactor": 1},
-    }
+    spec = {**TOPIC["spec"], "partitions": 2, "replicationFactor": 1}
     for config, found in (({}, ["orders"]), ({"min.insync.replicas": 1}, [])):
-        (tmp_path / "orders.yaml").write_text(
-            yaml.safe_dump({**document, "spec": {**document["spec"], "config": config}})
-        )
+        (tmp_path / "orders.yaml").write_text(yaml.safe_dump({**TOPIC, "spec": {**spec, "config": config}}))
         plan = rackspan("plan", *wishes, "-f", "orders.yaml", "-o", "json").json
         assert [one["topic"] for one in plan.get("belowMinInsync", [])] == found
     assert "belowMinInsync" not in rackspan("plan", *wishes, "--replication-factor", "orders=2", "-o", "json").json
@@ -557,18 +551,8 @@ def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mend
     """Both replicas of one partition are in one zone, as its KafkaTopic says."""
     lists = [[0, 1], [2, 3]]
     there = ("--snapshot", str(snapshot(cluster(topic("orders", *lists)))))
-    wish = {
-        "apiVersion": "rackspan.dev/v1alpha1",
-        "kind": "KafkaTopic",
-        "metadata": {"name": "orders", "namespace": "shop"},
-        "spec": {
-            "topologyRef": {"name": "kafka"},
-            "partitions": 2,
-            "replicationFactor": 2,
-            "placement": {"assignment": lists},
-        },
-    }
-    (tmp_path / "orders.json").write_text(json.dumps(wish))
+    spec = {**TOPIC["spec"], "partitions": 2, "replicationFactor": 2, "placement": {"assignment": lists}}
+    (tmp_path / "orders.json").write_text(json.dumps({**TOPIC, "spec": spec}))
     arguments = ("plan", *there, "-f", str(tmp_path / "orders.json"))
     planned = rackspan(*arguments, "-o", "json").json
     assert [(planned[at]["pinned"], planned[at]["nonCompliant"]) for at in ("before", "after")] == [(1, 0)] * 2

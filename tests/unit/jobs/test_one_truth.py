@@ -50,14 +50,9 @@ class Told:
     @property
     def messages(self):
         """The findings by what they are about, as each of the three lists has them."""
-        return [
-            sorted(
-                (one["topic"] or "", one["message"], one["fix"], one["domain"] or "")
-                for one in self.checked["findings"]
-            ),
-            sorted((one.topic or "", one.message, one.fix, one.domain or "") for one in self.document.findings),
-            sorted((one.topic or "", one.message, one.fix, one.domain or "") for one in self.report.findings),
-        ]
+        told = [self.checked, msgspec.to_builtins(self.document), msgspec.to_builtins(self.report)]
+        keys = ("topic", "message", "fix", "domain")
+        return [sorted(tuple(one.get(key) or "" for key in keys) for one in found["findings"]) for found in told]
 
 
 @pytest.mark.parametrize(
