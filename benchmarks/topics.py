@@ -95,7 +95,7 @@ def fresh_stack(heap: str, racks: Sequence[str] = BROKERS) -> Iterator[Stack]:
                 core.create_namespace({"metadata": {"name": NAMESPACE}})
                 create_sites(core, NAMESPACE, sites(*racks))
             plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-            plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+            plane.kubectl.wait_until_served()
             plane.kubectl.apply(topology(kafka))
             yield Stack(plane, kafka, _account(plane))
 
@@ -517,7 +517,7 @@ class Contender:
         kubectl, bootstrap = stack.plane.kubectl, stack.kafka.bootstrap()
         for path in self.definitions:
             kubectl.apply(path, arguments=["--server-side"])
-        kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        kubectl.wait_until_served()
         for path in self.setup:
             kubectl("apply", "-f", str(path), "-n", NAMESPACE)
         plurals = plurals_of(kubectl("get", "crd", "-o", "json"))

@@ -182,7 +182,7 @@ def crds(kubectl) -> list[str]:
     kubectl.apply(folder, arguments=["--server-side", "--force-conflicts"])
     items = kubectl.json("get", f"--filename={folder}")["items"]
     names = [item["metadata"]["name"] for item in items]
-    kubectl("wait", "--for=condition=Established", "--timeout=300s", *(f"crd/{name}" for name in names))
+    kubectl.wait_until_served(*names)
     schemas = {f"dev.rackspan.v1alpha1.{item['spec']['names']['kind']}" for item in items}
 
     def published():  # a moment after the kinds are established; `kubectl explain` reads it

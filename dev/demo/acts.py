@@ -119,7 +119,8 @@ def _nodes(terminal: Terminal) -> None:
 def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, port: int) -> None:
     """Start the operator, with its metrics at a port."""
     terminal.run("kubectl apply --server-side --filename crds/")
-    terminal.run("kubectl wait crd --all --for=condition=Established --timeout=30s")
+    plane.kubectl.wait_until_served()
+    terminal.run("kubectl get crd")
     terminal.run("kubectl create namespace rackspan && kubectl create namespace shop")
     terminal.say(
         "The chart's rights and ServiceAccount. Its Deployment is left out: these nodes run no containers, so the "

@@ -123,7 +123,7 @@ class Operated(Cluster):
         self._operators: list[Operator] = []
         self._ended: set[str] = set()
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", "crd", "--all")
+        plane.kubectl.wait_until_served()
         plane.kubectl("create", "namespace", NAMESPACE)
         create_sites(self.core, NAMESPACE, where)
         self.operator = self.another("operator")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dev.waiting import eventually
+
 Manifest = Mapping[str, Any]
 
 
@@ -45,6 +47,21 @@ class Kubectl:
     def json(self, *arguments: str | Path) -> Any:
         """The answer of `kubectl <arguments> --output=json`, parsed."""
         return json.loads(self(*arguments, "--output=json"))
+
+    def wait_until_served(self, *definitions: str) -> None:
+        """Wait until kubectl finds the resources of these CustomResourceDefinitions, or of all that there are.
+
+        `kubectl wait --for=condition=Established` fails at once on a definition whose conditions are still null, as
+        they are for a moment after it is created (kubernetes/kubernetes#66439), and may end before discovery knows it.
+
+        Raises TimeoutError after five minutes, with what kubectl printed last.
+        """
+        names = definitions or [one["metadata"]["name"] for one in self.json("get", "crd")["items"]]
+
+        def served() -> bool:
+            return set(names) <= set(self("api-resources", "--output=name").split())
+
+        eventually(served, f"{', '.join(names)} to be served", retry_on=KubectlError)
 
     def apply(self, *manifests: Manifest | Path | str, arguments: Sequence[str] = ()) -> str:
         """`kubectl apply` of objects, of YAML or JSON texts, or of files and folders."""

@@ -143,15 +143,7 @@ def install(plane, name, namespace, tmp_path_factory, values):
 def wide(plane, tmp_path_factory):
     """The chart with its defaults."""
     release = install(plane, "wide", "rackspan-wide", tmp_path_factory, {})
-    plane.kubectl(
-        "wait",
-        "--for=condition=Established",
-        "--timeout=300s",
-        "crd/kafkatopics.rackspan.dev",
-        "crd/racktopologies.rackspan.dev",
-        "crd/compliancereports.rackspan.dev",
-        "crd/reassignments.rackspan.dev",
-    )
+    plane.kubectl.wait_until_served()
     return release
 
 

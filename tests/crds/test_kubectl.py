@@ -247,7 +247,7 @@ def test_kstatus_waits_for_the_first_look_at_an_object_that_is_older_than_the_de
     here = kubectl.in_namespace(namespace)
     try:
         kubectl.apply(definition)
-        kubectl("wait", "--for=condition=Established", "--timeout=300s", f"crd/{definition['metadata']['name']}")
+        kubectl.wait_until_served(definition["metadata"]["name"])
         here.apply(seen, unseen)
         answer = api_server.replace_status(
             namespace, {**api_server.read(namespace, seen), "status": {"observedGeneration": 1}}

@@ -21,7 +21,7 @@ def place(control_plane_factory, operator_factory):
 
 def define(kubectl):
     kubectl.apply(CRDS, arguments=["--server-side", "--force-conflicts"])
-    kubectl("wait", "--for=condition=Established", "--timeout=300s", f"--filename={CRDS}")
+    kubectl.wait_until_served()
 
 
 def populate(objects, bootstrap, topic):

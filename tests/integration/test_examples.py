@@ -75,7 +75,7 @@ def test_the_example_for_strimzi_is_taken_by_strimzis_definitions(kubectl, names
     kubectl.apply(definitions)
     names = [one["metadata"]["name"] for one in yaml.safe_load_all(definitions.read_text())]
     try:
-        kubectl("wait", "--for=condition=Established", "--timeout=300s", *(f"crd/{name}" for name in names))
+        kubectl.wait_until_served(*names)
         found = yaml.safe_load_all((REPOSITORY / "examples" / "brokers" / "strimzi.yaml").read_text())
         strimzis = [one for one in found if one["apiVersion"] == "kafka.strimzi.io/v1"]
         assert {one["kind"] for one in strimzis} == {"Kafka", "KafkaNodePool"}

@@ -26,7 +26,7 @@ def plane(processes, kubernetes_binaries):
     """A control plane that this module's tests may stop."""
     plane = ControlPlane.start(processes.directory / "faulty-kubernetes", processes, kubernetes_binaries)
     plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=300s", "crd", "--all")
+    plane.kubectl.wait_until_served()
     plane.kubectl("create", "namespace", NAMESPACE)
     yield plane
     plane.destroy()

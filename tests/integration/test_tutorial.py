@@ -163,7 +163,7 @@ def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     running, processes = stack
     kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
     kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
-    kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=300s")
+    kubectl.wait_until_served()
     kubectl("create", "namespace", "shop")
     kubectl("label", "namespace", "kafka", "rackspan.dev/broker-pods-for=shop")
     shop("apply", f"--filename={REPOSITORY / 'examples'}")

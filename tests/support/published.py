@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from dev.paths import REPOSITORY
-from tests.support.waiting import until
 
 _FOLDER = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / "shared" / "data" / "crds")
 
@@ -14,18 +13,12 @@ _FOLDER = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / 
 @contextmanager
 def served(kubectl, group, plural):
     """The kind is there for as long; where its definition is not at hand the test is skipped. Nobody acts on it."""
-    file, name = _FOLDER / f"{group}_{plural}.yaml", f"crd/{plural}.{group}"
+    file, name = _FOLDER / f"{group}_{plural}.yaml", f"{plural}.{group}"
     if not file.exists():
         pytest.skip(f"the published definition of {plural}.{group} is not here ({file}): set RACKSPAN_PUBLISHED_CRDS")
     kubectl.apply(file, arguments=["--server-side"])
     try:
-        until(lambda: _is_established(kubectl.json("get", name)), f"{name} to be served")
+        kubectl.wait_until_served(name)
         yield
     finally:
-        kubectl("delete", name, "--wait=true", "--timeout=300s")
-
-
-def _is_established(definition):
-    """What was published may bring a status without conditions, on which `kubectl wait` stumbles."""
-    found = definition.get("status", {}).get("conditions") or ()
-    return any(item["type"] == "Established" and item["status"] == "True" for item in found)
+        kubectl("delete", "crd", name, "--wait=true", "--timeout=300s")
