@@ -1,6 +1,5 @@
 """Programs of this folder in Java that time what brokers load, each time in a fresh JVM."""
 
-import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,9 +28,3 @@ def program(name: str) -> Iterator[Callable[..., list[list[str]]]]:
             return [line.split("|") for line in told.splitlines()]
 
         yield ask
-
-
-def cpu_of_ended() -> float:
-    """CPU seconds that this process and the programs that ended have taken."""
-    spent = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
-    return sum(each.ru_utime + each.ru_stime for each in spent)

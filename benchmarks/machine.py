@@ -3,7 +3,8 @@
 import os
 import platform
 import re
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -88,6 +89,18 @@ class Bystanders:
             f"The load was {seen.load:.1f} at the start, and {seen.stolen:.0%} of the CPUs' time was stolen meanwhile"
             f"{'.' if seen.quiet else ': NOT a quiet machine, so these times are no figures to keep.'}"
         )
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """CPU seconds that these processes have taken so far."""
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(each.user + each.system for each in times)
+
+
+def cpu_of_ended() -> float:
+    """CPU seconds that this process and the programs that ended have taken."""
+    spent = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
+    return sum(each.ru_utime + each.ru_stime for each in spent)
 
 
 def _cpu_times() -> tuple[float, float, float]:

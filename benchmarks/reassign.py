@@ -15,7 +15,6 @@ import asyncio
 import json
 import math
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from pathlib import Path
 from random import randbytes
 from typing import Any
 
-import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from dev.stack import kafka_archive, kafka_distribution
@@ -38,7 +36,7 @@ from dev.traffic import Traffic
 from dev.waiting import eventually
 
 from benchmarks import results
-from benchmarks.machine import Bystanders, Conditions, describe
+from benchmarks.machine import Bystanders, Conditions, cpu_of, cpu_of_ended, describe
 from rackspan.core.reassignment import PartitionState, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
@@ -155,7 +153,7 @@ class Kafka:
         return sum(copies.values()), sum(copies[at] * size for (at, _), size in self.sizes.items() if at in copies)
 
     def cpu(self) -> float:
-        return sum(_cpu(psutil.Process(pid)) for pid in self.cluster.processes.pids().values())
+        return cpu_of(self.cluster.processes.pids().values())
 
     def _fill(self) -> None:
         """Each zone has a replica of every partition; all pairs of a leader and a follower are equally frequent."""
@@ -180,15 +178,9 @@ class Kafka:
         eventually(lambda: self.lies_as(lists), "all replicas to be in sync", timeout=120)
 
 
-def _cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
-
-
-def _cpu_of_ended() -> float:
+def _cpu_of_commands() -> float:
     """CPU seconds of the commands that have ended."""
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    return sum(os.times()[2:4])
 
 
 def _accepted(outcomes: Mapping[TopicPartition, object]) -> None:
@@ -272,8 +264,8 @@ def measured(kafka: Kafka, by: str, lists: Lists, carry_out: Callable[[Callable[
     with Traffic(kafka.cluster.client_config(), kafka.topic, kafka.partitions) as traffic:
         time.sleep(_CALM_SECONDS)
         traffic.latencies()
-        bystanders = Bystanders(lambda: kafka.cpu() + _cpu_of_ended() + _cpu(psutil.Process()))
-        client, brokers, started = _cpu_of_ended(), kafka.cpu(), time.monotonic()
+        bystanders = Bystanders(lambda: kafka.cpu() + cpu_of_ended())
+        client, brokers, started = _cpu_of_commands(), kafka.cpu(), time.monotonic()
         took = []
 
         def until_moved() -> None:
@@ -285,7 +277,7 @@ def measured(kafka: Kafka, by: str, lists: Lists, carry_out: Callable[[Callable[
         else:
             carry_out(until_moved)
         ended, latencies = time.monotonic() - started, sorted(traffic.latencies())
-        spent = _cpu_of_ended() - client, kafka.cpu() - brokers
+        spent = _cpu_of_commands() - client, kafka.cpu() - brokers
         seen = bystanders.seen()
     traffic.check()
     p99 = 1000 * latencies[math.ceil(0.99 * len(latencies)) - 1]

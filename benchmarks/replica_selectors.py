@@ -12,8 +12,8 @@ import argparse
 from statistics import median
 
 from benchmarks import results
-from benchmarks.java import cpu_of_ended, program
-from benchmarks.machine import Bystanders, describe
+from benchmarks.java import program
+from benchmarks.machine import Bystanders, cpu_of_ended, describe
 
 SELECTORS = {
     "nearest": "dev.rackspan.kafka.NearestReplicaSelector",

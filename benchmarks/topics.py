@@ -34,7 +34,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks import results
 from benchmarks.contender import RETENTION, Kind, command_line, from_template, plurals_of
-from benchmarks.machine import Bystanders, Conditions, describe
+from benchmarks.machine import Bystanders, Conditions, cpu_of, describe
 from benchmarks.watching import ReadyWatch
 from rackspan.kube.rest import Rest, connect
 
@@ -60,15 +60,10 @@ class Stack:
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far: of Kafka, of Kubernetes, and of the client that sends and watches."""
-        spent = {"Kafka": 0.0, "Kubernetes": 0.0, "client": _cpu(psutil.Process())}
+        spent = {"Kafka": 0.0, "Kubernetes": 0.0, "client": cpu_of([os.getpid()])}
         for name, pid in self.plane.processes.pids().items():
-            spent["Kafka" if name.startswith("kafka") else "Kubernetes"] += _cpu(psutil.Process(pid))
+            spent["Kafka" if name.startswith("kafka") else "Kubernetes"] += cpu_of([pid])
         return spent
-
-
-def _cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
 
 
 def calm(cpu: Callable[[], float]) -> float:
@@ -168,7 +163,7 @@ class Process:
 
     @property
     def cpu(self) -> float:
-        return sum(map(_cpu, self._family()))
+        return cpu_of(each.pid for each in self._family())
 
     @property
     def rss(self) -> int:

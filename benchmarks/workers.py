@@ -18,7 +18,7 @@ from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.processes import Processes
 
 from benchmarks import results
-from benchmarks.machine import Bystanders, describe
+from benchmarks.machine import Bystanders, cpu_of, cpu_of_ended, describe
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.kafka.admin import ConfluentAdmin
@@ -112,7 +112,7 @@ def main() -> None:
             ("worker-starts", STARTED, lambda: start_rows(kafka)),
             ("worker-calls", CALLED, lambda: asyncio.run(calls(kafka))),
         ):
-            bystanders = Bystanders()
+            bystanders = Bystanders(lambda: cpu_of_ended() + cpu_of(processes.pids().values()))
             rows = measure()
             result = results.new(name, columns, rows, [bystanders.seen()] * len(rows))
             print(result.table())
