@@ -112,3 +112,24 @@ def test_every_path_that_the_map_for_contributors_names_is_there():
     made = {"operator/rackspan", "dist/release"} | {path for path in named if path.startswith("requirements/*")}
     assert [path for path in sorted(named - made) if not any((root / path).exists() for root in roots)] == []
     assert len(named) > 40
+
+
+def test_no_two_modules_of_the_package_have_the_same_file_name():
+    files = [file.name for file in (REPOSITORY / "operator").rglob("*.py") if file.name != "__init__.py"]
+    assert {name for name in files if files.count(name) > 1} == set()
+
+
+MOST_MODULES = {"topics.topics_reconciler": 55, "racks.publish": 12, "plans.approvals": 40, "scans.scan_reconciler": 12}
+"""Of `reconcile`, by what handles an event of a topic, a relabelled node, an approval and a scan that is due."""
+
+
+@pytest.mark.parametrize(("module", "most"), MOST_MODULES.items())
+def test_few_modules_handle_an_event(module, most):
+    """Whoever reads how one event is handled reads these."""
+    program = f"import sys, rackspan.reconcile.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    rooms = {
+        f"rackspan.reconcile.{room}" for room in ("topics", "racks", "plans", "scans", "cluster", "specs", "runtime")
+    }
+    loaded = {name for name in done.stdout.split() if name.startswith("rackspan.reconcile.")} - rooms
+    assert 0 < len(loaded) <= most, sorted(loaded)

@@ -1,7 +1,9 @@
 """Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
-from rackspan.core.planning.plan import (
+from rackspan.core.planning.planner import fill, fill_topics, plan, plan_topics, rebalance, underfilled
+from rackspan.core.planning.request import Elsewhere, PlanRequest, Problem
+from rackspan.core.planning.topic_plan import (
     BelowMinInsync,
     Extent,
     FalseBoundError,
@@ -10,8 +12,6 @@ from rackspan.core.planning.plan import (
     TopicPlan,
     below_min_insync,
 )
-from rackspan.core.planning.planner import fill, fill_topics, plan, plan_topics, rebalance, underfilled
-from rackspan.core.planning.request import Elsewhere, PlanRequest, Problem
 
 __all__ = [
     "BelowMinInsync",

@@ -9,7 +9,7 @@ from rackspan.core.compliance import Pinned, assigned, judge, judge_pinned
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.changes import CreatedPartitions, stacked
 from rackspan.core.planning.draft import Counted, Draft
-from rackspan.core.planning.plan import Extent, PlanState
+from rackspan.core.planning.topic_plan import Extent, PlanState
 from rackspan.core.snapshot import BrokerIds
 from rackspan.core.topology import RackTree
 

@@ -36,8 +36,8 @@ from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.evening import even_out_all
 from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
-from rackspan.core.planning.plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
 from rackspan.core.planning.request import PlanRequest, Problem
+from rackspan.core.planning.topic_plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
 from rackspan.core.snapshot import NONE, BoolArray
 from rackspan.core.topology import IntArray, RackTree
 
