@@ -22,7 +22,7 @@ COMMANDS: Final = (
     ),
     LaterCommand("scan", _LOOK, "Scan whole clusters, and compare them with earlier scans."),
     LaterCommand("report", _LOOK, "Show what a scan found: as a page, as text, or for programs."),
-    LaterCommand("history", _LOOK, "Copy a history of an earlier version into the tables of this one."),
+    LaterCommand("history", _LOOK, "Query the history of scans with SQL, or copy that of an earlier version."),
     LaterCommand("plan", _CHANGE, "Plan the fewest moves to compliance. Changes nothing."),
     LaterCommand("apply", _CHANGE, "Carry out a plan, or go on with one that was interrupted."),
     LaterCommand("watch", _CHANGE, "Follow the plan that is carried out until it ends. Changes nothing."),

@@ -1,20 +1,65 @@
 """`rackspan history`: the tables that scans leave behind."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
+from rackspan.cli.rendering.query_rows import RowsFormat, print_rows
 from rackspan.cli.rendering.stderr_lines import note
+from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
 
-app = command_app(name="history", help="Look after the history of scans.", no_args_is_help=True)
+app = command_app(name="history", help="Query the history of scans, and look after it.", no_args_is_help=True)
 
 
 @app.callback()
 def history() -> None:
-    """Look after the history of scans."""
+    """Query the history of scans, and look after it."""
+
+
+@app.command(
+    epilog=options.epilog(
+        '$ rackspan history sql /var/lib/rackspan "SELECT * FROM compliance_by_day"',
+        '$ rackspan history sql s3://audit/rackspan "SELECT * FROM open_findings" -o csv > findings.csv',
+    )
+)
+def sql(
+    location: Annotated[str, typer.Argument(metavar="HISTORY", help="Where scans keep their tables: a path or a URI.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT, in the SQL of DataFusion.")],
+    output: Annotated[RowsFormat, typer.Option("--output", "-o", help="How to print the rows.")] = RowsFormat.TABLE,
+) -> None:
+    """Print what a query over the history gives. Changes nothing.
+
+    `rackspan history views` lists what can be queried.
+    """
+    if output is RowsFormat.PARQUET and sys.stdout.isatty():
+        raise CommandError("Parquet is not for a terminal", "write it to a file: > rows.parquet")
+    with _scan_packages():
+        from rackspan.jobs.history.queries import query as answered  # noqa: PLC0415 - needs pyarrow
+
+        rows = answered(location, query)
+    try:
+        print_rows(rows, output)
+    except ValueError as error:
+        raise CommandError(str(error), "-o json") from error
+
+
+@app.command(epilog=options.epilog("$ rackspan history views"))
+def views() -> None:
+    """List the views that `rackspan history sql` can query."""
+    with _scan_packages():
+        from rackspan.jobs.history.queries import described  # noqa: PLC0415 - needs pyarrow
+
+        rows = described()
+    listed = table("VIEW", "HOLDS")
+    for name, about in rows:
+        listed.add_row(name, about)
+    console().print(listed)
 
 
 @app.command(epilog=options.epilog("$ rackspan history migrate /var/lib/rackspan /var/lib/rackspan-delta"))
@@ -26,13 +71,22 @@ def migrate(
 
     Scans that NEW has already are left out: a copy that was interrupted goes on.
     """
-    try:
+    with _scan_packages():
         from rackspan.jobs.history.migration import migrate as copied  # noqa: PLC0415 - needs pyarrow
-        from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415
+        from rackspan.jobs.history.scan_history import History  # noqa: PLC0415
+
+        number = copied(old, History(new), note)
+    print(f"scans copied: {number}")
+
+
+@contextmanager
+def _scan_packages() -> Iterator[None]:
+    """Tell in a sentence that the packages of scans are not installed, or that a history cannot be used."""
+    try:
+        from rackspan.jobs.history.delta_tables import HistoryError  # noqa: PLC0415 - needs pyarrow
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:
-        number = copied(old, History(new), note)
+        yield
     except HistoryError as error:
         raise CommandError(str(error)) from error
-    print(f"scans copied: {number}")

@@ -84,7 +84,7 @@ class DeltaTables:
             self._write(".rackspan", lambda stream: stream.write(bytes(4096)))
             self._files.delete_file(".rackspan")
         except (OSError, pa.ArrowException, DeltaError) as error:
-            sentence = f"history {self.location} cannot be written: {_line(error)}"
+            sentence = f"history {self.location} cannot be written: {one_line(error)}"
             raise HistoryError(f"{sentence}; give the right to write there, or name another --history") from error
         for name in KEPT:
             self.opened(name)
@@ -121,6 +121,11 @@ class DeltaTables:
             for batch in dataset.to_batches(columns=known, filter=where):
                 if batch.num_rows:
                     yield with_columns(pa.Table.from_batches([batch]), schema)
+
+    def check_files(self, table: DeltaTable, name: str) -> None:
+        """See that all files of a table are there, as large as they were when they were committed."""
+        with self.errors(name):
+            self._whole_files(table, name, [one.path for one in table.to_pyarrow_dataset().get_fragments()])
 
     def append(self, name: str, cluster: str, month: str, file: str, rows: pa.Table, once: Sequence[str] = ()) -> bool:
         """
@@ -254,7 +259,7 @@ class DeltaTables:
         try:
             yield
         except (OSError, EOFError, pa.ArrowException, DeltaError) as error:
-            raise HistoryError(f"history {self.location}/{place}: {_line(error)}") from error
+            raise HistoryError(f"history {self.location}/{place}: {one_line(error)}") from error
 
 
 def quoted(text: str) -> str:
@@ -262,7 +267,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """An error on one line, without colours; of an object store, what it answers or why it gives no answer."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).replace("\u21b3", "").splitlines()
     text = ": ".join(line.strip() for line in lines if line.strip())

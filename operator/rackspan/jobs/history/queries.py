@@ -1,0 +1,102 @@
+"""
+SQL over a history, by the engine that the Delta library brings (DataFusion).
+
+Each table of the history has a view with the rows of the scans that count, and the time of their scan. Two columns have
+names that SQL keeps for itself: `cluster` is `cluster_name` in the views, and `group` is `consumer_group`. The files in
+`views/` answer common questions with these views; other engines run them as well.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import pyarrow as pa
+from deltalake import QueryBuilder
+
+from rackspan.jobs.batches.schemas import ABOUT, TABLES
+from rackspan.jobs.history.delta_tables import DeltaTables, HistoryError, one_line
+
+AGE: Final = "age_minutes"
+_RENAMED: Final = {"group": "consumer_group"}
+_QUERY: Final = re.compile(r"(\s|--[^\n]*\n|\()*+(select|with|values|describe)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view that answers a common question; `query` is its SQL."""
+
+    name: str
+    about: str
+    query: str
+
+
+@cache
+def views() -> tuple[View, ...]:
+    """The views in `views/`, by name."""
+    folder = files("rackspan.jobs.history").joinpath("views")
+    texts = {file.name.removesuffix(".sql"): file.read_text() for file in folder.iterdir()}
+    heads = {name: text.split("\n", 1)[0].removeprefix("-- ") for name, text in texts.items()}
+    return tuple(View(name, heads[name], texts[name]) for name in sorted(texts))
+
+
+def table_view(name: str, kept: Collection[str], age: str) -> str:
+    """
+    The query of the view of a table, over the tables as they are kept, which are called `kept_…`.
+
+    `kept` are the columns that the table has; one that it does not have yet is null. `age` are the minutes from
+    `r.first_seen` to `s.finished_at`, as an expression of the engine.
+    """
+    columns = [f"{_quoted(one)} AS {_RENAMED.get(one, one)}" for one in TABLES[name].names if one in kept]
+    columns += [f"NULL AS {_RENAMED.get(one, one)}" for one in TABLES[name].names if one not in kept]
+    if name == "scans":
+        return f"SELECT r.cluster AS cluster_name, {', '.join(columns)} FROM kept_scans r"  # noqa: S608 - declared columns
+    columns += [f"{age} AS {AGE}"] if name == "findings" else []
+    same = " AND ".join(f"r.{one} = s.{one}" for one in ("cluster", "attempt", "scan_id"))
+    listed = ", ".join(["r.cluster AS cluster_name", "s.finished_at", *columns])
+    return f"SELECT {listed} FROM kept_{name} r JOIN kept_scans s ON {same}"  # noqa: S608 - declared columns
+
+
+def query(location: str, sql: str) -> pa.Table:
+    """
+    The rows that a query over the history at `location` gives.
+
+    Raises HistoryError where the history cannot be read, holds no scans, or the query is none or cannot be answered.
+    """
+    if not _QUERY.match(sql):
+        raise HistoryError("only queries can be run: begin with SELECT or WITH")
+    tables, engine = DeltaTables(location), QueryBuilder()
+    for name in TABLES:
+        table = tables.opened(name)
+        if table is None and name == "scans":
+            raise HistoryError(f"{location}: holds no scans: rackspan scan --history writes them")
+        if table is None:
+            raise HistoryError(f"history {tables.location}/{name}: is not there any more: restore it")
+        tables.check_files(table, name)
+        engine.register(f"kept_{name}", table)
+        kept = [field.name for field in table.schema().fields]
+        age = "(date_part('epoch', s.finished_at) - date_part('epoch', r.first_seen)) / 60"
+        engine.execute(f"CREATE VIEW {name} AS {table_view(name, kept, age)}")
+    for view in views():
+        engine.execute(f"CREATE VIEW {view.name} AS {view.query}")
+    try:
+        answer = pa.table(engine.execute(sql).read_all())
+    except Exception as error:  # the engine raises errors of no type of its own
+        raise HistoryError(f"the query cannot be answered: {one_line(error)}") from error
+    return answer.cast(pa.schema([_plain(field) for field in answer.schema]))
+
+
+def described() -> tuple[tuple[str, str], ...]:
+    """Names of all views and what each holds: those of tables, then those that answer questions."""
+    return (*((name, ABOUT[name]) for name in TABLES), *((view.name, view.about) for view in views()))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """Parquet and readers of it do not know all of the engine's ways to hold strings."""
+    return field.with_type(pa.string()) if pa.types.is_string_view(field.type) else field
+
+
+def _quoted(column: str) -> str:
+    return f'r."{column}"' if column in _RENAMED else f"r.{column}"

@@ -1,0 +1,158 @@
+"""SQL over the history: rows of scans that count, views that answer questions, and what bad input gets."""
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dev.paths import REPOSITORY
+from tests.support.command import cli
+from tests.unit.jobs.tables import NOON, committed, contents, written
+from typer.testing import CliRunner
+
+from rackspan.cli import app
+from rackspan.jobs.batches.schemas import KEPT, TABLES
+from rackspan.jobs.history.queries import described, query, views
+from rackspan.jobs.history.scan_history import History, HistoryError
+
+
+@pytest.fixture
+def history(tmp_path):
+    made = History(str(tmp_path / "history"))
+    for number, scan in enumerate("abc"):
+        committed(made, scan, when=NOON + timedelta(hours=number))
+    committed(made, "a", cluster="shop/other")
+    return made
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_view_has_the_rows_of_scans_that_count(history, table):
+    written(history, "killed")
+    wanted = {cluster: contents(history, cluster)[table] for cluster in history.clusters()}
+    found = query(history.location, f"SELECT * FROM {table}").to_pylist()
+    assert {cluster: sum(row["cluster_name"] == cluster for row in found) for cluster in wanted} == {
+        cluster: len(rows) for cluster, rows in wanted.items()
+    }
+    assert {row["scan_id"] for row in found} == {"a", "b", "c"}
+    assert {row["finished_at"] for row in found if row["scan_id"] == "b"} == {NOON + timedelta(hours=1)}
+
+
+def test_a_column_that_a_table_of_an_older_version_does_not_have_is_null(tmp_path):
+    old = History(str(tmp_path / "old"))
+    with pytest.MonkeyPatch.context() as before:
+        before.setitem(KEPT, "topics", pa.schema([field for field in KEPT["topics"] if field.name != "moves"]))
+        committed(old, "a")
+    assert query(old.location, "SELECT moves, findings FROM topics").to_pylist()[1] == {"moves": None, "findings": 1}
+
+
+def test_every_view_can_be_queried_and_says_what_it_holds(history):
+    assert [name for name, about in described() if not about] == []
+    for view in views():
+        assert query(history.location, f"SELECT * FROM {view.name}").column_names[0] == "cluster_name"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP VIEW scans",
+        "INSERT INTO kept_scans SELECT * FROM kept_scans",
+        "WITH x AS (SELECT 1) INSERT INTO kept_scans SELECT * FROM kept_scans",
+        " -- SELECT\nDELETE FROM kept_scans",
+        "COPY scans TO 'scans.csv'",
+        "EXPLAIN ANALYZE COPY scans TO 'scans.csv'",
+        "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+        "SELECT 1; DELETE FROM kept_scans",
+        "(" * 100_000,
+        "",
+    ],
+)
+def test_what_is_no_query_changes_nothing(history, tmp_path, monkeypatch, sql):
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    ran = cli("history", "sql", history.location, sql)
+    assert ran.code == 2
+    assert ran.err.startswith(("error: only queries can be run", "error: the query cannot be answered"))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        ("SELECT nope FROM scans", "No field named nope"),
+        ("SELECT * FROM nope", "table 'datafusion.public.nope' not found"),
+        ("SELECT 1/0", "Divide by zero"),
+        ("SELECT FROM FROM", "cannot be answered"),
+        ("SELECT * FROM '/etc/passwd'", "not found"),
+    ],
+)
+def test_a_query_that_cannot_be_answered_is_told_in_a_line(history, sql, sentence):
+    ran = cli("history", "sql", history.location, sql)
+    assert (ran.code, ran.out) == (2, "")
+    assert sentence in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_history_that_cannot_be_read_is_never_one_without_rows(history, tmp_path):
+    ran = cli("history", "sql", tmp_path / "nothing", "SELECT 1")
+    assert (ran.code, "holds no scans" in ran.err) == (2, True)
+    file = next((tmp_path / "history" / "findings").glob("cluster=*/month=*/*.parquet"))
+    file.write_bytes(b"")
+    with pytest.raises(HistoryError, match=f"{file.name}: has 0 bytes"):
+        query(history.location, "SELECT count(*) FROM scans")
+
+
+SQL = (
+    "SELECT s.cluster_name, s.finished_at, s.sequence, 0.5 AS half, s.moves AS nothing, s.sequence > 1 AS later,"
+    " 'a\u009b\"b' AS odd FROM scans s WHERE s.cluster_name = 'prod' ORDER BY s.sequence LIMIT 2"
+)
+
+
+def test_rows_are_printed_for_people_programs_and_spreadsheets(history, tmp_path):
+    forms = ("table", "json", "csv")
+    as_table, as_json, as_csv = (cli("history", "sql", history.location, SQL, "-o", form) for form in forms)
+    assert [ran.code for ran in (as_table, as_json, as_csv)] == [0, 0, 0]
+    first = json.loads(as_json.out)["rows"][0]
+    assert first == {
+        "cluster_name": "prod",
+        "finished_at": "2026-03-10T12:00:00Z",
+        "sequence": 1,
+        "half": 0.5,
+        "nothing": None,
+        "later": False,
+        "odd": 'a\u009b"b',
+    }
+    cells = ["prod", "2026-03-10T12:00:00Z", "1", "0.5", "", "false", 'a\\u009b"b']
+    assert list(csv.reader(io.StringIO(as_csv.out)))[:2] == [list(first), cells]
+    assert as_table.out.split("\n")[1].split() == list(first)
+    assert "\u009b" not in as_table.out + as_csv.out + as_json.out
+
+
+def test_rows_are_written_as_parquet(history, tmp_path):
+    ran = CliRunner().invoke(app, ["history", "sql", history.location, SQL, "-o", "parquet"])
+    (tmp_path / "rows.parquet").write_bytes(ran.stdout_bytes)
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist()[1]["sequence"] == 2
+
+
+def test_the_list_of_views_names_each():
+    ran = cli("history", "views")
+    assert ran.code == 0
+    listed = [line.split()[0] for line in ran.out.splitlines() if line.strip()]
+    assert [name for name in listed if name.islower()] == [name for name, _ in described()]
+
+
+def _documented():
+    text = (REPOSITORY / "docs" / "scans.md").read_text().split("### Questions")[1].split("\n### ")[0]
+    return re.findall(r"`(SELECT [^`]+)`", text) + re.findall(r'rackspan history sql \S+ "([^"]+)"', text)
+
+
+@pytest.mark.parametrize("sql", _documented())
+def test_every_query_of_the_documentation_is_answered(history, sql):
+    query(history.location, sql)
+
+
+def test_the_documentation_asks_every_view():
+    assert {view.name for view in views()} == {name for sql in _documented() for name in re.findall(r"FROM (\w+)", sql)}
