@@ -73,6 +73,7 @@ def of(replicas: BrokerIds, sizes: IntArray | None = None, per_topic: int = PER_
         rows % per_topic,
         replicas.astype(np.int32),
         np.ones(replicas.shape, dtype=bool),
+        np.zeros(replicas.shape, dtype=bool),
         replicas[:, 0].astype(np.int64),
         np.full(count, -1) if sizes is None else sizes,
     )

@@ -9,6 +9,7 @@ from tests.property import cases
 from tests.property.strategies import trees
 
 from rackspan.core.outage import Outage, outage_of, outages
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.snapshot import table
 
 GONE = 999
@@ -20,6 +21,7 @@ class Row:
     topic: int
     replicas: tuple[int, ...]
     isr: frozenset[int]
+    eligible: frozenset[int]
     size: int | None
 
 
@@ -34,21 +36,25 @@ def clusters(draw):
         for _ in range(draw(st.integers(0, 4))):
             replicas = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=5, unique=True))
             isr = draw(st.sets(st.sampled_from(replicas)))
-            rows.append(Row(topic, tuple(replicas), frozenset(isr), draw(sizes)))
+            eligible = draw(st.sets(st.sampled_from(replicas))) - isr if draw(st.booleans()) else ()
+            rows.append(Row(topic, tuple(replicas), frozenset(isr), frozenset(eligible), draw(sizes)))
     return tree, rows, needed
 
 
 def columns(rows, needed):
     numbered = [(row.topic, at, row.replicas, row.isr, None, row.size) for at, row in enumerate(rows)]
-    return table([f"topic-{at}" for at in range(len(needed))], numbered), np.array(needed)
+    names = [f"topic-{at}" for at in range(len(needed))]
+    eligible = {TopicPartition(names[row.topic], at): row.eligible for at, row in enumerate(rows)}
+    return table(names, numbered, eligible), np.array(needed)
 
 
 def expected(rows, needed, there, lost):
     left = [len((row.isr & there) - lost) for row in rows]
+    leads = [count or bool((row.eligible & there) - lost) for count, row in zip(left, rows, strict=True)]
     known = any(row.size is not None for row in rows)
     held = [[broker for broker in row.replicas if broker in lost] for row in rows]
     return Outage(
-        offline=sum(count == 0 for count in left),
+        offline=sum(not one for one in leads),
         not_writable=sum(
             count < max(min(needed[row.topic], len(row.replicas)), 1) for count, row in zip(left, rows, strict=True)
         ),

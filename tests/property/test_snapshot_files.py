@@ -46,6 +46,9 @@ def documents(draw):
                 "sizeBytes": st.none() | st.integers(0, 2**63 - 1),
             }
             extra = draw(st.fixed_dictionaries({}, optional=optional))
+            others = [broker for broker in replicas if broker not in extra.get("isr", replicas)]
+            if others and draw(st.booleans()):
+                extra["elr"] = draw(st.lists(st.sampled_from(others), unique=True))
             partitions.append({"partition": number, "replicas": replicas, **extra})
         config = draw(st.fixed_dictionaries({}, optional={"config": CONFIGS}))
         topics.append({"name": name, "partitions": partitions, **config})
@@ -84,7 +87,7 @@ def damaged(draw):
 
 
 def alike(one, other):
-    columns = ("topic", "number", "replicas", "in_sync", "leader", "size_bytes")
+    columns = ("topic", "number", "replicas", "in_sync", "eligible", "leader", "size_bytes")
     assert (one.cluster_id, one.brokers, one.configs) == (other.cluster_id, other.brokers, other.configs)
     assert one.partitions.names == other.partitions.names
     for column in columns:

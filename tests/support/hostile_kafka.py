@@ -166,6 +166,7 @@ class HostileKafka:
             "DescribeConfigs": self._describe_configs,
             "DescribeLogDirs": self._describe_log_dirs,
             "ListPartitionReassignments": self._list_partition_reassignments,
+            "DescribeTopicPartitions": self._describe_topic_partitions,
             "ListGroups": self._list_groups,
             "CreateTopics": self._create_topics,
             "DeleteTopics": self._delete_topics,
@@ -268,6 +269,9 @@ class HostileKafka:
 
     def _list_partition_reassignments(self, _asked, answer):
         answer.topics = []
+
+    def _describe_topic_partitions(self, _asked, answer):
+        answer.topics, answer.next_cursor = [], None
 
     def _list_groups(self, _asked, answer):
         answer.groups = []

@@ -30,6 +30,8 @@ def random_cluster(seed, *, name, missing=False, levels=3):
             row = {"partition": partition, "replicas": replicas}
             if chance.random() < 0.3:
                 row["isr"] = chance.sample(replicas, chance.randint(0, len(replicas)))
+                others = [broker for broker in replicas if broker not in row["isr"]]
+                row["elr"] = chance.sample(others, chance.randint(0, len(others)))
             if chance.random() < 0.3:
                 row["leader"] = chance.choice([None, *replicas])
             if chance.random() < 0.5:

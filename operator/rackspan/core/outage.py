@@ -1,11 +1,12 @@
 """
 What-if: what the loss of a domain, of a broker or of several at once does to partitions.
 
-A partition's replicas in sync outside of what is lost are what is left of it. With fewer than one it is offline; with
-fewer than its topic's `min.insync.replicas`, or than all of its replicas where these are fewer, it does not take
-`acks=all` writes; with exactly one it is on its last replica. The numbers say how the cluster would be, not how much
-worse than before: what is offline already is offline in every case, and losing nothing is a case as well. Partitions
-that are offline also count as not writable.
+A partition's replicas in sync outside of what is lost are what is left of it. With fewer than one it is offline, unless
+an eligible leader replica is left, which leads without a loss (KIP-966). With fewer than its topic's
+`min.insync.replicas`, or than all of its replicas where these are fewer, it does not take `acks=all` writes; with
+exactly one it is on its last replica. The numbers say how the cluster would be, not how much worse than before: what is
+offline already is offline in every case, and losing nothing is a case as well. Partitions that are offline also count
+as not writable.
 
 All partitions are looked at together. Of a level's domains a partition only has to do with those that hold replicas of
 it, so the counts start from how things are without a loss, and each pair of a partition and a domain corrects them.
@@ -68,11 +69,13 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
     is_lost[NONE] = False
     at = tree.positions(partitions.replicas)
     there = is_lost[at] & (at != NONE)
-    left = np.count_nonzero(partitions.in_sync & (at != NONE) & ~there, axis=1)
+    left, eligible = (
+        np.count_nonzero(able & (at != NONE) & ~there, axis=1) for able in (partitions.in_sync, partitions.eligible)
+    )
     rows, _ = np.nonzero(there)
     known = partitions.size_bytes != NONE
     return Outage(
-        offline=int(np.count_nonzero(left == 0)),
+        offline=int(np.count_nonzero((left == 0) & (eligible == 0))),
         not_writable=int(np.count_nonzero(left < _needed(partitions, min_insync))),
         last_replica=int(np.count_nonzero(left == 1)),
         replicas=len(rows),
@@ -84,11 +87,13 @@ def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Ite
     """What the loss of each domain of each level does, and of each broker, in the tree's order."""
     at = tree.positions(partitions.replicas)
     there = at != NONE
-    in_sync = partitions.in_sync & there
+    in_sync, eligible = partitions.in_sync & there, partitions.eligible & there
     least = _needed(partitions, min_insync)
     for level in tree.nodes[1:]:
         domain = np.where(there, level.of_broker[at], NONE)
         offline, not_writable, last = _states(level, domain, in_sync, least)
+        if eligible.any():
+            offline = _states(level, domain, in_sync | eligible, least)[0]
         replicas = np.bincount(domain[there], minlength=len(level)).tolist()
         size_bytes = _bytes(level, domain, partitions.size_bytes)
         brokers = np.bincount(level.of_broker, minlength=len(level)).tolist()

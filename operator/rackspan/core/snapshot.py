@@ -7,6 +7,7 @@ replicas are padded with -1 to the longest of them.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,9 @@ class Partitions:
     Partitions of several topics, in the order of `names` and of their numbers; n of them, at most w replicas each.
 
     `topic` (n,) is an index into `names`, `number` (n,) the partition's id. `replicas` (n, w) are broker ids, the
-    preferred leader first, padded with -1; `in_sync` (n, w) says which of them are in the ISR. `leader` (n,) is -1
-    where there is none, `size_bytes` (n,) the size of one replica, -1 where it is not known.
+    preferred leader first, padded with -1; `in_sync` (n, w) says which of them are in the ISR, and `eligible` (n, w)
+    which others may lead without a loss: the eligible leader replicas (KIP-966). `leader` (n,) is -1 where there is
+    none, `size_bytes` (n,) the size of one replica, -1 where it is not known.
     """
 
     names: tuple[str, ...]
@@ -37,6 +39,7 @@ class Partitions:
     number: IntArray
     replicas: BrokerIds
     in_sync: BoolArray
+    eligible: BoolArray
     leader: IntArray
     size_bytes: IntArray
 
@@ -73,6 +76,7 @@ class Partitions:
             number=self.number[chosen],
             replicas=self.replicas[chosen],
             in_sync=self.in_sync[chosen],
+            eligible=self.eligible[chosen],
             leader=self.leader[chosen],
             size_bytes=self.size_bytes[chosen],
         )
@@ -129,25 +133,30 @@ class Snapshot:
 def table(
     names: Sequence[str],
     partitions: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None, int | None]],
+    eligible: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
 ) -> Partitions:
     """
     Make the columns from one tuple per partition: topic's index, number, replicas, ISR, leader, bytes of one replica.
 
-    For few partitions; what reads large files fills the arrays itself.
+    `eligible` are eligible leader replicas, of the partitions that have some. For few partitions; what reads large
+    files fills the arrays itself.
     """
     rows = sorted(partitions, key=lambda row: row[:2])
     width = max((len(row[2]) for row in rows), default=0)
     replicas = np.full((len(rows), width), NONE, dtype=np.int32)
-    in_sync = np.zeros((len(rows), width), dtype=bool)
-    for at, (_, _, brokers, isr, _, _) in enumerate(rows):
+    in_sync, may_lead = np.zeros((2, len(rows), width), dtype=bool)
+    for at, (topic, number, brokers, isr, _, _) in enumerate(rows):
         replicas[at, : len(brokers)] = brokers
         in_sync[at, : len(brokers)] = [broker in isr for broker in brokers]
+        if found := eligible.get(TopicPartition(names[topic], number)):
+            may_lead[at, : len(brokers)] = [broker in found and broker not in isr for broker in brokers]
     return Partitions(
         tuple(names),
         np.array([row[0] for row in rows], dtype=np.int64),
         np.array([row[1] for row in rows], dtype=np.int64),
         replicas,
         in_sync,
+        may_lead,
         np.array([NONE if row[4] is None else row[4] for row in rows], dtype=np.int64),
         np.array([NONE if row[5] is None else row[5] for row in rows], dtype=np.int64),
     )

@@ -161,6 +161,15 @@ class _SnapshotAdmin(ConfluentAdmin):
         """The brokers that reassignments add, by partition. Raises FailureError where that cannot be known."""
         return await self._run(lambda: self._python_connection().adding())
 
+    async def eligible(self, topics: Collection[str]) -> Mapping[TopicPartition, frozenset[int]]:
+        """Who else may lead partitions without a loss, of topics with a partition that has no leader.
+
+        Nothing where Kafka does not say so: it is older than 4.0, or does not answer.
+        """
+        with suppress(FailureError):
+            return await self._run(lambda: self._python_connection().eligible(list(topics))) if topics else {}
+        return {}
+
     async def metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name."""
         return await self._run(self._metadata)
@@ -196,7 +205,10 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
         configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
         advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
-    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs, under_way)
+    eligible = await admin.eligible(
+        [name for name, topic in topics.items() if any(_leader(one) is None for one in topic.partitions.values())]
+    )
+    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs, under_way, eligible)
 
 
 async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
@@ -236,7 +248,9 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
         for at, (name, topic) in enumerate(topics.items())
         for one in topic.partitions
     ]
-    snapshot = Snapshot(None, (), table(tuple(topics), rows), tuple(_config(configs.get(name)) for name in topics))
+    known = tuple(topics)
+    eligible = await admin.eligible({known[at] for at, _, _, _, leader, _ in rows if leader is None})
+    snapshot = Snapshot(None, (), table(known, rows, eligible), tuple(_config(configs.get(name)) for name in known))
     return LivePortion(snapshot, unread)
 
 
@@ -257,6 +271,7 @@ def _assembled(
     topics: Mapping[str, Any],
     configs: Mapping[str, TopicConfig],
     under_way: _UnderWay,
+    eligible: Mapping[TopicPartition, frozenset[int]],
 ) -> LiveSnapshot:
     rows = [
         (
@@ -273,7 +288,7 @@ def _assembled(
     snapshot = Snapshot(
         cluster_id,
         brokers,
-        table(tuple(topics), rows),
+        table(tuple(topics), rows, eligible),
         tuple(_config(configs.get(name)) for name in topics),
         tuple(_inherited(configs.get(name)) for name in topics),
     )

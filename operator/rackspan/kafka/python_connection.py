@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, TypeVar
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka.errors import (
     AuthorizationError,
@@ -15,7 +16,7 @@ from kafka.errors import (
     for_code,
 )
 from kafka.errors import KafkaError as PythonKafkaError
-from kafka.protocol.admin import ListPartitionReassignmentsRequest
+from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest
 
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import TopicPartition
@@ -24,13 +25,16 @@ from rackspan.kafka.python_client_config import UnsupportedPropertyError, python
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 T = TypeVar("T")
 _BOOTSTRAP_MS = 10_000
 _MOST_BACKOFF_MS = 1_000
 """A broker that is back is asked again so soon."""
 _LIST_SECONDS = 5.0
+_ELIGIBLE_SECONDS = 10.0
+_PAGE = 2_000
+"""Partitions of an answer: brokers give no more, whatever is asked (`max.request.partition.size.limit`)."""
 _NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
 _log = logging.getLogger("kafka")
 _log.addHandler(logging.NullHandler())
@@ -74,11 +78,7 @@ class PythonConnection:
     def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
         """The brokers that are being added to each partition under way (KIP-455). Asks once, for a limited time."""
         request = ListPartitionReassignmentsRequest(timeout_ms=int(_LIST_SECONDS * 1000), topics=None)
-        with self._lock:
-            try:
-                answer = self._answered(lambda admin: admin.ask(request, _LIST_SECONDS))
-            except _NO_ANSWER as error:
-                raise FailureError(failure_of(error)) from error
+        answer = self._asked_once(request, _LIST_SECONDS)
         if answer.error_code == NotControllerError.errno:  # with ZooKeeper: a broker does not pass it on
             listed = self.ask(lambda admin: admin.list_partition_reassignments())
             return {TopicPartition(*at): frozenset(lists["adding_replicas"]) for at, lists in listed.items()}
@@ -90,11 +90,39 @@ class PythonConnection:
             for one in topic.partitions
         }
 
+    def eligible(self, topics: Sequence[str]) -> Mapping[TopicPartition, frozenset[int]]:
+        """The eligible leader replicas of partitions of these topics (KIP-966), as far as Kafka gives them in time.
+
+        Partitions without any are left out. Raises FailureError, also where brokers are older than Kafka 3.7.
+        """
+        deadline = time.monotonic() + _ELIGIBLE_SECONDS
+        found: dict[TopicPartition, frozenset[int]] = {}
+        names, cursor = frozenset(topics), None
+        asked = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(names)]
+        while (left := deadline - time.monotonic()) > 0:
+            request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=_PAGE, cursor=cursor)
+            answer = self._asked_once(request, left)
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    if one.eligible_leader_replicas and topic.name in names:
+                        found[TopicPartition(topic.name, one.partition_index)] = frozenset(one.eligible_leader_replicas)
+            cursor = answer.next_cursor
+            if cursor is None:
+                break
+        return found
+
     def close(self) -> None:
         """Close connections, in a thread of its own."""
         admin, self._admin = self._admin, None
         if admin is not None:
             threading.Thread(target=admin.close, name="kafka-python-close", daemon=True).start()
+
+    def _asked_once(self, request: Any, seconds: float) -> Any:
+        with self._lock:
+            try:
+                return self._answered(lambda admin: admin.ask(request, seconds))
+            except _NO_ANSWER as error:
+                raise FailureError(failure_of(error)) from error
 
     def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
         try:

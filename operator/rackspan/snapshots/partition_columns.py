@@ -6,7 +6,7 @@ millions of partitions takes the memory of its text and its columns, not of its 
 an error, and plain Python then says what is wrong in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import attrgetter
 
@@ -56,9 +56,10 @@ def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     in_sync, strangers = _matched(replicas, isr)
     leader = _leaders(rows)
     explain(_repeated(replicas) | strangers | _repeated(isr) | _not_among(leader, replicas))
+    eligible = _eligible(rows, replicas, in_sync, explain)
     number = np.fromiter(map(_number, rows), dtype=np.int64, count=len(rows))
     order = _in_order(first, topics, topic, number, starts)
-    found = Partitions((), topic + first, number, replicas, in_sync, leader, _sizes(rows))
+    found = Partitions((), topic + first, number, replicas, in_sync, eligible, leader, _sizes(rows))
     return found if order is None else found.rows(order)
 
 
@@ -83,6 +84,24 @@ def _matched(replicas: BrokerIds, isr: BrokerIds) -> tuple[BoolArray, BoolArray]
         in_sync |= same
         strangers |= (column != NONE) & ~same.any(axis=1)
     return in_sync, strangers
+
+
+def _eligible(
+    rows: Sequence[PartitionDocument], replicas: BrokerIds, in_sync: BoolArray, explain: Callable[[BoolArray], None]
+) -> BoolArray:
+    """Which replicas are eligible leaders, shape (n, w). Few partitions of few files have any."""
+    some = [at for at, row in enumerate(rows) if row.elr is not UNSET and row.elr]
+    eligible = np.zeros(replicas.shape, dtype=bool)
+    if some:
+        lists: list[list[int]] = [rows[at].elr for at in some]  # type: ignore[misc]
+        wrong = np.zeros(len(rows), dtype=bool)
+        wrong[some] = too_long = np.array([len(one) > replicas.shape[1] for one in lists])
+        if not too_long.any():
+            elr = _padded(lists, _lengths(lists))
+            eligible[some], strangers = _matched(replicas[some], elr)
+            wrong[some] = strangers | _repeated(elr) | (eligible & in_sync)[some].any(axis=1)
+        explain(wrong)
+    return eligible
 
 
 def _leaders(rows: Sequence[PartitionDocument]) -> IntArray:
@@ -127,11 +146,14 @@ def _explain(path: str, row: PartitionDocument) -> None:
         if broker in row.replicas[:at]:
             raise SnapshotFieldError(f"{path}.replicas[{at}]", f"broker {broker} is listed twice")
     isr = [] if row.isr is UNSET else row.isr
-    for at, broker in enumerate(isr):
-        if broker in isr[:at]:
-            raise SnapshotFieldError(f"{path}.isr[{at}]", f"broker {broker} is listed twice")
-        if broker not in row.replicas:
-            raise SnapshotFieldError(f"{path}.isr[{at}]", f"broker {broker} is no replica of this partition")
+    for name, listed in (("isr", isr), ("elr", [] if row.elr is UNSET else row.elr)):
+        for at, broker in enumerate(listed):
+            if broker in listed[:at]:
+                raise SnapshotFieldError(f"{path}.{name}[{at}]", f"broker {broker} is listed twice")
+            if broker not in row.replicas:
+                raise SnapshotFieldError(f"{path}.{name}[{at}]", f"broker {broker} is no replica of this partition")
+            if name == "elr" and broker in (row.replicas if row.isr is UNSET else isr):
+                raise SnapshotFieldError(f"{path}.elr[{at}]", f"broker {broker} is in the ISR")
     raise SnapshotFieldError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
 
 

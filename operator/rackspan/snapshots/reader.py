@@ -191,19 +191,20 @@ def _joined(names: tuple[str, ...], parts: list[Partitions]) -> Partitions:
     width = max((part.replicas.shape[1] for part in parts), default=0)
     count = sum(map(len, parts))
     replicas = np.full((count, width), NONE, dtype=np.int32)
-    in_sync = np.zeros((count, width), dtype=bool)
+    in_sync, eligible = np.zeros((2, count, width), dtype=bool)
     start = 0
     for part in parts:
         stop = start + len(part)
         replicas[start:stop, : part.replicas.shape[1]] = part.replicas
         in_sync[start:stop, : part.replicas.shape[1]] = part.in_sync
+        eligible[start:stop, : part.replicas.shape[1]] = part.eligible
         start = stop
     nothing = [np.empty(0, dtype=np.int64)]
     topic, number, leader, size_bytes = (
         np.concatenate([getattr(part, column) for part in parts] or nothing)
         for column in ("topic", "number", "leader", "size_bytes")
     )
-    return Partitions(names, topic, number, replicas, in_sync, leader, size_bytes)
+    return Partitions(names, topic, number, replicas, in_sync, eligible, leader, size_bytes)
 
 
 @contextmanager

@@ -19,11 +19,15 @@ class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """A partition. Without `isr` all replicas are in sync, without `leader` it is the first; null is no leader."""
+    """A partition. Without `isr` all replicas are in sync, without `leader` it is the first; null is no leader.
+
+    `elr` are its eligible leader replicas (KIP-966), which are not in the ISR; without it there are none.
+    """
 
     partition: PartitionNumber
     replicas: list[BrokerId]
     isr: list[BrokerId] | UnsetType = UNSET
+    elr: list[BrokerId] | UnsetType = UNSET
     leader: BrokerId | UnsetType | None = UNSET
     size_bytes: Bytes | UnsetType | None = UNSET
 

@@ -43,13 +43,15 @@ def _topics(snapshot: Snapshot) -> Iterator[TopicDocument]:
                 partition=number,
                 replicas=[broker for broker in replicas if broker != NONE],
                 isr=[broker for broker, flag in zip(replicas, in_sync, strict=True) if flag],
+                elr=[broker for broker, flag in zip(replicas, eligible, strict=True) if flag] or UNSET,
                 leader=None if leader == NONE else leader,
                 size_bytes=None if size == NONE else size,
             )
-            for number, replicas, in_sync, leader, size in zip(
+            for number, replicas, in_sync, eligible, leader, size in zip(
                 partitions.number[rows].tolist(),
                 partitions.replicas[rows].tolist(),
                 partitions.in_sync[rows].tolist(),
+                partitions.eligible[rows].tolist(),
                 partitions.leader[rows].tolist(),
                 partitions.size_bytes[rows].tolist(),
                 strict=True,

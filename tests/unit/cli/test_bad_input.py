@@ -104,6 +104,14 @@ FILES = {
         one(partition(0, 0, 3, isr=[0, 1])),
         "prod.json: $.topics[0].partitions[0].isr[1]: broker 1 is no replica of this partition",
     ),
+    "an eligible leader that is no replica": (
+        one(partition(0, 0, 3, isr=[], elr=[0, 1])),
+        "prod.json: $.topics[0].partitions[0].elr[1]: broker 1 is no replica of this partition",
+    ),
+    "an eligible leader that is in sync": (
+        one(partition(0, 0, 3, isr=[3], elr=[0, 3])),
+        "prod.json: $.topics[0].partitions[0].elr[1]: broker 3 is in the ISR",
+    ),
     "a leader that is no replica": (
         one(partition(0, 0, 3, leader=1)),
         "prod.json: $.topics[0].partitions[0].leader: broker 1 is no replica of this partition",

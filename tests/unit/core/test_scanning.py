@@ -107,6 +107,31 @@ def test_what_follows_from_a_broker_that_is_away_is_told_of_that_broker_alone(ro
     assert told(locations(b5={"online": False}), partitions(row), least=least) == expected
 
 
+@pytest.mark.parametrize(
+    ("isr", "elr", "away", "broker", "sentence"),
+    [
+        ([5], [], "5", 5, "bring back broker 5: only its replica is sure to have all committed writes"),
+        ([], [3], "13", 3, "bring back broker 3: only its replica is sure to have all committed writes"),
+        ([], [3, 5], "135", 3, "bring back broker 3, or another of its ISR or ELR: they have all committed writes"),
+        ([5], [3], "35", 3, "bring back broker 3, or another of its ISR or ELR: they have all committed writes"),
+        ([], [], "135", None, "bring back all of its brokers: none is known to have all committed writes"),
+        # A broker that is online and does not lead: its return is not what is missing.
+        ([], [3, 5], "13", None, "bring back a broker of its ISR or ELR: kafka-topics --describe names them"),
+    ],
+)
+def test_a_partition_without_a_leader_names_whose_return_loses_nothing(isr, elr, away, broker, sentence):
+    """KIP-966: what is not in the ISR any more, and was when `min.insync.replicas` was last met, may lead."""
+    row = (0, 0, [1, 3, 5], isr, None, 100)
+    rows = table(["orders"], [row], {TopicPartition("orders", 0): elr})
+    brokers = locations(**{f"b{one}": {"online": False} for one in away})
+    found = examine(brokers, rows, np.array([2]), ClusterRequirements()).findings
+    (offline,) = (facts for facts in found.facts(rows.names, brokers.tree) if facts.rule is Rule.OFFLINE)
+    assert (offline.broker, fix(offline)) == (broker, sentence)
+    nobody = table(["orders"], [(0, 0, [1, 3, 5], [], None, 100)])
+    before = examine(locations(), nobody, np.array([2]), ClusterRequirements()).findings
+    assert set(before.ids("c", nobody.names, locations().tree)) <= set(found.ids("c", rows.names, brokers.tree))
+
+
 def test_a_broker_that_is_away_is_one_finding_however_many_partitions_it_holds():
     rows = partitions(*([([1, 3, 9], [1, 3])] * 14))
     found = examine(locations(), rows, np.array([1]), ClusterRequirements())

@@ -88,6 +88,21 @@ def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentenc
         parse_snapshot(text.replace(once, twice).encode(), "f")
 
 
+@pytest.mark.parametrize(
+    ("partition", "sentence"),
+    [
+        ({"replicas": [3, 5], "elr": [5]}, r"elr\[0\]: broker 5 is in the ISR"),
+        ({"replicas": [3, 5], "isr": [], "elr": [5, 5]}, r"elr\[1\]: broker 5 is listed twice"),
+        ({"replicas": [3, 5], "isr": [], "elr": [3, 5, 7]}, r"elr\[2\]: broker 7 is no replica of this partition"),
+    ],
+)
+def test_eligible_leaders_are_replicas_outside_of_the_isr(partition, sentence):
+    fine = {"partition": 0, "replicas": [3, 5], "isr": [3], "elr": [5]}
+    text = json.dumps({"brokers": [{"id": 3}], "topics": [topic("a", fine, {"partition": 1, **partition})]})
+    with pytest.raises(SnapshotError, match=rf"^f: \$\.topics\[0\]\.partitions\[1\]\.{sentence}$"):
+        parse_snapshot(text.encode(), "f")
+
+
 def test_colons_in_strings_are_no_keys():
     brokers = [{"id": 3, "rack": "/a:b"}]
     text = json.dumps(

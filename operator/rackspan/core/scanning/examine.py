@@ -16,13 +16,14 @@ from rackspan.core.compliance import Compliance, ViolationReason, assigned, judg
 from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, REASONS, Findings
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NONE_ELIGIBLE, ONLY_ELIGIBLE, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import IntArray
 
 _UNKNOWN = REASONS.index(ViolationReason.BROKER_UNKNOWN)
 _NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)
+_ONLY_ELIGIBLE, _NONE_ELIGIBLE = REASONS.index(ONLY_ELIGIBLE), REASONS.index(NONE_ELIGIBLE)
 _DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
 _held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
 """What the rules look at of a topic's requirements: topics that differ in nothing else are looked at together."""
@@ -103,7 +104,9 @@ def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> It
     size = partitions.replication_factor
     in_sync = np.count_nonzero(partitions.in_sync & (partitions.replicas != NONE), axis=1)
     offline = partitions.leader == NONE
-    yield _about_partitions(partitions, Rule.OFFLINE, np.flatnonzero(offline), excess=in_sync - size)
+    rows = np.flatnonzero(offline)
+    reason, broker = _who_may_lead(partitions.rows(rows), away[rows])
+    yield _rows_about(Rule.OFFLINE, partitions, rows, excess=(in_sync - size)[rows], reason=reason, broker=broker)
     stopped = in_sync < effective_min_insync(min_insync[partitions.topic], size)
     lags = ~partitions.in_sync & (partitions.replicas != NONE) & ~away
     behind = np.flatnonzero(~offline & (stopped | lags.any(axis=1)))
@@ -118,6 +121,19 @@ def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> It
     )
     other = np.flatnonzero(~offline & ~away[:, 0] & (partitions.leader != partitions.replicas[:, 0]))
     yield _about_partitions(partitions, Rule.LEADER_NOT_PREFERRED, other, broker=partitions.leader)
+
+
+def _who_may_lead(partitions: Partitions, away: BoolArray) -> tuple[IntArray, IntArray]:
+    """Whose return gives each partition a leader without a loss: the reason of the finding, and the first broker.
+
+    -1 where several may lead, and where one of them is not away: then its return is not what is missing.
+    """
+    able = partitions.in_sync | partitions.eligible
+    count = np.count_nonzero(able, axis=1)
+    first = partitions.replicas[np.arange(len(able)), able.argmax(axis=1)]
+    missing = (count > 0) & ~(able & ~away).any(axis=1)
+    reason = np.select([count == 0, missing & (count == 1)], [_NONE_ELIGIBLE, _ONLY_ELIGIBLE], NONE)
+    return reason, np.where(missing, first, NONE)
 
 
 def _lagging(partitions: Partitions) -> IntArray:

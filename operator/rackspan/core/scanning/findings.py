@@ -15,7 +15,9 @@ from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule, S
 from rackspan.core.topology import IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
-REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS)
+ONLY_ELIGIBLE, NONE_ELIGIBLE = "OnlyEligible", "NoneEligible"
+"""Of a partition without a leader: one replica alone, or none that is known, may lead without a loss."""
+REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE)
 NONE = -1
 """Where a finding has no topic, partition, broker, level, domain or reason."""
 
@@ -84,17 +86,20 @@ class Findings:
         """
         Ids, shape (findings,): 64 bits of what is wrong where, and not of how much.
 
-        They depend on names, never on the order in which anything is listed.
+        They depend on names, never on the order in which anything is listed. The broker and the reason of a partition
+        that is offline say what mends it, so they are no part of its id.
         """
+        offline = self.rule == RULES.index(Rule.OFFLINE)
+        reason, broker = (np.where(offline, NONE, column) for column in (self.reason, self.broker))
         mixed = np.full(len(self), _hash(cluster), dtype=np.uint64)
         for code, texts in (
             (self.rule, [str(rule) for rule in RULES]),
             (self.topic, names),
-            (self.reason, REASONS),
+            (reason, REASONS),
             (self.level, [*tree.levels, BROKER_LEVEL]),
         ):
             mixed = _mix(mixed ^ _looked_up(code, texts))
-        for number in (self.partition, self.broker):
+        for number in (self.partition, broker):
             mixed = _mix(mixed ^ number.astype(np.uint64))
         return _mix(mixed ^ _domain_hashes(self, tree)).view(np.int64)
 

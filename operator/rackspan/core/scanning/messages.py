@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from rackspan.core.compliance import ViolationReason
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, Facts
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural
 
@@ -32,7 +32,7 @@ _MESSAGES: Mapping[Rule, str] = {
     Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
 }
 _FIXES: Mapping[Rule, str] = {
-    Rule.OFFLINE: "bring back a broker of its in-sync replicas",
+    Rule.OFFLINE: "bring back a broker of its ISR or ELR: kafka-topics --describe names them",
     Rule.BROKER_OFFLINE: (
         "bring it back; if it is gone for good: rackspan plan --drain-broker {broker}, "
         "or spec.drainBrokers of its RackTopology"
@@ -80,6 +80,8 @@ def message(facts: Facts) -> str:
 
 def fix(facts: Facts) -> str:
     """What would mend it."""
+    if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
+        return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
         return f"bring back, or relieve, broker {facts.broker}"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
@@ -91,6 +93,15 @@ def fix(facts: Facts) -> str:
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
     return _filled(_FIXES[facts.rule], facts)
+
+
+def _return(facts: Facts) -> str:
+    """Whose return gives a partition a leader. A broker of the ISR or ELR has all committed writes (KIP-966)."""
+    if facts.reason == NONE_ELIGIBLE:
+        return "bring back all of its brokers: none is known to have all committed writes"
+    if facts.reason == ONLY_ELIGIBLE:
+        return f"bring back broker {facts.broker}: only its replica is sure to have all committed writes"
+    return f"bring back broker {facts.broker}, or another of its ISR or ELR: they have all committed writes"
 
 
 def mending(moves: int, broken: int, unsatisfiable: int) -> str:

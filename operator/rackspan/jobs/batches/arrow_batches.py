@@ -28,6 +28,7 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
             pa.array(some.number.astype(np.int32)),
             pa.ListArray.from_arrays(offsets, pa.array(some.replicas[held])),
             pa.ListArray.from_arrays(offsets, pa.array(some.in_sync[held])),
+            pa.ListArray.from_arrays(offsets, pa.array(some.eligible[held])),
             pa.array(some.leader.astype(np.int32)),
             pa.array(some.size_bytes),
             pa.array(min_insync[some.topic].astype(np.int32)),
@@ -55,7 +56,9 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
     topics = table.column("topic").combine_chunks().dictionary_encode()
     topic = topics.indices.to_numpy().astype(np.int64)
     replicas = _matrix(table.column("replicas").combine_chunks(), NONE, np.dtype(np.int32))
-    in_sync = _matrix(table.column("in_sync").combine_chunks(), 0, np.dtype(bool))
+    in_sync, eligible = (
+        _matrix(table.column(name).combine_chunks(), 0, np.dtype(bool)) for name in ("in_sync", "eligible")
+    )
     min_insync, fewest = np.ones((2, len(topics.dictionary)), dtype=np.int64)
     min_insync[topic] = _numbers(table, "min_insync")
     fewest[topic] = _numbers(table, "fewest_replicas")
@@ -66,6 +69,7 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
             _numbers(table, "partition"),
             replicas,
             in_sync,
+            eligible,
             _numbers(table, "leader"),
             _numbers(table, "size_bytes"),
         ),

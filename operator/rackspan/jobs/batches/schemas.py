@@ -14,6 +14,7 @@ PARTITIONS: Final = pa.schema(
         ("partition", pa.int32()),
         ("replicas", pa.list_(pa.int32())),
         ("in_sync", pa.list_(pa.bool_())),
+        ("eligible", pa.list_(pa.bool_())),
         ("leader", pa.int32()),
         ("size_bytes", pa.int64()),
         ("min_insync", pa.int32()),

@@ -69,6 +69,7 @@ class SyntheticCluster:
             index % self.per_topic,
             replicas,
             in_sync,
+            np.zeros(replicas.shape, dtype=bool),
             replicas[:, 0].astype(np.int64),
             1_000_000 + (index * 7919) % 1_000_000_000,
         )
