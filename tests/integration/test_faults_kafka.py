@@ -150,6 +150,37 @@ def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic
     objects.until_condition("RackTopology", "kafka", "Reassigned", "False")  # it has one replica too many now
 
 
+def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_kafka, operator):
+    """Kafka empties the ELR with a change of it (KIP-966): no broker could lead any more without a loss."""
+    objects.create_topology(own_kafka.bootstrap(), rackSource="Broker")
+    placement, config = {"assignment": [[1, 2, 3]]}, {"min.insync.replicas": "2"}
+    objects.create_topic("orders", partitions=1, replicationFactor=3, placement=placement, config=config)
+    objects.until_ready("orders")
+    topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
+
+    def seen():
+        return own_kafka.known_to(0).topics[name].partitions[0]
+
+    for broker in (3, 2, 1):
+        own_kafka.stop_broker(broker)
+        until(lambda gone=broker: gone not in seen().isrs and seen().leader != gone, f"broker {broker} not to lead")
+    try:
+        objects.change_topic("orders", config={"min.insync.replicas": "1", "retention.ms": "1000000"})
+        held = objects.until_not_ready("orders", "MinInsyncHeld")
+        assert "while 1 partition of topic" in message(held, "Ready")
+        until(lambda: topics.config(name)["retention.ms"] == "1000000", "what does no harm to be set")
+        operator.after_passes(3)
+        assert topics.config(name)["min.insync.replicas"] == "2"
+        own_kafka.start_broker(2)
+        until(lambda: seen().leader == 2, "broker 2 to lead: it had all committed writes")
+        objects.until_ready("orders")
+        assert topics.config(name)["min.insync.replicas"] == "1"
+    finally:
+        for broker in {1, 2, 3} - own_kafka.known_to(0).brokers.keys():
+            own_kafka.start_broker(broker)
+    until(lambda: len(seen().isrs) == 3, "all replicas to be in sync")
+
+
 def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):
     """A client keeps asking the one broker that it takes for the controller, even when that is the one that is down."""
     names = _topologies(objects, own_kafka)

@@ -57,6 +57,9 @@ class Reason(StrEnum):
     PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
     STALE_APPROVAL = "StaleApproval"  # Another plan was approved than the one that is there now: look again.
 
+    # It would do harm now.
+    MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas stays while partitions have no leader, until one is back.
+
     # Somebody asked for it.
     PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
 

@@ -548,6 +548,7 @@ def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]])
             for partition in partitions
         ),
         bool(found.is_internal),
+        sum(not partition.isr for partition in partitions),
     )
 
 

@@ -70,6 +70,8 @@ class TopicDescription:
     replicas: tuple[tuple[int, ...], ...]
     internal: bool = False
     """Whether Kafka marks it as internal, such as __consumer_offsets."""
+    without_isr: int = 0
+    """Partitions that have no leader, of which Kafka keeps who may lead in the ELR (KIP-966): their ISR is empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class MemoryKafka:
     lag: int = 0
     """How many times a topic that was just made is not shown yet."""
     without_config: set[str] = field(default_factory=set)
+    without_isr: dict[str, int] = field(default_factory=dict)
     ids: Callable[[str], str] = "id-of-{}".format
     calls: list[tuple[str, list[str]]] = field(default_factory=list)
     _hidden: dict[str, int] = field(default_factory=dict)
@@ -78,7 +79,9 @@ class MemoryKafka:
         if self._hidden.get(name):
             self._hidden[name] -= 1
             return None
-        return TopicDescription(name, self.ids(name), self.replicas[name]) if name in self.replicas else None
+        if name not in self.replicas:
+            return None
+        return TopicDescription(name, self.ids(name), self.replicas[name], without_isr=self.without_isr.get(name, 0))
 
     def _called(self, operation, names):
         self.calls.append((operation, list(names)))

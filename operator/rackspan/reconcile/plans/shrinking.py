@@ -81,6 +81,8 @@ async def _lower(
         found, config = seen.get(name), configs.get(name)
         if not isinstance(found, TopicDescription) or config is None or config.min_insync is None:
             continue
+        if found.without_isr:  # with a change Kafka forgets who may lead (KIP-966)
+            continue
         value = value_of(topic.spec, found.replicas, planned, state)
         if value is not None and value < config.min_insync:
             changes.append(ConfigChange(name, {MIN_ISR: str(value)}))

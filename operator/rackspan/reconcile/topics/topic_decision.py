@@ -13,7 +13,7 @@ from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 from rackspan.reconcile.specs.ownership import adoption_refused, internal
-from rackspan.reconcile.specs.placement import Judged, ManagedConfig, managed_config, place, too_large
+from rackspan.reconcile.specs.placement import MIN_ISR, Judged, ManagedConfig, managed_config, place, too_large
 from rackspan.reconcile.specs.topic_configs import differing
 
 if TYPE_CHECKING:
@@ -84,9 +84,29 @@ def decide(
     except FailureError as error:
         managed, config_problem = ManagedConfig(topic.spec.config_values), error.failure
     different = differing(managed.values, own)
+    held = _min_insync_held(seen) if MIN_ISR in different else None
+    if held is not None:
+        different = {key: value for key, value in different.items() if key != MIN_ISR}
     configure = ConfigChange(topic.topic_name, different) if different else None
-    problem = grow_problem or config_problem
+    problem = grow_problem or config_problem or held
     return TopicDecision(grow=grow, configure=configure, problem=problem, judged=managed.judged)
+
+
+def _min_insync_held(seen: TopicDescription) -> Failure | None:
+    """Why min.insync.replicas has to stay; None where it may change.
+
+    With a change Kafka empties the ELR of the topic's partitions (KIP-966). One without a leader then gets one only by
+    an unclean election, even when all of its brokers are back.
+    """
+    if not seen.without_isr:
+        return None
+    return Failure(
+        Reason.MIN_INSYNC_HELD,
+        f"min.insync.replicas is not changed while {plural(seen.without_isr, 'partition')} of topic {seen.name} "
+        f"{'has' if seen.without_isr == 1 else 'have'} no leader: Kafka would forget which replicas may lead without a "
+        "loss (KIP-966); bring back their brokers, as rackspan check names them",
+        Remedy.RETRY,
+    )
 
 
 def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:

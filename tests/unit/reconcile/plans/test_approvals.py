@@ -566,6 +566,13 @@ async def test_min_insync_that_was_derived_for_more_replicas_is_lowered_before_t
     assert told == ["topic one: set: min.insync.replicas=2"]
 
 
+async def test_min_insync_is_not_lowered_while_a_partition_has_no_leader():
+    world = World()
+    world.kafka.without_isr["one"] = 1
+    await lower_to_three(world, "4")
+    assert world.kafka.own["one"] == {"min.insync.replicas": "4"}
+
+
 async def test_min_insync_is_never_raised_before_replicas_go_nor_changed_where_somebody_declared_it():
     world = World()
     await lower_to_three(world, "1")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.reconcile.examples import EVEN, SIX, known, seen, state, topic
 
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
+from rackspan.reconcile.failures import Remedy
 from rackspan.reconcile.specs.placement import too_large
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
 
@@ -63,6 +64,22 @@ def test_only_configs_that_are_named_and_differ_are_set():
     decision = decide(wanted, seen(*FAIR), own, state())
     assert decision.configure.set == {"retention.ms": "60000"}
     assert decision.summary == "set retention.ms=60000"
+
+
+@pytest.mark.parametrize("config", [{"min.insync.replicas": 1}, {}])
+def test_min_insync_replicas_stay_while_a_partition_has_no_leader_and_the_rest_is_done(config):
+    """With a change Kafka forgets which replicas may lead without a loss (KIP-966), for good."""
+    wanted = topic(config={"retention.ms": 1, **config}, durability={"tolerate": {"zone": 1}})
+    own = {"min.insync.replicas": "3"}
+    away = decide(wanted, replace(seen(*FAIR), without_isr=2), own, state())
+    assert (away.problem.reason, away.problem.remedy) == ("MinInsyncHeld", Remedy.RETRY)
+    assert "while 2 partitions of topic orders have no leader" in away.problem.message
+    assert away.configure.set == {"retention.ms": "1"}
+    back = decide(wanted, seen(*FAIR), own, state())
+    assert back.problem is None
+    assert set(back.configure.set) == {"retention.ms", "min.insync.replicas"}
+    as_it_is = decide(wanted, replace(seen(*FAIR), without_isr=2), dict(back.configure.set), state())
+    assert (as_it_is.problem, as_it_is.configure) == (None, None)
 
 
 def test_partitions_are_never_taken_away_and_the_rest_is_done():
