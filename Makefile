@@ -13,11 +13,13 @@ SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-re
 # Tests without servers wait for time-outs as well: two processes for each processor.
 SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, what takes real pods and therefore root, which is `make e2e`
-# only, and what takes the controllers of others, which are long to build: `make gitops` only.
+# only, what takes the controllers of others, which are long to build: `make gitops` only, and what the programs of `dev/`
+# and `benchmarks/` promise: `make test-tools` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 GITOPS_TESTS := tests/gitops
-STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+TOOL_TESTS := tests/tools
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(TOOL_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 # The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
@@ -77,6 +79,10 @@ test: lint assets ## Everything: lint, then all tests, on the real control plane
 .PHONY: test-unit test-property
 test-unit test-property: test-%: $(READY)
 	$(PYTEST) $(SHARED_FAST) --hypothesis-profile=deep tests/$*
+
+.PHONY: test-tools
+test-tools: assets ## The development stack, the demo's pictures and the benchmarks: not part of `make test`
+	$(PYTEST) $(SHARED) $(TOOL_TESTS)
 
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
 	$(PYTEST) $(SHARED) tests/$*

@@ -3,7 +3,6 @@
 SECURE = (
     "test_bad_input_connections",
     "test_cli",
-    "test_dev_stack",
     "test_faults_apiserver",
     "test_reassignment_calls",
     "test_security_connections",
