@@ -21,7 +21,9 @@ from rackspan.jobs.history.delta_tables import DeltaTables, HistoryError, one_li
 
 AGE: Final = "age_minutes"
 _RENAMED: Final = {"group": "consumer_group"}
-_QUERY: Final = re.compile(r"(\s|--[^\n]*\n|\()*+(select|with|values|describe)\b", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"--[^\n]*")
+_FIRST_WORD: Final = re.compile(r"[\s(]*([a-z]+)", re.IGNORECASE)
+_QUERIES: Final = frozenset({"select", "with", "values", "describe"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ def query(location: str, sql: str) -> pa.Table:
 
     Raises HistoryError where the history cannot be read, holds no scans, or the query is none or cannot be answered.
     """
-    if not _QUERY.match(sql):
+    word = _FIRST_WORD.match(_COMMENT.sub("", sql))
+    if word is None or word[1].lower() not in _QUERIES:
         raise HistoryError("only queries can be run: begin with SELECT or WITH")
     tables, engine = DeltaTables(location), QueryBuilder()
     for name in TABLES:
