@@ -122,6 +122,13 @@ def kafka_distribution():
 
 
 @pytest.fixture(scope="session")
+def cordons(kafka_distribution):
+    """Brokers that can be cordoned (KIP-1066): those of Kafka 4.3 and later."""
+    if kafka_distribution.version < "4.3":
+        pytest.skip(f"Kafka {kafka_distribution.version} has no cordons")
+
+
+@pytest.fixture(scope="session")
 def processes(request, endings, tmp_path_factory):
     """The run's own processes. They die with the run, whichever way it ends."""
     ending = endings.after(_last(request, LAST_WITH_SERVERS, "processes", "control_plane"))

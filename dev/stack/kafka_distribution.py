@@ -12,7 +12,7 @@ from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run
 
 DEFAULT_VERSION = "4.4.0"
-_CONFIG_COMMANDS = {"4.3.1": "kafka.admin.ConfigCommand"}
+_CONFIG_COMMANDS = dict.fromkeys(("4.1.2", "4.2.1", "4.3.1"), "kafka.admin.ConfigCommand")
 """Where Kafka's tool for configs was before 4.4."""
 _HERE = REPOSITORY / "dev" / "distributions" / "kafka"
 _BROKER_LOGGING = _HERE / "log4j2.properties"

@@ -291,6 +291,7 @@ def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topi
     until(lambda: not throttles(kafka, topic), "no throttle")
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, topic):
     """Kafka keeps the replica that leaves during a slow copy. Broker 1 leads one partition and follows in the other."""
 

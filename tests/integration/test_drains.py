@@ -107,6 +107,7 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     fleet.until("RackTopology", "kafka", lambda found: condition(found, "Drained") is None, "to be done with draining")
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_stay(objects, own_kafka, operator):
     """As Kafka's own tool shows; the operator is killed while the drain lasts."""
 
@@ -144,6 +145,7 @@ def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_s
             alter(broker, "--delete-config", "cordoned.log.dirs")
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_kafka, operator, tmp_path):
     """Cordoned by Kafka's own tool (KIP-1066)."""
     topics, old, new = Topics(own_kafka.admin()), objects.kafka_name("old"), objects.kafka_name("new")
@@ -184,6 +186,7 @@ def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_k
         topics.delete(name)
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_broker_that_a_person_has_cordoned_is_drained_and_stays_cordoned(objects, own_kafka, operator, control_plane):
     topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
     topics.create(name, [[1, 0], [0, 1]])
@@ -211,6 +214,7 @@ def test_a_broker_that_a_person_has_cordoned_is_drained_and_stays_cordoned(objec
     topics.delete(name)
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(
     objects, own_kafka, operator, kubectl, control_plane
 ):

@@ -189,6 +189,7 @@ async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topi
     await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
 
 
+@pytest.mark.usefixtures("cordons")
 async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_released(kafka, topics, topic):
     def cordon(*change):
         kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "3", *change)
@@ -207,6 +208,7 @@ async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_
     await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
 
 
+@pytest.mark.usefixtures("cordons")
 def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_is_and_no_other(
     kafka, topics, topic, kafka_distribution
 ):
