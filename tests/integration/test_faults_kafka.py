@@ -1,8 +1,10 @@
 """Kafka goes away, wholly or in part: what was known stays, what is new waits, and nobody restarts anything."""
 
 import pytest
+from confluent_kafka import KafkaException
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.nodes import create_broker_pod, delete_broker_pod, sites
+from dev.waiting import eventually
 from kubernetes import client
 from tests.support.alerting import lasting, refuted
 from tests.support.moves import ask, under_way
@@ -156,10 +158,15 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
     placement, config = {"assignment": [[1, 2, 3]]}, {"min.insync.replicas": "2"}
     objects.create_topic("orders", partitions=1, replicationFactor=3, placement=placement, config=config)
     objects.until_ready("orders")
-    topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
+    name = objects.kafka_name("orders")
 
     def seen():
         return own_kafka.known_to(0).topics[name].partitions[0]
+
+    def config():  # a client that has met the brokers that are down can ask them for long
+        return eventually(
+            lambda: Topics(own_kafka.admin()).config(name), "a broker that is there to answer", retry_on=KafkaException
+        )
 
     for broker in (3, 2, 1):
         own_kafka.stop_broker(broker)
@@ -168,13 +175,13 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
         objects.change_topic("orders", config={"min.insync.replicas": "1", "retention.ms": "1000000"})
         held = objects.until_not_ready("orders", "MinInsyncHeld")
         assert "while 1 partition of topic" in message(held, "Ready")
-        until(lambda: topics.config(name)["retention.ms"] == "1000000", "what does no harm to be set")
+        until(lambda: config()["retention.ms"] == "1000000", "what does no harm to be set")
         operator.after_passes(3)
-        assert topics.config(name)["min.insync.replicas"] == "2"
+        assert config()["min.insync.replicas"] == "2"
         own_kafka.start_broker(2)
         until(lambda: seen().leader == 2, "broker 2 to lead: it had all committed writes")
         objects.until_ready("orders")
-        assert topics.config(name)["min.insync.replicas"] == "1"
+        assert config()["min.insync.replicas"] == "1"
     finally:
         for broker in {1, 2, 3} - own_kafka.known_to(0).brokers.keys():
             own_kafka.start_broker(broker)

@@ -41,7 +41,8 @@ def rows(history, sql):
 
 
 def of(history, view, cluster_name="prod"):
-    return [row for row in rows(history, f"SELECT * FROM {view}") if row["cluster_name"] == cluster_name]
+    (found,) = (one for one in views() if one.name == view)
+    return [row for row in rows(history, found.query) if row["cluster_name"] == cluster_name]
 
 
 def test_days_are_those_of_the_page(told, history):

@@ -111,7 +111,7 @@ def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a
     keys = ("rule", "topic", "partition", "broker", "excess")
     found = {tuple(row.get(key) for key in keys) for row in ran.json["findings"]}
     never = {("Unsatisfiable", "orders", number, None, 1) for number in range(3)}  # three replicas on two brokers
-    assert found == {("Offline", "alone", 0, None, -1), ("BrokerOffline", None, None, 2, 4), *never}
+    assert found == {("Offline", "alone", 0, 2, -1), ("BrokerOffline", None, None, 2, 4), *never}
     assert ran.json["summary"]["underReplicated"] == ran.json["summary"]["nonCompliant"] == 4
     cluster.destroy()
     ran = rackspan(*scan)

@@ -24,7 +24,7 @@ def history() -> None:
 
 @app.command(
     epilog=options.epilog(
-        '$ rackspan history sql /var/lib/rackspan "SELECT * FROM compliance_by_day"',
+        '$ rackspan history sql /var/lib/rackspan "SELECT * FROM compliance_by_day ORDER BY day"',
         '$ rackspan history sql s3://audit/rackspan "SELECT * FROM open_findings" -o csv > findings.csv',
     )
 )
