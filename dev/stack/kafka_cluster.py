@@ -469,6 +469,8 @@ class KafkaCluster:
             "group.initial.rebalance.delay.ms": 0,
             "initial.broker.registration.timeout.ms": 240_000,  # of a dozen JVMs on two cores, the last one starts late
             "offsets.topic.replication.factor": replicas,
+            # The controller elects preferred leaders every five minutes, sometimes before the code that is tested does.
+            "auto.leader.rebalance.enable": "false",
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": 1,
             "share.coordinator.state.topic.replication.factor": replicas,

@@ -160,8 +160,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
             process.kill()
         topics.admin.delete_topics([other])[other].result(120)
     lines = audited(operator, done["spec"]["planHash"])
-    # Kafka may have elected the leader by itself, as it does every five minutes.
-    assert {"AlterThrottle", "AlterReplicas"} <= {line["operation"] for line in lines}
+    assert {"AlterThrottle", "AlterReplicas", "ElectLeader"} <= {line["operation"] for line in lines}
     assert {(line["approvedBy"], line["object"]["name"]) for line in lines} == {("a test", name)}
     assert {line["topic"] for line in lines if line["operation"] == "AlterReplicas"} == {topic}
 

@@ -1,8 +1,6 @@
 """`rackspan history`: the tables that scans leave behind."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -12,6 +10,7 @@ from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.later_command import command_app
 
 app = command_app(name="history", help="Query the history of scans, and look after it.", no_args_is_help=True)
@@ -39,7 +38,7 @@ def sql(
     """
     if output is RowsFormat.PARQUET and sys.stdout.isatty():
         raise CommandError("Parquet is not for a terminal", "write it to a file: > rows.parquet")
-    with _scan_packages():
+    with scan_packages():
         from rackspan.jobs.history.queries import query as answered  # noqa: PLC0415 - needs pyarrow
 
         rows = answered(location, query)
@@ -52,7 +51,7 @@ def sql(
 @app.command(epilog=options.epilog("$ rackspan history views"))
 def views() -> None:
     """List the views that `rackspan history sql` can query."""
-    with _scan_packages():
+    with scan_packages():
         from rackspan.jobs.history.queries import described  # noqa: PLC0415 - needs pyarrow
 
         rows = described()
@@ -71,22 +70,9 @@ def migrate(
 
     Scans that NEW has already are left out: a copy that was interrupted goes on.
     """
-    with _scan_packages():
+    with scan_packages():
         from rackspan.jobs.history.migration import migrate as copied  # noqa: PLC0415 - needs pyarrow
         from rackspan.jobs.history.scan_history import History  # noqa: PLC0415
 
         number = copied(old, History(new), note)
     print(f"scans copied: {number}")
-
-
-@contextmanager
-def _scan_packages() -> Iterator[None]:
-    """Tell in a sentence that the packages of scans are not installed, or that a history cannot be used."""
-    try:
-        from rackspan.jobs.history.delta_tables import HistoryError  # noqa: PLC0415 - needs pyarrow
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
-    try:
-        yield
-    except HistoryError as error:
-        raise CommandError(str(error)) from error

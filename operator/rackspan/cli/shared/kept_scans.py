@@ -44,15 +44,24 @@ def last_scans(location: str) -> list[ScanDocument]:
 
 
 @contextmanager
-def _opened(location: str) -> "Iterator[History]":
+def scan_packages() -> Iterator[None]:
+    """Raise CommandError where the packages of scans are not installed, or a history cannot be used."""
     try:
-        from rackspan.jobs.history.scan_history import History, HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
+        from rackspan.jobs.history.delta_tables import HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:
-        yield History(location)
+        yield
     except HistoryError as error:
         raise CommandError(str(error)) from error
+
+
+@contextmanager
+def _opened(location: str) -> "Iterator[History]":
+    with scan_packages():
+        from rackspan.jobs.history.scan_history import History  # noqa: PLC0415
+
+        yield History(location)
 
 
 def _document(history: "History", entry: "ScanEntry") -> ScanDocument:
