@@ -109,6 +109,13 @@ class DeltaTables:
                 raise HistoryError(f"history {self.location}/{name}: is no table of a history: name another --history")
             return table
 
+    def existing(self, name: str) -> DeltaTable:
+        """A table as it is now. Raises HistoryError where there is none."""
+        table = self.opened(name)
+        if table is None:
+            raise HistoryError(f"history {self.location}/{name}: is not there any more: restore it")
+        return table
+
     def read(
         self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
     ) -> Iterator[pa.Table]:

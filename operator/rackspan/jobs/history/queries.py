@@ -71,12 +71,11 @@ def query(location: str, sql: str) -> pa.Table:
     if word is None or word[1].lower() not in _QUERIES:
         raise HistoryError("only queries can be run: begin with SELECT or WITH")
     tables, engine = DeltaTables(location), QueryBuilder()
+    scans = tables.opened("scans")
+    if scans is None:
+        raise HistoryError(f"{location}: holds no scans: rackspan scan --history writes them")
     for name in TABLES:
-        table = tables.opened(name)
-        if table is None and name == "scans":
-            raise HistoryError(f"{location}: holds no scans: rackspan scan --history writes them")
-        if table is None:
-            raise HistoryError(f"history {tables.location}/{name}: is not there any more: restore it")
+        table = scans if name == "scans" else tables.existing(name)
         tables.check_files(table, name)
         engine.register(f"kept_{name}", table)
         kept = [field.name for field in table.schema().fields]

@@ -95,9 +95,7 @@ class History:
         """Columns of a table about scans of one cluster, part by part, so that not all have to be in memory."""
         if not scans:
             return
-        opened = self._tables.opened(table)
-        if opened is None:
-            raise HistoryError(f"history {self.location}/{table}: is not there any more: restore it")
+        opened = self._tables.existing(table)
         first, cluster = min(scans, key=lambda entry: entry.day), scans[0].cluster
         where = (pc.field("month") >= first.month) & (pc.field("date") >= pa.scalar(first.day))
         if len(scans) == 1:
