@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.plans.reassignment_gauges import forget, measure
-from rackspan.reconcile.plans.turns import Contender, in_turn, needs_work
+from rackspan.reconcile.plans.turns import Contender, has_work, in_turn
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.runtime.controller import run_guarded
 from rackspan.reconcile.runtime.waiting import wait_debounced
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rackspan.api.meta import ObjectKey
     from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.dependencies import ReassignmentDependencies
@@ -82,8 +84,9 @@ class ReassignmentsReconciler:
         """Loop until cancelled."""
         try:
             while True:
-                self._give_places()
-                self._measure()
+                there = self._by_topology()
+                self._give_places(there)
+                self._measure(there)
                 crowded = any(one.task is None for one in self._served.values())
                 await wait_debounced(self._wake, _CROWDED_SECONDS if crowded else _IDLE_SECONDS, _DEBOUNCE_SECONDS)
         finally:
@@ -94,9 +97,15 @@ class ReassignmentsReconciler:
             for key in self._measured:
                 forget(str(key))
 
-    def _give_places(self) -> None:
+    def _by_topology(self) -> Mapping[ObjectKey, Sequence[Reassignment]]:
+        there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
+        for one in self._dependencies.cache.reassignments.values():
+            there[one.topology].append(one)
+        return there
+
+    def _give_places(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
         now = asyncio.get_running_loop().time()
-        needed = {one.topology for one in self._dependencies.cache.reassignments.values() if needs_work(one)}
+        needed = {key for key, objects in there.items() if has_work(objects)}
         for key in needed - self._served.keys():
             self._served[key] = _Served(TopologyWorker(key, self._dependencies), now)
         contenders = []
@@ -121,11 +130,8 @@ class ReassignmentsReconciler:
             loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
             one.task = asyncio.create_task(loop, name=name)
 
-    def _measure(self) -> None:
+    def _measure(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
         """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
-        there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
-        for one in self._dependencies.cache.reassignments.values():
-            there[one.topology].append(one)
         for key in self._measured.difference(there):
             forget(str(key))
         for key, objects in there.items():

@@ -127,9 +127,15 @@ def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     return f"{plural(len(gone), 'broker')} of the plan, such as {gone[0]}, {'is' if len(gone) == 1 else 'are'} gone"
 
 
-def outlived(ended: Collection[Reassignment], unfinished: Collection[Reassignment]) -> Sequence[Reassignment]:
-    """What has ended and need not be kept: of all but the last plans, and nothing that is still waited for."""
-    waited_for = {one.spec.plan_hash for one in unfinished}
+def has_work(objects: Collection[Reassignment]) -> bool:
+    """Whether anything is left to do about the Reassignments of a topology, the deletion of old ones included."""
+    return any(map(needs_work, objects)) or bool(outlived(objects))
+
+
+def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
+    """What has ended and is to be deleted: of all but the last plans, and nothing that is still waited for."""
+    waited_for = {one.spec.plan_hash for one in objects if not one.ended}
+    ended = [one for one in objects if one.ended and not one.meta.is_deleting]
     last: dict[str, str] = {}
     for one in ended:
         at = str(one.status.finished_at or "")

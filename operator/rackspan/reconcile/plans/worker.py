@@ -117,8 +117,7 @@ class TopologyWorker:
         await self._leave_lost_run()
         pause = await self._carry_on()
         mine = in_order(self._cache, self._key)
-        unfinished = [one for one in mine if not one.ended]
-        for one in turns.outlived([one for one in mine if one.ended], unfinished):
+        for one in turns.outlived(mine):
             await self._dependencies.objects.delete(one)
         if mine:
             measure(str(self._key), mine)

@@ -8,8 +8,9 @@ from prometheus_client import REGISTRY
 from tests.unit.reconcile.examples import topology
 from tests.unit.reconcile.plans.test_worker import AWAY, CONFIGS, NAME, World
 
-from rackspan.reconcile.plans import reassignments_reconciler, runs
+from rackspan.reconcile.plans import reassignments_reconciler, runs, turns
 from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
+from rackspan.reconcile.runtime import controller
 
 
 @pytest.fixture
@@ -169,3 +170,63 @@ async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, 
     await until(world, found, lambda: world.read().ended)
     stuck.set()
     world.all_is_planned()
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+async def end_twelve(world):
+    await world.begin(*(world.plan(f"{number:016x}") for number in range(12)))
+    for name in world.objects.names():
+        world.objects.edit(name, cancelled=True)
+
+
+async def until_all_ended(world, found):
+    def ended():
+        return all(one.ended for one in world.cache.reassignments.values())
+
+    await until(world, found, lambda: not found._served and ended())
+
+
+async def test_old_plans_are_deleted_although_nothing_else_is_left_to_do_meanwhile(loop, monkeypatch):
+    world, found = loop
+    delete = world.objects.delete
+
+    async def slowly(known):
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await delete(known)
+
+    monkeypatch.setattr(world.objects, "delete", slowly)
+    await end_twelve(world)
+    await until_all_ended(world, found)
+    assert len(world.objects.there) == turns.HISTORY
+
+
+async def test_a_deletion_that_the_api_server_refuses_is_tried_again(loop, monkeypatch):
+    monkeypatch.setattr(controller, "_RETRY_SECONDS", 0.0)
+    world, found = loop
+    delete, refused = world.objects.delete, []
+
+    async def once_in_vain(known):
+        if not refused:
+            refused.append(known.meta.name)
+            raise AWAY
+        await delete(known)
+
+    monkeypatch.setattr(world.objects, "delete", once_in_vain)
+    await end_twelve(world)
+    await until_all_ended(world, found)
+    assert refused
+    assert len(world.objects.there) == turns.HISTORY
+
+
+async def test_an_old_plan_that_others_hold_back_takes_no_place(loop):
+    """Somebody's own finalizer keeps it: its deletion is asked for once."""
+    world, found = loop
+    await end_twelve(world)
+    for body in list(world.objects.there.values()):
+        world.objects._stored({**body, "metadata": {**body["metadata"], "finalizers": ["example.com/backup"]}})
+    await until_all_ended(world, found)
+    deleting = [one for one in world.objects.there.values() if "deletionTimestamp" in one["metadata"]]
+    assert len(deleting) == 2
