@@ -11,12 +11,14 @@ from tests.support.command import cli
 from tests.unit.reconcile.examples import SIX, topology
 
 from rackspan.api.drains import Drains, draining
+from rackspan.api.racktopology import TopologyReassignment
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.commands import drain as command
 from rackspan.cli.commands import watch
 from rackspan.cli.shared import drain_waiting, looking
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
+from rackspan.core.reassignment.approval import ApprovalHold, PlanPart, Terms, judge_approval
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -275,19 +277,38 @@ def test_without_waiting_the_same_is_said_of_replicas_that_no_plan_moves(drained
 
 def test_what_leaves_what_stays_and_what_comes_next_are_said_without_waiting(drained):
     counts = {"PlanPending": 3, "ExplicitAssignment": 1}
-    drained(Edits(), shown_before(counts, empty=False, limit="maxMoves (2)"))
+    drained(Edits(), shown_before(counts, empty=False, limit="the plan is above maxMoves (2)"))
     ran = cli("drain", "4", *TOPOLOGY)
     assert ran.code == 0
     assert ran.out.splitlines()[0].startswith("4 replicas there now: 3 can leave by plan 0123456789abcdef")
     again = "rackspan drain 4 --topology kafka/prod --approve --wait"
     assert [line.removeprefix("note: ") for line in ran.err.splitlines()] == [
         "no plan moves the rest: take the brokers out of spec.placement.assignment of these topics: orders",
-        "the plan is above maxMoves (2): what is above it begins by approval alone",
+        "the plan is above maxMoves (2): not all of it begins without approval",
         f"this command moves no replica; to approve the plan and wait for its end: {again}",
     ]
     document = yaml.safe_load(cli("drain", "4", *TOPOLOGY, "-o", "json").out.splitlines()[1])
     assert (document["event"], document["target"], document["replicas"]) == ("left", "4", 4)
     assert [(one["reason"], one["replicas"]) for one in document["blocks"]] == list(counts.items())
+
+
+@pytest.mark.parametrize(
+    ("limits", "moves", "size", "said"),
+    [
+        ({}, 9, None, None),
+        ({"max_moves": 2}, 2, None, None),
+        ({"max_moves": 2}, 3, 0, "the plan is above maxMoves (2)"),
+        ({"max_bytes": 1_000}, 3, 1_000, None),
+        ({"max_bytes": 1_000}, 3, 1_001, "the plan is above maxBytes (1,000)"),
+        ({"max_bytes": 1_000}, 3, None, "not all sizes are known, and maxBytes is 1,000"),
+        ({"max_bytes": 1_000}, 0, None, None),
+    ],
+)
+def test_the_limit_that_is_named_is_the_one_by_which_the_operator_holds_a_plan(limits, moves, size, said):
+    assert command._limit_reached(TopologyReassignment(**limits), moves, size) == said
+    part = PlanPart("hash", moves, size, automatic=True)
+    held = judge_approval({"a": part}, (), Terms(**limits)).holds if moves else {}
+    assert held == ({} if said is None else {"a": ApprovalHold.LIMIT})
 
 
 def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypatch):

@@ -83,7 +83,7 @@ class _Planned:
     """
     The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move away.
 
-    `left` is what the status will say of each target. `limit` names one above which no plan begins by itself.
+    `left` is what the status will say of each target. `limit` says why not all of it begins without approval.
     """
 
     hash: str
@@ -180,7 +180,7 @@ def _tell_next(planned: _Planned | None, changed: RackTopology, more: Drains, *,
     if ways := ways_out(never_moved(waiting, changed.spec)):
         note(f"no plan moves the rest: {ways}")
     if planned.limit is not None:
-        note(f"the plan is above {planned.limit}: what is above it begins by approval alone")
+        note(f"{planned.limit}: not all of it begins without approval")
     if planned.empty:
         note(f"there is no plan to approve; rackspan status --topology {changed.key} shows how the drain stands")
     elif not approved:
@@ -297,7 +297,7 @@ def _planned(
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
     left = tuple(entry for entry in drains if entry.target in asked.targets)
     size = None if None in known else bytes_
-    limit = _limit_below(live.inputs.scan.topology.spec.reassignment, made.moves, size)
+    limit = _limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size)
     return _Planned(made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit)
 
 
@@ -312,13 +312,15 @@ def _drains(
     return drains_of(live.stands, made, remaining)
 
 
-def _limit_below(limits: TopologyReassignment, moves: int, size: int | None) -> str | None:
-    """Name the limit that a plan is above: it begins by approval alone."""
+def _limit_reached(limits: TopologyReassignment, moves: int, size: int | None) -> str | None:
+    """Why not all of a plan begins without approval. As for `judge_approval`, an unknown size is above `maxBytes`."""
     if limits.max_moves is not None and moves > limits.max_moves:
-        return f"maxMoves ({limits.max_moves:,})"
-    if limits.max_bytes is not None and size is not None and size > limits.max_bytes:
-        return f"maxBytes ({limits.max_bytes:,})"
-    return None
+        return f"the plan is above maxMoves ({limits.max_moves:,})"
+    if limits.max_bytes is None or not moves:
+        return None
+    if size is None:
+        return f"not all sizes are known, and maxBytes is {limits.max_bytes:,}"
+    return f"the plan is above maxBytes ({limits.max_bytes:,})" if size > limits.max_bytes else None
 
 
 def _plan_document(planned: _Planned) -> dict[str, Any]:
