@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 COMPONENT: Final = "scan"
-SPARK_VERSION: Final = "4.2.1"
+SPARK_VERSION: Final = "4.3.0"
 """Spark's version in the scan's image."""
 SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/component=scan"
 """A label selector for the objects that run scans."""
