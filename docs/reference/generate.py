@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  # a script that stands beside what it writes, and no package
 """Writes the reference of custom resources, of reasons and of client properties, and the README of the chart.
 
-They come from crds/, from two modules of the operator, and from docs/install.md.
+They come from crds/, from two modules of the operator, and from docs/reference/values.md.
 
 Run it after a change of any: `python docs/reference/generate.py`. A test fails while the pages are behind.
 """
@@ -137,12 +137,8 @@ def _reasons(source: str) -> str:
 def _chart() -> str:
     """The chart's README: a package holds no other page, so that links lead to the site."""
     chart = yaml.safe_load((REPOSITORY / "charts" / "rackspan" / "Chart.yaml").read_text())
-    values = (
-        (REPOSITORY / "docs" / "install.md").read_text().partition("\n## Values\n")[2].partition("\n## ")[0].strip()
-    )
-    site = f"{chart['home']}/"
-    values = re.sub(r"\]\((?=#)", f"]({site}install", values)
-    values = re.sub(r"\]\((?!https:)([\w/-]+)\.md", rf"]({site}\1", values)
+    values = (HERE / "values.md").read_text().partition("\n\n")[2].strip()
+    values = re.sub(r"\]\(\.\./([\w/-]+)\.md", rf"]({chart['home']}/\1", values)
     return f"""# Rackspan
 
 {chart["description"]}

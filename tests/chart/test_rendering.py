@@ -430,7 +430,7 @@ def flattened(values, prefix=""):
 
 def test_the_documented_values_are_the_charts():
     values = dict(flattened(yaml.safe_load((CHART / "values.yaml").read_text())))
-    _, table = (REPOSITORY / "docs" / "install.md").read_text().split("\n## Values\n")
+    table = (REPOSITORY / "docs" / "reference" / "values.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE)
     documented = {name: yaml.safe_load(default.strip("`")) for name, default in rows}
     assert documented == values

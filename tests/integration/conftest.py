@@ -98,5 +98,5 @@ def scanning(_turns, scans) -> Operator:
 
 @pytest.fixture
 def promise(request) -> Promise:
-    """What docs/bad-input.md says of the test at hand."""
+    """What docs/reference/bad-input.md says of the test at hand."""
     return Promise(request.node.nodeid)

@@ -1,4 +1,4 @@
-"""docs/bad-input.md: every row names a test that exists, and says what that test sees."""
+"""docs/reference/bad-input.md: every row names a test that exists, and says what that test sees."""
 
 import ast
 import re

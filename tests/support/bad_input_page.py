@@ -1,4 +1,4 @@
-"""docs/bad-input.md as data: what the page promises is what tests see printed."""
+"""docs/reference/bad-input.md as data: what the page promises is what tests see printed."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dev.paths import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "bad-input.md"
+PAGE = REPOSITORY / "docs" / "reference" / "bad-input.md"
 _COLUMNS = 6
 
 
@@ -52,6 +52,6 @@ class Promise:
         """Fails unless a row has these words."""
         mine = [row for row in rows() if row.test == self.test]
         assert any(row.says == says and row.fits(printed) for row in mine), (
-            f"docs/bad-input.md does not have what was printed.\n  test:    {self.test}\n  says:    {says}\n"
+            f"docs/reference/bad-input.md does not have what was printed.\n  test:    {self.test}\n  says:    {says}\n"
             f"  printed: {printed}\n  rows:    {[(row.says, row.sentence) for row in mine]}"
         )
