@@ -19,6 +19,7 @@ def test_every_test_that_the_page_names_is_there(file, test):
 
 
 def test_every_row_of_what_is_tried_names_a_test():
-    rows = [line for line in ATTACKS.splitlines() if line.startswith("| ") and not line.startswith("| what is tried")]
+    tried = ATTACKS.partition("\n## A hostile tenant\n")[2]
+    rows = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| what is tried")]
     assert len(rows) > 20
     assert [row for row in rows if "`tests/" not in row] == []

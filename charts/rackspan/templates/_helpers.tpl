@@ -74,7 +74,7 @@ app.kubernetes.io/component: test
 {{- end }}
 {{- end }}
 
-{{/* What the operator does in the namespaces that it watches; docs/install.md says why it needs each. */}}
+{{/* What the operator does in the namespaces that it watches; docs/reference/rights.md says why it needs each. */}}
 {{- define "rackspan.namespacedRules" -}}
 - apiGroups: [rackspan.dev]
   resources: [kafkatopics, racktopologies]

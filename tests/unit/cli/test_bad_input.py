@@ -1,4 +1,7 @@
-"""Every bad input gets one sentence, a hint where there is something to do, and exit code 2. docs/cli.md has them."""
+"""Every bad input gets one sentence, a hint where there is something to do, and exit code 2.
+
+docs/reference/bad-input.md has them.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +11,7 @@ from tests.support.command import RACKS, cluster, partition, topic
 
 from rackspan.cli.shared import selection
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "bad-input.md").read_text()
 FINE = cluster(topic("orders", [0, 3], [1, 4]), topic("payments", [2, 5]))
 LEVELS = ("--levels", "region,zone,rack")
 
