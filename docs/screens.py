@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script that stands beside what it writes, and no package
-"""Writes the screens of docs/cli.md and docs/import.md anew: what commands print about examples/snapshots/prod.json.
+"""Writes the screens of docs/cli.md, import.md and tasks.md anew: what commands print about examples/snapshots.
 
 A YAML block below a line such as `` `topics.yaml`: `` is a file for them. Run it when a command prints something else:
 `python docs/screens.py`. A test fails while a page is behind.
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from rackspan.cli import app
 
 HERE = Path(__file__).parent
-PAGES = (HERE / "cli.md", HERE / "import.md")
+PAGES = (HERE / "cli.md", HERE / "import.md", HERE / "tasks.md")
 _SCREEN = re.compile(r"^```text\n\$ rackspan (?P<command>[^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^[^\n]*`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 

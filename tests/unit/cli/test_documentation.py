@@ -1,4 +1,4 @@
-"""Every screen in docs/cli.md and docs/import.md is what the command prints about examples/snapshots/prod.json."""
+"""Every screen in docs/cli.md, import.md and tasks.md is what the command prints about examples/snapshots."""
 
 import re
 import runpy
@@ -10,9 +10,10 @@ SCREENS = runpy.run_path(str(REPOSITORY / "docs" / "screens.py"))
 
 
 def test_there_is_a_screen_of_each_command():
-    cli, imports = ({line.split()[0] for line in SCREENS["commands"](page)} for page in SCREENS["PAGES"])
+    cli, imports, tasks = ({line.split()[0] for line in SCREENS["commands"](page)} for page in SCREENS["PAGES"])
     assert cli == {"snapshot", "check", "plan", "what-if", "place"}
     assert imports == {"import", "plan"}
+    assert tasks == {"plan"}
 
 
 @pytest.mark.parametrize("page", SCREENS["PAGES"], ids=lambda page: page.name)
