@@ -62,16 +62,16 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
     """
     What the loss of some brokers at once does; none at all says how things are.
 
-    `min_insync` is per topic. A replica on a broker that the tree does not know is lost already, and not counted.
+    `min_insync` is per topic. A replica on a broker that the tree does not know is lost already, and not counted. So is
+    one on a broker that is not online, but for `replicas` and `size_bytes`: it can neither lead nor acknowledge.
     """
     is_lost = np.zeros(len(tree) + 1, dtype=bool)
     is_lost[tree.positions(np.fromiter(lost, dtype=np.int64))] = True
     is_lost[NONE] = False
     at = tree.positions(partitions.replicas)
     there = is_lost[at] & (at != NONE)
-    left, eligible = (
-        np.count_nonzero(able & (at != NONE) & ~there, axis=1) for able in (partitions.in_sync, partitions.eligible)
-    )
+    stays = _online(tree, at) & ~there
+    left, eligible = (np.count_nonzero(able & stays, axis=1) for able in (partitions.in_sync, partitions.eligible))
     rows, _ = np.nonzero(there)
     known = partitions.size_bytes != NONE
     return Outage(
@@ -86,8 +86,8 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
 def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[DomainOutage]:
     """What the loss of each domain of each level does, and of each broker, in the tree's order."""
     at = tree.positions(partitions.replicas)
-    there = at != NONE
-    in_sync, eligible = partitions.in_sync & there, partitions.eligible & there
+    there, online = at != NONE, _online(tree, at)
+    in_sync, eligible = partitions.in_sync & online, partitions.eligible & online
     least = _needed(partitions, min_insync)
     for level in tree.nodes[1:]:
         domain = np.where(there, level.of_broker[at], NONE)
@@ -101,6 +101,12 @@ def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Ite
             counts = (int(offline[number]), int(not_writable[number]), int(last[number]))
             name = str(tree.ids[number]) if level is tree.nodes[-1] else domain_name(path)
             yield DomainOutage(level.name, name, brokers[number], Outage(*counts, replicas[number], size_bytes[number]))
+
+
+def _online(tree: RackTree, at: IntArray) -> BoolArray:
+    """Whether replicas at positions in the tree are on brokers that are online, in the shape of `at`."""
+    found: BoolArray = np.append(tree.online, [False])[at]
+    return found
 
 
 def _needed(partitions: Partitions, min_insync: IntArray) -> IntArray:

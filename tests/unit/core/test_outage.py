@@ -4,7 +4,9 @@ import numpy as np
 from tests.unit.core.clusters import cluster
 
 from rackspan.core.outage import Outage, min_insync_replicas, outage_of, outages
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.snapshot import table
+from rackspan.core.topology import Broker, RackTree
 
 TREE = cluster("zone rack", {0: "/a/r1", 1: "/a/r2", 2: "/b/r1", 3: "/b/r1"})
 PARTITIONS = table(
@@ -47,6 +49,18 @@ def test_replicas_on_brokers_that_are_gone_are_lost_already():
     partitions = table(["a"], [(0, 0, [0, 99], [0, 99], 99, 5)])
     assert outage_of(TREE, partitions, np.array([1]), ()) == Outage(0, 0, 1, 0, 0)
     assert outage_of(TREE, partitions, np.array([1]), [0]).offline == 1
+
+
+def test_replicas_on_brokers_that_are_not_online_neither_lead_nor_acknowledge():
+    """The last in the ISR and those in the ELR stay there while they are away. What they hold may have to be copied."""
+    tree = RackTree(("zone",), (Broker(0, ("a",), online=False), Broker(1, ("b",))))
+    rows = [(0, 0, [0, 1], [0], None, 5), (0, 1, [0, 1], [], None, 5)]
+    partitions = table(["a"], rows, {TopicPartition("a", 1): [0]})
+    assert outage_of(tree, partitions, np.array([1]), ()) == Outage(2, 2, 0, 0, 0)
+    assert [(row.domain, row.outage) for row in outages(tree, partitions, np.array([1])) if row.level == "zone"] == [
+        ("/a", Outage(2, 2, 0, 2, 10)),
+        ("/b", Outage(2, 2, 0, 2, 10)),
+    ]
 
 
 def test_bytes_add_up_exactly_beyond_what_doubles_and_64_bits_hold():
