@@ -218,7 +218,7 @@ def test_of_a_partition_without_a_leader_it_names_the_broker_whose_return_brings
     (offline,) = (one for one in cli("check", *cluster, "-o", "json").json["findings"] if one["rule"] == "Offline")
     assert (offline["broker"], offline["fix"]) == (
         1,
-        "bring back broker 1, or another of its ISR or ELR: they have all committed writes",
+        "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes",
     )
     scanned = cli("scan", *cluster[:2], "--engine", "local", "-o", "json").json["findings"]
     assert [(one["broker"], one["topic"]) for one in scanned if one["rule"] == "Offline"] == [(1, topic)]

@@ -8,6 +8,7 @@ from tests.support.command import RACKS, cluster, topic
 from tests.support.manifests import TOPIC
 
 LEVELS = ("--levels", "region,zone,rack")
+WITHOUT_ELR = "Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync. "
 ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 KIP_36 = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 FAIR = topic("orders", [0, 3], [4, 2], config={"min.insync.replicas": 2}, sizeBytes=1000)
@@ -159,7 +160,7 @@ def test_what_acknowledged_writes_survive_is_told_of_each_topic(rackspan, prod):
         ],
         "message": orders["message"],
     }
-    assert orders["message"].endswith("losing one region, zone, rack or broker may stop writes. " + ACKS_1)
+    assert orders["message"].endswith(f"losing one region, zone, rack or broker may stop writes. {WITHOUT_ELR}{ACKS_1}")
     assert (payments["topic"], payments["minInsyncReplicas"]) == ("payments", 1)
     assert [(one["domains"], one["staysWritable"]) for one in payments["levels"]] == [
         (1, False),

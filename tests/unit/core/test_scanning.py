@@ -107,14 +107,21 @@ def test_what_follows_from_a_broker_that_is_away_is_told_of_that_broker_alone(ro
     assert told(locations(b5={"online": False}), partitions(row), least=least) == expected
 
 
+SEVERAL = "bring back broker 3, or another of its ISR or ELR: those that stopped cleanly have all committed writes"
+NOBODY = (
+    "bring back all of its brokers: none is known to have all committed writes; if none leads then, only an unclean "
+    "election helps"
+)
+
+
 @pytest.mark.parametrize(
     ("isr", "elr", "away", "broker", "sentence"),
     [
-        ([5], [], "5", 5, "bring back broker 5: only its replica is sure to have all committed writes"),
-        ([], [3], "13", 3, "bring back broker 3: only its replica is sure to have all committed writes"),
-        ([], [3, 5], "135", 3, "bring back broker 3, or another of its ISR or ELR: they have all committed writes"),
-        ([5], [3], "35", 3, "bring back broker 3, or another of its ISR or ELR: they have all committed writes"),
-        ([], [], "135", None, "bring back all of its brokers: none is known to have all committed writes"),
+        ([5], [], "5", 5, "bring back broker 5: no other replica is sure to have all committed writes"),
+        ([], [3], "13", 3, "bring back broker 3: no other replica is sure to have all committed writes"),
+        ([], [3, 5], "135", 3, SEVERAL),
+        ([5], [3], "35", 3, SEVERAL),
+        ([], [], "135", None, NOBODY),
         # A broker that is online and does not lead: its return is not what is missing.
         ([], [3, 5], "13", None, "bring back a broker of its ISR or ELR: kafka-topics --describe names them"),
     ],
@@ -186,6 +193,18 @@ def test_a_topic_is_told_of_once_however_many_partitions_it_has():
 def test_min_insync_is_held_against_the_durability(least, expected):
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
     assert told(locations(), partitions(([1, 3, 5],)), wish, least) == expected
+
+
+@pytest.mark.parametrize(
+    ("least", "change"), [(1, "raise min.insync.replicas by 1"), (3, "lower min.insync.replicas by 1")]
+)
+def test_advice_to_change_min_insync_warns_of_partitions_without_a_leader(least, change):
+    """KIP-966: the change empties the ELR, and then not even the return of all brokers gives them one."""
+    wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
+    rows, brokers = partitions(([1, 3, 5], [], "none")), locations()
+    found = examine(brokers, rows, np.array([least]), ClusterRequirements(default=wish)).findings
+    (advice,) = (fix(facts) for facts in found.facts(rows.names, brokers.tree) if facts.rule.startswith("MinInsync"))
+    assert advice == f"{change}, but never while a partition has no leader: the change empties its ELR (KIP-966)"
 
 
 def test_more_in_sync_than_there_are_replicas_counts_as_all_of_them():

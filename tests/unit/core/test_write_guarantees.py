@@ -18,20 +18,25 @@ ACKS_1 = " acks=1: it is on one broker, and losing that may lose it."
 IN = "acks=all: an acknowledged write is in at least 1 domain of region,"
 KEPT = "losing any one zone or broker keeps it, losing one region may lose it; "
 COUNTS = " min.insync.replicas 3 counts as 2, the number of replicas; brokers before Kafka 3.7 refuse all writes."
+ELR = " Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync."
 GOES_ON = "losing any one zone or broker leaves the topic writable, losing one region may stop writes."
 
 
 @pytest.mark.parametrize(
     ("rows", "least", "sentence"),
     [
-        ([[0, 2, 4], [2, 4, 0]], 2, f"{IN} 2 of zone, 2 of broker; {KEPT}{GOES_ON}"),
+        ([[0, 2, 4], [2, 4, 0]], 2, f"{IN} 2 of zone, 2 of broker; {KEPT}{GOES_ON}{ELR}"),
         ([[0, 2, 4]], 1, f"{IN} 1 of zone, 1 of broker; losing one region, zone or broker may lose it; {GOES_ON}"),
         (
             [[0, 2, 4]],
             3,
-            f"{IN} 3 of zone, 3 of broker; {KEPT}losing one region, zone or broker may stop writes.",
+            f"{IN} 3 of zone, 3 of broker; {KEPT}losing one region, zone or broker may stop writes.{ELR}",
         ),
-        ([[0, 2]], 3, f"{IN} 2 of zone, 2 of broker; {KEPT}losing one region, zone or broker may stop writes.{COUNTS}"),
+        (
+            [[0, 2]],
+            3,
+            f"{IN} 2 of zone, 2 of broker; {KEPT}losing one region, zone or broker may stop writes.{ELR}{COUNTS}",
+        ),
     ],
 )
 def test_the_sentence_says_what_keeps_and_what_loses(rows, least, sentence):

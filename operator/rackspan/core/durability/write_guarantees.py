@@ -3,7 +3,9 @@ What `acks=all` and `min.insync.replicas` promise a producer, given where the re
 
 A write that was acknowledged with `acks=all` is on every replica in sync, and of these there were `min.insync.replicas`
 at least. In the worst case they are those that lie together in the fullest domains: so the write is in as many domains
-as these take to hold that many replicas, and survives the loss of any one domain if that is two or more. With `acks=1`
+as these take to hold that many replicas, and survives the loss of any one domain if that is two or more. Without
+eligible leader replicas (KIP-966) it survives only while another replica is in sync when the domain is lost: Kafka
+waits for the last replica in sync, and follows it even if that one stopped uncleanly and lost the write. With `acks=1`
 it is on the leader and, for all that is known, nowhere else.
 
     racks  RF   replicas per rack   min.insync.replicas   racks that hold an acknowledged write
@@ -24,6 +26,7 @@ from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, Level, RackTree
 
 _NONE = -1
+_WITHOUT_ELR = " Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync."
 _ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 
 
@@ -75,7 +78,8 @@ class WriteGuarantee:
             [(one.level, one.stays_writable) for one in self.levels], "leaves the topic writable", "may stop writes"
         )
         promise = f"acks=all: an acknowledged write is in at least {', '.join(where)}; {kept}; {written}."
-        return f"{promise}{counts} {_ACKS_1}"
+        without_elr = _WITHOUT_ELR if any(one.keeps_writes for one in self.levels) else ""
+        return f"{promise}{without_elr}{counts} {_ACKS_1}"
 
 
 def write_guarantees(

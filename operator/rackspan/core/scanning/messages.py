@@ -31,6 +31,7 @@ _MESSAGES: Mapping[Rule, str] = {
     Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
     Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
 }
+_NEVER_WITHOUT_LEADER = "but never while a partition has no leader: the change empties its ELR (KIP-966)"
 _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its ISR or ELR: kafka-topics --describe names them",
     Rule.BROKER_OFFLINE: (
@@ -42,8 +43,8 @@ _FIXES: Mapping[Rule, str] = {
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
     Rule.NOT_JUDGED: "give every broker a rack: label its node, or set missingRackPolicy: Ignore",
     Rule.REPLICA_ON_DRAINED_BROKER: "rackspan plan: {moves} to copy, none does with fewer",
-    Rule.MIN_INSYNC_TOO_SMALL: "raise min.insync.replicas by {short}",
-    Rule.MIN_INSYNC_TOO_LARGE: "lower min.insync.replicas by {excess}",
+    Rule.MIN_INSYNC_TOO_SMALL: f"raise min.insync.replicas by {{short}}, {_NEVER_WITHOUT_LEADER}",
+    Rule.MIN_INSYNC_TOO_LARGE: f"lower min.insync.replicas by {{excess}}, {_NEVER_WITHOUT_LEADER}",
     Rule.REPLICATION_FACTOR_DIFFERS: "rackspan plan --replication-factor, or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "rackspan plan --replication-factor: one number of replicas for all",
     Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
@@ -96,12 +97,21 @@ def fix(facts: Facts) -> str:
 
 
 def _return(facts: Facts) -> str:
-    """Whose return gives a partition a leader. A broker of the ISR or ELR has all committed writes (KIP-966)."""
+    """
+    Whose return gives a partition a leader.
+
+    A broker of the ISR or ELR has all committed writes (KIP-966) if it stopped cleanly. Kafka finds that out when it is
+    back: one that did not leaves the ELR, and does not lead.
+    """
     if facts.reason == NONE_ELIGIBLE:
-        return "bring back all of its brokers: none is known to have all committed writes"
+        return (
+            "bring back all of its brokers: none is known to have all committed writes; if none leads then, only an "
+            "unclean election helps"
+        )
     if facts.reason == ONLY_ELIGIBLE:
-        return f"bring back broker {facts.broker}: only its replica is sure to have all committed writes"
-    return f"bring back broker {facts.broker}, or another of its ISR or ELR: they have all committed writes"
+        return f"bring back broker {facts.broker}: no other replica is sure to have all committed writes"
+    several = f"bring back broker {facts.broker}, or another of its ISR or ELR"
+    return f"{several}: those that stopped cleanly have all committed writes"
 
 
 def mending(moves: int, broken: int, unsatisfiable: int) -> str:
