@@ -1,0 +1,95 @@
+"""`min.insync.replicas` and eligible leader replicas (KIP-966) on real brokers, as `tests/property` has them."""
+
+import asyncio
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, ResourceType
+from dev.stack.kafka_distribution import KafkaToolError
+from dev.waiting import eventually
+from tests.support.command import cli
+
+from rackspan.kafka.admin import ConfluentAdmin
+
+KEY = "min.insync.replicas"
+
+
+def create(kafka, name, replicas, **config):
+    admin = kafka.admin()
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[replicas], config=config)])[name].result(120)
+    eventually(lambda: all(name in kafka.known_to(broker).topics for broker in kafka.racks), f"topic {name}")
+
+
+def written(kafka, topic):
+    producer = Producer({**kafka.client_config(), "acks": "all", "message.timeout.ms": 60_000})
+    producer.produce(topic, b"kept")
+    return producer.flush(90) == 0
+
+
+def told(kafka):
+    """The default by each broker, by all, and of a topic that inherits it."""
+
+    async def asked():
+        admin = ConfluentAdmin({"bootstrap.servers": kafka.bootstrap()})
+        try:
+            defaults = [await admin.default_min_insync(brokers) for brokers in ([0], [1], [2], [0, 1, 2])]
+            return {*defaults, (await admin.configs(["plain"]))["plain"].min_insync}
+        finally:
+            await admin.close()
+
+    return asyncio.run(asked())
+
+
+def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
+    """The controller's value becomes the cluster's when the cluster is made, and comes before those of brokers."""
+    kafka = kafka_factory(["/a", "/b", "/c"], properties={KEY: "2"}, broker_properties={0: {KEY: "3"}})
+    create(kafka, "plain", [0, 1, 2])
+    admin, broker = kafka.admin(), ConfigResource(ResourceType.BROKER, "0")
+    (answer,) = admin.describe_configs([broker]).values()
+    entry = answer.result()[KEY]
+    assert (entry.value, entry.source) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
+    assert told(kafka) == {2}
+
+    cluster = ("--bootstrap-server", kafka.bootstrap())
+    (topic,) = cli("snapshot", *cluster).json["topics"]
+    assert (topic["config"], topic["inherited"]) == ({KEY: "2"}, [KEY])
+    checked = cli("check", *cluster, "-o", "json").json["topics"]
+    assert [(one["minInsyncReplicas"], one["inherited"]) for one in checked] == [(2, True)]
+    assert cli("what-if", *cluster, "--lose", "/c", "-o", "json").json["losses"][0]["notWritable"] == 0
+    kafka.stop_broker(2)
+    eventually(lambda: kafka.known_to(0).topics["plain"].partitions[0].isrs == [0, 1], "two replicas in sync")
+    assert kafka.known_to(0).topics["plain"].partitions[0].leader == 0
+    assert written(kafka, "plain"), "the broker that has 3 in its properties takes it with two in sync"
+
+    change = ("ConfigCommand", "--alter", "--entity-type", "brokers", "--add-config", f"{KEY}=1")
+    with pytest.raises(KafkaToolError, match=f"Broker-level {KEY} cannot be altered while ELR is enabled"):
+        kafka.tool(*change, "--entity-name", "0")
+    kafka.tool(*change, "--entity-default")
+    kafka.start_broker(2)
+    eventually(lambda: told(kafka) == {1}, "the cluster's new default")
+
+
+def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(kafka_factory):
+    """Kafka finds out about a crash when the broker is back, takes it off the ELR, and waits for one that has all."""
+    kafka = kafka_factory(["/a", "/b", "/c"])
+    create(kafka, "orders", [1, 2], **{KEY: "2"})
+    assert written(kafka, "orders")
+
+    def seen():
+        return kafka.known_to(0).topics["orders"].partitions[0]
+
+    def named():
+        findings = cli("check", "--bootstrap-server", kafka.bootstrap(), "-o", "json").json["findings"]
+        return [(one["broker"], one["fix"]) for one in findings if one["rule"] == "Offline"]
+
+    kafka.stop_broker(2)
+    eventually(lambda: seen().isrs == [1], "broker 2 to be out of sync")
+    kafka.kill_broker(1)
+    eventually(lambda: seen().leader == -1, "no leader")
+    several = "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes"
+    eventually(lambda: named() == [(1, several)], "both to be named")
+    kafka.start_broker(1)
+    only = "bring back broker 2: no other replica is sure to have all committed writes"
+    eventually(lambda: named() == [(2, only)], "broker 1 to be off the ELR")
+    kafka.start_broker(2)
+    eventually(lambda: seen().leader == 2, "broker 2 to lead")
