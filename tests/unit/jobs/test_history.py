@@ -21,6 +21,7 @@ from tests.unit.jobs.tables import NOON, committed, contents, rows, scan_ids, sh
 
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, TABLES
 from rackspan.jobs.history import delta_tables
+from rackspan.jobs.history.queries import query
 from rackspan.jobs.history.scan_history import History, HistoryError
 
 DAY = timedelta(days=1)
@@ -371,11 +372,67 @@ def test_a_log_that_is_damaged_is_named(history, table, damage):
         shutil.rmtree(log.parent)
     else:
         DAMAGES[damage](first)
-    if (table, damage) == ("scans", "no table"):
-        assert history.scans("prod") == []  # as before the first scan
-        return
     with pytest.raises(HistoryError, match=f"^history {history.location}/{table}"):
         history.rows(table, history.scans("prod"))
+
+
+def _newest_addition(history, table):
+    """The newest entry of a table's log that adds rows, and what came after it."""
+    entries = sorted((_root(history) / table / "_delta_log").glob("*.json"), reverse=True)
+    adding = next(at for at, entry in enumerate(entries) if '"add"' in entry.read_text())
+    return entries[: adding + 1]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_newest_entries_of_a_log_that_are_gone_are_noticed_and_not_written_anew(history, table, compacted):
+    committed(history, "a")
+    if compacted:
+        history.compact(history.scans("prod")[-1])
+    entry = committed(history, "b")
+    lost = _newest_addition(history, table)
+    kept = {path: path.read_bytes() for path in lost}
+    for path in lost:
+        path.unlink()
+    sentence = f"history {lost[-1]}: is not there any more: restore it"
+    uses = {
+        "read": lambda: history.rows(table, history.scans("prod")),
+        "write": lambda: committed(history, "c"),
+        "check": history.try_writing,
+        "compact": lambda: history.compact(entry),
+        "query": lambda: query(history.location, "SELECT 1"),
+    }
+    for use in uses.values():
+        with pytest.raises(HistoryError) as told:
+            use()
+        assert str(told.value) == sentence
+    assert not any(path.exists() for path in lost)
+    for path, text in kept.items():
+        path.write_bytes(text)
+    committed(history, "d")
+    assert scan_ids(history) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize(("table", "checkpointed"), [("findings", "scans"), ("scans", "brokers")])
+def test_a_checkpoint_keeps_what_a_table_says_of_the_version_of_another(history, table, checkpointed):
+    entry = committed(history, "a")
+    _table(history, checkpointed).create_checkpoint()
+    lost = _newest_addition(history, table)[-1]
+    lost.unlink()
+    with pytest.raises(HistoryError, match=f"^history {lost}: is not there any more"):
+        history.rows(table, [entry])
+
+
+def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):
+    committed(history, "a")
+    entry = committed(history, "b")
+    before = contents(history)
+    history.compact(entry)
+    for name in TABLES:
+        max((_root(history) / name / "_delta_log").glob("*.json")).unlink()
+    assert contents(history) == before
+    committed(history, "c")
+    assert scan_ids(history) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("path", ["../../findings.parquet", "{folder}/findings.parquet", "file://{folder}/f.parquet"])
@@ -424,6 +481,7 @@ def test_a_disk_that_is_full_leaves_the_history_as_it_was(history):
     code = f"""
 import resource, signal
 from tests.unit.jobs.tables import committed
+from rackspan.jobs.history.queries import query
 from rackspan.jobs.history.scan_history import History, HistoryError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))

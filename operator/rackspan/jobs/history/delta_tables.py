@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from rackspan.core.text import plural
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
@@ -36,6 +36,11 @@ _SETTINGS: Final = {
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.logRetentionDuration": "interval 7 days",
 }
+_WITNESSES: Final = {"scans": "brokers"}
+"""
+The table whose log says, as application transactions, which version another one has; that of all others is `scans`. A
+table with a lower version than that has lost the newest entries of its log.
+"""
 
 
 class HistoryError(Exception):
@@ -76,6 +81,8 @@ class DeltaTables:
         self._uri = Path(self._folder).as_uri() if self._folder else re.sub("^s3[an]:", "s3:", location).rstrip("/")
         self._written: list[str] = []
         """Files that may not be on the disk yet."""
+        self._versions: dict[str, int] = {}
+        """Of tables: a version that they have, as their witness says, or as was committed here."""
         self._options = {"aws_conditional_put": "etag"} if self._uri.startswith("s3:") else {}
 
     def try_writing(self) -> None:
@@ -90,24 +97,14 @@ class DeltaTables:
             self.opened(name)
 
     def opened(self, name: str) -> DeltaTable | None:
-        """A table as it is now, None where there is none."""
-        with self.errors(name):
-            uri = f"{self._uri}/{name}"
-            if not DeltaTable.is_deltatable(uri, self._options):
-                if self._folder and Path(self._folder, "manifests").is_dir():
-                    hint = f"rackspan history migrate {self.location} NEW"
-                    raise HistoryError(f"history {self.location}: has the layout of an earlier version: {hint}")
-                if self._folder and any(Path(self._folder, name).rglob("*.parquet")):
-                    raise HistoryError(f"history {self.location}/{name}: its _delta_log is gone: restore it")
-                return None
-            for info in self._files.get_file_info(arrow_fs.FileSelector(f"{name}/_delta_log")):
-                if info.size == 0 and info.extension == "json":  # which delta-rs takes for a commit of nothing
-                    raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
-            table = DeltaTable(uri, storage_options=self._options)
-            declared = {field.name for field in table.schema().fields}
-            if table.metadata().partition_columns != PARTITIONED_BY or not {"scan_id", "attempt", "date"} <= declared:
-                raise HistoryError(f"history {self.location}/{name}: is no table of a history: name another --history")
-            return table
+        """A table as it is now, None where there is none. Raises HistoryError where it had a newer version."""
+        had = self._version(name)
+        table = self._loaded(name)
+        has = -1 if table is None else table.version()
+        if has < had:
+            gone = name if table is None else f"{name}/_delta_log/{has + 1:020d}.json"
+            raise HistoryError(f"history {self.location}/{gone}: is not there any more: restore it")
+        return table
 
     def existing(self, name: str) -> DeltaTable:
         """A table as it is now. Raises HistoryError where there is none."""
@@ -151,27 +148,14 @@ class DeltaTables:
             action = AddAction(path, size, values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
             if once:
                 self._sync()
-            for left in reversed(range(_COMMITS)):
-                if once and self._has(table, name, cluster, once):
-                    return False
-                applied = [_next_transaction(table, cluster, scan) for scan in once]
-                try:
-                    table.create_write_transaction(
-                        [action],
-                        "append",
-                        table.schema(),
-                        PARTITIONED_BY,
-                        commit_properties=CommitProperties(app_transactions=applied),
-                    )
-                    break
-                except CommitFailedError:  # another writer was first
-                    if not left:
-                        raise
-                    table = self._made(name)
-            since = table.version()
-            table.update_incremental()
-            self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
+            if not self._commit(name, table, [action], cluster, once):
+                return False
             if once:
+                self._sync()
+        if once:
+            witness = _WITNESSES[name]
+            with suppress(HistoryError), self.errors(witness):  # what is visible stays so, even where this fails
+                self._commit(witness, self._made(witness), [])
                 self._sync()
         return True
 
@@ -224,6 +208,68 @@ class DeltaTables:
             above = {folder for file in files for folder in file.parents if folder.is_relative_to(root.parent)}
             for path in (*files, *above):
                 _sync(path)
+
+    def _commit(
+        self,
+        name: str,
+        table: DeltaTable,
+        actions: list[AddAction | RemoveAction],
+        cluster: str = "",
+        once: Sequence[str] = (),
+    ) -> bool:
+        """Commit to a table, with the versions of those that it is the witness of; False where it has one of `once`."""
+        for left in reversed(range(_COMMITS)):
+            if once and self._has(table, name, cluster, once):
+                return False
+            applied = [_next_transaction(table, cluster, scan) for scan in once]
+            for other, version in self._versions.items():
+                if _WITNESSES.get(other, "scans") == name:
+                    applied.append(Transaction(other, max(version, table.transaction_version(other) or 0)))
+            properties = CommitProperties(app_transactions=applied)
+            try:
+                table.create_write_transaction(
+                    actions, "append", table.schema(), PARTITIONED_BY, commit_properties=properties
+                )
+                break
+            except CommitFailedError:  # another writer was first
+                if not left:
+                    raise
+                table = self._made(name)
+        since = table.version()
+        table.update_incremental()
+        self._versions[name] = table.version()
+        self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
+        return True
+
+    def _version(self, name: str) -> int:
+        """A version that a table has at least; -1 where none is known."""
+        if name not in self._versions:
+            with self.errors(name):
+                witness = self._loaded(_WITNESSES.get(name, "scans"))
+                version = witness.transaction_version(name) if witness else None
+            if version is None:
+                return -1
+            self._versions[name] = version
+        return self._versions[name]
+
+    def _loaded(self, name: str) -> DeltaTable | None:
+        with self.errors(name):
+            uri = f"{self._uri}/{name}"
+            if not DeltaTable.is_deltatable(uri, self._options):
+                if self._folder and Path(self._folder, "manifests").is_dir():
+                    hint = f"rackspan history migrate {self.location} NEW"
+                    raise HistoryError(f"history {self.location}: has the layout of an earlier version: {hint}")
+                if self._folder and any(Path(self._folder, name).rglob("*.parquet")):
+                    raise HistoryError(f"history {self.location}/{name}: its _delta_log is gone: restore it")
+                return None
+            for info in self._files.get_file_info(arrow_fs.FileSelector(f"{name}/_delta_log")):
+                if info.size == 0 and info.extension == "json":  # which delta-rs takes for a commit of nothing
+                    raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
+            table = DeltaTable(uri, storage_options=self._options)
+            declared = {field.name for field in table.schema().fields}
+            if table.metadata().partition_columns != PARTITIONED_BY or not {"scan_id", "attempt", "date"} <= declared:
+                raise HistoryError(f"history {self.location}/{name}: is no table of a history: name another --history")
+            return table
 
     def _made(self, name: str) -> DeltaTable:
         """A table with all declared columns, to add to."""
