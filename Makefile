@@ -13,13 +13,14 @@ SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-re
 # Tests without servers wait for time-outs as well: two processes for each processor.
 SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, what takes real pods and therefore root, which is `make e2e`
-# only, what takes the controllers of others, which are long to build: `make gitops` only, and what the programs of `dev/`
-# and `benchmarks/` promise: `make test-tools` only.
+# only, what takes the controllers of others, which are long to build: `make gitops` only, what the programs of `dev/` and
+# `benchmarks/` promise: `make test-tools` only, and what takes other readers of histories: `make test-readers` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 GITOPS_TESTS := tests/gitops
 TOOL_TESTS := tests/tools
-STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(TOOL_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+READER_TESTS := tests/readers
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(TOOL_TESTS) $(READER_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 # The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
@@ -84,6 +85,11 @@ test-unit test-property: test-%: $(READY)
 test-tools: assets ## The development stack, the demo's pictures and the benchmarks: not part of `make test`
 	$(PYTEST) $(SHARED) $(TOOL_TESTS)
 
+.PHONY: test-readers
+test-readers: $(READY) ## Polars, pandas, DuckDB and Spark read a history: not part of `make test`, 80 MB of packages
+	@$(PIP) --upgrade --no-deps --require-hashes --target $(VENV)/readers --requirement requirements/readers.lock
+	PYTHONPATH=$(VENV)/readers $(PYTEST) $(READER_TESTS)
+
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
 	$(PYTEST) $(SHARED) tests/$*
 
@@ -123,6 +129,7 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --output-file requirements/operator.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --extra spark --constraint requirements/operator.lock --output-file requirements/scan.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
+	$(COMPILE) $(LOCK_ARGS) --group readers --output-file requirements/readers.lock
 
 .PHONY: release
 release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, SBOM, checksums

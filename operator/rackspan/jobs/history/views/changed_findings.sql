@@ -16,12 +16,15 @@ SELECT
   o.cluster_name, o.scan_id, o.finished_at, 'new' AS change, p.severity, p.rule, p.topic, p.partition, p.broker, p.id
 FROM placed p
 JOIN ordered o ON o.cluster_name = p.cluster_name AND o.place = p.place
-LEFT ANTI JOIN placed q ON q.cluster_name = p.cluster_name AND q.id = p.id AND q.place + 1 = p.place
-WHERE p.place > 1
+WHERE p.place > 1 AND NOT EXISTS (
+  SELECT 1 FROM placed q WHERE q.cluster_name = p.cluster_name AND q.id = p.id AND q.place = p.place - 1
+)
 UNION ALL
 SELECT
   o.cluster_name, o.scan_id, o.finished_at, 'cleared' AS change, p.severity, p.rule, p.topic, p.partition, p.broker, p.id
 FROM placed p
 JOIN ordered o ON o.cluster_name = p.cluster_name AND o.place = p.place + 1
-LEFT ANTI JOIN placed q ON q.cluster_name = p.cluster_name AND q.id = p.id AND q.place = p.place + 1
+WHERE NOT EXISTS (
+  SELECT 1 FROM placed q WHERE q.cluster_name = p.cluster_name AND q.id = p.id AND q.place = p.place + 1
+)
 ORDER BY finished_at, cluster_name, change DESC, id
