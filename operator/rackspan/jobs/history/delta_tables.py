@@ -6,11 +6,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -47,26 +47,6 @@ class HistoryError(Exception):
     """A history that cannot be read or written; the message says where and why."""
 
 
-class _ByteStream:
-    """A stream of delta-rs, which takes `bytes` alone, for Arrow, which writes buffers of its own."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.tell, self.flush, self.close = stream.tell, stream.flush, stream.close
-
-    @property
-    def closed(self) -> bool:
-        return bool(self._stream.closed)
-
-    def write(self, data: Any) -> int:
-        return int(self._stream.write(bytes(data)))
-
-
-class _ObjectStore(DeltaStorageHandler):
-    def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
-        return pa.PythonFile(_ByteStream(self._handler.open_output_stream(path, metadata)), mode="w")
-
-
 class DeltaTables:
     """The tables below `location`, by name. Methods raise HistoryError."""
 
@@ -88,7 +68,7 @@ class DeltaTables:
     def try_writing(self) -> None:
         """See that files can be written and deleted and that the tables are of a history; leave nothing."""
         try:
-            self._write(".rackspan", lambda stream: stream.write(bytes(4096)))
+            self._write(".rackspan", bytes(4096))
             self._files.delete_file(".rackspan")
         except (OSError, pa.ArrowException, DeltaError) as error:
             sentence = f"history {self.location} cannot be written: {one_line(error)}"
@@ -117,46 +97,41 @@ class DeltaTables:
         self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
     ) -> Iterator[pa.Table]:
         """Columns of a cluster's rows, part by part; columns that the table does not have yet are null."""
-        schema = pa.schema([KEPT[name].field(column) for column in columns])
         with self.errors(name):
             dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
             self._whole_files(table, name, [one.path for one in dataset.get_fragments(filter=where)])
-            known = [column for column in columns if column in dataset.schema.names]
-            for batch in dataset.to_batches(columns=known, filter=where):
+            for batch in dataset.replace_schema(KEPT[name]).to_batches(columns=list(columns), filter=where):
                 if batch.num_rows:
-                    yield with_columns(pa.Table.from_batches([batch]), schema)
+                    yield pa.Table.from_batches([batch])
 
     def check_files(self, table: DeltaTable, name: str) -> None:
         """See that all files of a table are there, as large as they were when they were committed."""
         with self.errors(name):
             self._whole_files(table, name, [one.path for one in table.to_pyarrow_dataset().get_fragments()])
 
-    def append(self, name: str, cluster: str, month: str, file: str, rows: pa.Table, once: Sequence[str] = ()) -> bool:
-        """
-        Add a file with rows of a cluster's month to a table, which is made where there is none.
-
-        With `once`, ids of scans, nothing is added and the answer is False where the table has one of them, even where
-        another writer adds it at this moment. By then all that was added before is on the disk.
-        """
-        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
-        values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
+    def append(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> None:
+        """Add a file with rows of a cluster's month to a table, which is made where there is none."""
         with self.errors(name):
             table = self._made(name)
-            if not len(rows):
-                return True
-            size = self._write(f"{name}/{path}", lambda stream: pq.write_table(rows, stream, compression="zstd"))
-            action = AddAction(path, size, values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
-            if once:
-                self._sync()
-            if not self._commit(name, table, [action], cluster, once):
+            if len(rows):
+                self._commit(name, table, [self._added(name, cluster, month, file, rows)])
+
+    def append_once(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> bool:
+        """
+        The same with rows of scans; False where the table has one of these scans, and then nothing is added.
+
+        That holds for two writers at the same instant, too. What was added before is on the disk by then.
+        """
+        scans, witness = rows["scan_id"].to_pylist(), _WITNESSES[name]
+        with self.errors(name):
+            table, added = self._made(name), self._added(name, cluster, month, file, rows)
+            self._sync()
+            if not self._commit(name, table, [added], cluster, scans):
                 return False
-            if once:
-                self._sync()
-        if once:
-            witness = _WITNESSES[name]
-            with suppress(HistoryError), self.errors(witness):  # what is visible stays so, even where this fails
-                self._commit(witness, self._made(witness), [])
-                self._sync()
+            self._sync()
+        with suppress(HistoryError), self.errors(witness):  # what is visible stays so, even where this fails
+            self._commit(witness, self._made(witness), [])
+            self._sync()
         return True
 
     def compact(self, name: str, cluster: str, month: str) -> None:
@@ -185,19 +160,20 @@ class DeltaTables:
     @property
     def _files(self) -> arrow_fs.FileSystem:
         if self._folder is None:
-            return arrow_fs.PyFileSystem(_ObjectStore(self._uri, self._options))
+            return arrow_fs.PyFileSystem(DeltaStorageHandler(self._uri, self._options))
         return arrow_fs.SubTreeFileSystem(self._folder, arrow_fs.LocalFileSystem())
 
-    def _write(self, path: str, write: Callable[[Any], object]) -> int:
-        """Write a file, and give its size."""
-        files = self._files
-        if self._folder is not None:
-            Path(self._folder, path).parent.mkdir(parents=True, exist_ok=True)
-        with files.open_output_stream(path) as stream:
-            write(stream)
+    def _write(self, path: str, data: bytes) -> None:
+        if self._folder is None:
+            # Arrow writes buffers of its own to a stream, and this one takes nothing but bytes.
+            stream = DeltaStorageHandler(self._uri, self._options)._handler.open_output_stream(path)  # noqa: SLF001
+            stream.write(data)
+            stream.close()  # type: ignore[attr-defined]
+        else:
+            file = Path(self._folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
         self._written.append(path)
-        (info,) = files.get_file_info([path])
-        return int(info.size)
 
     def _sync(self) -> None:
         """Have what was written on the disk, with the folders that lead to it. Object stores do so by themselves."""
@@ -208,6 +184,16 @@ class DeltaTables:
             above = {folder for file in files for folder in file.parents if folder.is_relative_to(root.parent)}
             for path in (*files, *above):
                 _sync(path)
+
+    def _added(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> AddAction:
+        """Write a data file, for a commit to add."""
+        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
+        packed = pa.BufferOutputStream()
+        pq.write_table(rows, packed, compression="zstd")
+        data = packed.getvalue().to_pybytes()
+        self._write(f"{name}/{path}", data)
+        values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
+        return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
 
     def _commit(
         self,
@@ -340,33 +326,27 @@ def _next_transaction(table: DeltaTable, cluster: str, scan: str) -> Transaction
     return Transaction(app, 1 + (table.transaction_version(app) or 0))
 
 
-def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of `schema`: those that they do not have are null."""
-    return pa.Table.from_arrays(
-        [
-            rows[one.name].cast(one.type) if one.name in rows.column_names else pa.nulls(len(rows), one.type)
-            for one in schema
-        ],
-        schema=schema,
-    )
-
-
 def _statistics(rows: pa.Table) -> str:
     """Delta's statistics of a file, of all columns: Arrow leaves out files of which it takes a column for null."""
-    least, most, nulls = {}, {}, {}
-    for field, column in zip(rows.schema, rows.columns, strict=True):
-        nulls[field.name] = column.null_count
-        if column.null_count < len(column) and not pa.types.is_binary(field.type):
-            bounds = pc.min_max(column)
-            least[field.name], most[field.name] = _plain(bounds["min"]), _plain(bounds["max"])
-    return json.dumps({"numRecords": len(rows), "minValues": least, "maxValues": most, "nullCount": nulls})
+    columns = {field.name: rows[field.name] for field in rows.schema}
+    bounds = {
+        name: pc.min_max(column).as_py()
+        for name, column in columns.items()
+        if column.null_count < len(column) and not pa.types.is_binary(column.type)
+    }
+    statistics = {
+        "numRecords": len(rows),
+        "minValues": {name: both["min"] for name, both in bounds.items()},
+        "maxValues": {name: both["max"] for name, both in bounds.items()},
+        "nullCount": {name: column.null_count for name, column in columns.items()},
+    }
+    return json.dumps(statistics, default=_iso)
 
 
-def _plain(bound: pa.Scalar) -> Any:
-    value = bound.as_py()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return value.isoformat() if isinstance(value, date) else value
+def _iso(when: date) -> str:
+    if isinstance(when, datetime):
+        return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return when.isoformat()
 
 
 def _sync(path: Path) -> None:

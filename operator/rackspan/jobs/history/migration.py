@@ -16,7 +16,6 @@ import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
 from rackspan.jobs.batches.schemas import TABLES
-from rackspan.jobs.history.delta_tables import with_columns
 from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 
 _STEP: Final = re.compile(r"[\w.~%-]+", re.ASCII)
@@ -86,8 +85,8 @@ class _Source:
             if info.size != manifest.sizes.get(path, info.size) or not info.size:
                 raise HistoryError(f"{path}: is not there, or not as it was committed: restore it")
             with self._files.open_input_file(path) as file:
-                parts.append(with_columns(pq.read_table(file), TABLES[name]))
-        return pa.concat_tables(parts)
+                parts.append(pq.read_table(file))
+        return pa.concat_tables(parts, promote_options="default").select(TABLES[name].names)
 
     def document(self, scan: _Scan) -> bytes:
         with self._files.open_input_file(scan.document) as file:

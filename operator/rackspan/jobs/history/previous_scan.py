@@ -45,24 +45,27 @@ class PreviousScan:
 
     def topics(self, names: Collection[str]) -> pa.Table:
         """Its rows of the table `topics` about these; topics without findings have none."""
-        rows = self._rows("topics")
-        return rows.filter(pa.compute.is_in(rows["topic"], pa.array(list(names), pa.string())))
+        return self._topics.filter(pa.compute.is_in(self._topics["topic"], pa.array(list(names), pa.string())))
 
     @cached_property
     def known_topics(self) -> frozenset[str]:
         """Topics that have a row in its table `topics`: those with findings or violation minutes."""
-        return frozenset(self._rows("topics")["topic"].to_pylist())
+        return frozenset(self._topics["topic"].to_pylist())
 
     @cached_property
     def non_compliant_topics(self) -> frozenset[str]:
         """Topics that had partitions out of compliance."""
-        rows = self._rows("topics")
-        return frozenset(rows.filter(pa.compute.greater(rows["non_compliant"], 0))["topic"].to_pylist())
+        wrong = self._topics.filter(pa.compute.greater(self._topics["non_compliant"], 0))
+        return frozenset(wrong["topic"].to_pylist())
 
     @cached_property
     def broker_online(self) -> Mapping[int, bool]:
         """Whether each broker was online, by id."""
         return {row["broker"]: row["online"] for row in self._rows("brokers").to_pylist()}
+
+    @cached_property
+    def _topics(self) -> pa.Table:
+        return self._rows("topics")
 
     def _rows(self, table: str) -> pa.Table:
         if self._history is None or self.entry is None:

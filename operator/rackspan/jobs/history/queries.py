@@ -51,8 +51,7 @@ def table_view(name: str, kept: Collection[str], age: str) -> str:
     `kept` are the columns that the table has; one that it does not have yet is null. `age` are the minutes from
     `r.first_seen` to `s.finished_at`, as an expression of the engine.
     """
-    columns = [f"{_quoted(one)} AS {_RENAMED.get(one, one)}" for one in TABLES[name].names if one in kept]
-    columns += [f"NULL AS {_RENAMED.get(one, one)}" for one in TABLES[name].names if one not in kept]
+    columns = [f"{_quoted(one) if one in kept else 'NULL'} AS {_RENAMED.get(one, one)}" for one in TABLES[name].names]
     if name == "scans":
         return f"SELECT r.cluster AS cluster_name, {', '.join(columns)} FROM kept_scans r"  # noqa: S608 - declared columns
     columns += [f"{age} AS {AGE}"] if name == "findings" else []

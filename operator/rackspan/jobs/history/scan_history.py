@@ -119,8 +119,7 @@ class History:
         """
         packed = pa.array([gzip.compress(document) for document in documents], pa.binary())
         rows = _marked(entry, "scans", scans.append_column("document", packed))
-        ids = rows["scan_id"].to_pylist()
-        return self._tables.append("scans", entry.cluster, entry.month, entry.attempt, rows, once=ids)
+        return self._tables.append_once("scans", entry.cluster, entry.month, entry.attempt, rows)
 
     # --- tidying -----------------------------------------------------------------------------------------------------
 
@@ -150,8 +149,7 @@ class History:
 
 def _marked(entry: ScanEntry, name: str, rows: pa.Table) -> pa.Table:
     """Rows as they are kept in a file of the attempt: partition columns are not part of it."""
-    marks = [("attempt", pa.scalar(entry.attempt)), ("date", pa.scalar(entry.day))]
-    for column, value in marks:
+    for column, value in (("attempt", entry.attempt), ("date", entry.day)):
         rows = rows.append_column(column, pa.repeat(value, len(rows)))
     kept = pa.schema([field for field in KEPT[name] if field.name not in ("cluster", "month")])
     return rows.select(kept.names).cast(kept)
