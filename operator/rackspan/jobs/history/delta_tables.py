@@ -36,11 +36,7 @@ _SETTINGS: Final = {
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.logRetentionDuration": "interval 7 days",
 }
-_WITNESSES: Final = {"scans": "brokers"}
-"""
-The table whose log says, as application transactions, which version another one has; that of all others is `scans`. A
-table with a lower version than that has lost the newest entries of its log.
-"""
+_SCANS, _BROKERS = "scans", "brokers"
 
 
 class HistoryError(Exception):
@@ -62,7 +58,7 @@ class DeltaTables:
         self._written: list[str] = []
         """Files that may not be on the disk yet."""
         self._versions: dict[str, int] = {}
-        """Of tables: a version that they have, as their witness says, or as was committed here."""
+        """A version that each table has at least, as `_recorder` says or as was committed here."""
         self._options = {"aws_conditional_put": "etag"} if self._uri.startswith("s3:") else {}
 
     def try_writing(self) -> None:
@@ -122,15 +118,15 @@ class DeltaTables:
 
         That holds for two writers at the same instant, too. What was added before is on the disk by then.
         """
-        scans, witness = rows["scan_id"].to_pylist(), _WITNESSES[name]
+        scans, recorder = rows["scan_id"].to_pylist(), _recorder(name)
         with self.errors(name):
             table, added = self._made(name), self._added(name, cluster, month, file, rows)
             self._sync()
             if not self._commit(name, table, [added], cluster, scans):
                 return False
             self._sync()
-        with suppress(HistoryError), self.errors(witness):  # what is visible stays so, even where this fails
-            self._commit(witness, self._made(witness), [])
+        with suppress(HistoryError), self.errors(recorder):  # what is visible stays so, even where this fails
+            self._commit(recorder, self._made(recorder), [])
             self._sync()
         return True
 
@@ -203,13 +199,13 @@ class DeltaTables:
         cluster: str = "",
         once: Sequence[str] = (),
     ) -> bool:
-        """Commit to a table, with the versions of those that it is the witness of; False where it has one of `once`."""
+        """Commit to a table, with the versions of those that it records; False where it has one of `once`."""
         for left in reversed(range(_COMMITS)):
             if once and self._has(table, name, cluster, once):
                 return False
             applied = [_next_transaction(table, cluster, scan) for scan in once]
             for other, version in self._versions.items():
-                if _WITNESSES.get(other, "scans") == name:
+                if _recorder(other) == name:
                     applied.append(Transaction(other, max(version, table.transaction_version(other) or 0)))
             properties = CommitProperties(app_transactions=applied)
             try:
@@ -231,8 +227,8 @@ class DeltaTables:
         """A version that a table has at least; -1 where none is known."""
         if name not in self._versions:
             with self.errors(name):
-                witness = self._loaded(_WITNESSES.get(name, "scans"))
-                version = witness.transaction_version(name) if witness else None
+                recorder = self._loaded(_recorder(name))
+                version = recorder.transaction_version(name) if recorder else None
             if version is None:
                 return -1
             self._versions[name] = version
@@ -318,6 +314,14 @@ def one_line(error: Exception) -> str:
 def _paths(table: DeltaTable, cluster: str) -> list[str]:
     dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
     return [one.path for one in dataset.get_fragments()]
+
+
+def _recorder(name: str) -> str:
+    """The table whose commits record the version of another one, as an application transaction with its name.
+
+    A table with a lower version than the recorded one has lost the newest entries of its log.
+    """
+    return _BROKERS if name == _SCANS else _SCANS
 
 
 def _next_transaction(table: DeltaTable, cluster: str, scan: str) -> Transaction:
