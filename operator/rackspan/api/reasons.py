@@ -134,7 +134,7 @@ class Reason(StrEnum):
 
     # Kafka cannot be asked. Retried with back-off.
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  # A Secret, or a key in it, is not there.
-    AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the user name, the password or the certificate.
+    AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the log-in, or there is no token for one.
     TLS_FAILED = "TlsFailed"  # No encrypted connection comes about: certificates, names or versions do not fit.
     KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker answers.
     KAFKA_CLIENT_FAILED = "KafkaClientFailed"  # The process of the Kafka client ended, hung or grew too large.

@@ -29,6 +29,8 @@ from rackspan.kafka.kafka_errors import (
     no_broker_reachable,
     settings_failure,
 )
+from rackspan.kafka.oauth_login import without_login
+from rackspan.kafka.token_provider import token_provider
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import (
     AlwaysPermitted,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rackspan.kafka.python_connection import PythonConnection
+    from rackspan.kafka.token_provider import TokenProvider
     from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, Outcomes, Permit
 
 K = TypeVar("K")
@@ -77,7 +80,13 @@ _URL_SAFE = str.maketrans("+/", "-_")
 class ConfluentAdmin:
     """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
 
-    def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str | int | bool],
+        permit: Permit | None = None,
+        tokens: TokenProvider | None = None,
+    ) -> None:
+        """Raise FailureError where the properties cannot be used, or give no token. Blocks until there is one."""
         self._permit: Permit = permit or AlwaysPermitted()
         self._servers = str(properties["bootstrap.servers"])
         self._last_error: KafkaError | None = None
@@ -92,8 +101,13 @@ class ConfluentAdmin:
         self._listing = threading.Lock()
         self._unlisted_until = 0.0
         """When reassignments may be listed again."""
+        self._tokens = tokens or token_provider(properties)
+        own: dict[str, Any] = {**properties, "error_cb": self._on_error, "logger": _ClientLog()}
+        if self._tokens is not None:
+            self._tokens.token()  # librdkafka would wait for one, and tell nothing of why there is none
+            own = {**without_login(own), "oauth_cb": self._tokens.for_librdkafka}
         try:
-            self._client: Any = client.AdminClient({**properties, "error_cb": self._on_error, "logger": _ClientLog()})
+            self._client: Any = client.AdminClient(own)
         except (KafkaException, ValueError, TypeError) as error:
             raise FailureError(settings_failure(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
@@ -410,7 +424,7 @@ class ConfluentAdmin:
         if self._python is None:
             from rackspan.kafka.python_connection import PythonConnection  # noqa: PLC0415 - kafka-python takes 13 MiB
 
-            self._python = PythonConnection(self._properties)
+            self._python = PythonConnection(self._properties, self._tokens)
         return self._python
 
     def _adding(self, are_behind: Iterable[bool]) -> Mapping[TopicPartition, frozenset[int]]:
@@ -480,15 +494,21 @@ class ConfluentAdmin:
     async def _run(self, call: Callable[[], T]) -> T:
         try:
             return await asyncio.wrap_future(self._pool.submit(call))
-        except (FailureError, MemoryError):
+        except MemoryError:
             raise
+        except FailureError as error:
+            raise FailureError(self._cause(error.failure)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed.is_set() and (task is None or not task.cancelling()):
                 raise FailureError(_client_closed()) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
-            raise FailureError(_client_closed() if self._closed.is_set() else failure_of(error)) from error
+            raise FailureError(_client_closed() if self._closed.is_set() else self._cause(failure_of(error))) from error
+
+    def _cause(self, failure: Failure) -> Failure:
+        """Why a call failed: without a token, whatever followed from that is not worth telling."""
+        return (self._tokens.failure if self._tokens is not None else None) or failure
 
 
 class _ClientLog:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import javaproperties
 
+from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE
 from rackspan.reconcile.failures import KafkaSetting
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+\w+\s*(?P<options>.*?);?\s*", re.DOTALL)
-_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_TOKEN_MODULE = "OAuthBearerLoginModule"  # noqa: S105 - a class's name
 _PEM = "PEM"
 _JAVA_ONLY = frozenset(
     {
@@ -36,9 +38,37 @@ _JAVA_ONLY = frozenset(
         "ssl.keymanager.algorithm",
         "ssl.truststore.password",
         "sasl.client.callback.handler.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
     }
 )
 """What tools' files may hold and a client here neither needs nor knows."""
+
+_TOKENS_FROM = {
+    "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
+    "sasl.oauthbearer.jwt.retriever.class": ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"),
+    "sasl.oauthbearer.method": ("oidc",),
+    "sasl.oauthbearer.grant.type": ("client_credentials",),
+}
+"""Kafka's and librdkafka's own ways to client credentials (KIP-768), and no others."""
+_OLDER = {
+    "sasl.oauthbearer.client.id": CLIENT_ID,
+    "sasl.oauthbearer.client.secret": CLIENT_SECRET,
+    "clientId": CLIENT_ID,
+    "clientSecret": CLIENT_SECRET,
+    "scope": SCOPE,
+}
+"""Names of librdkafka, and of JAAS options until Kafka 4.1."""
 
 
 SETTINGS: Final = {
@@ -46,6 +76,8 @@ SETTINGS: Final = {
     KafkaSetting.TLS: "--command-config",
     KafkaSetting.CA: "ssl.truststore.location",
     KafkaSetting.CLIENT_CERTIFICATE: "ssl.keystore.location",
+    KafkaSetting.TOKEN_ENDPOINT: ENDPOINT,
+    KafkaSetting.TOKEN_CA: "ssl.truststore.location in sasl.jaas.config",
 }
 """How such a file calls what failures are about."""
 
@@ -71,6 +103,7 @@ def translated(java: Mapping[str, str], name: str) -> dict[str, str]:
     """Give the properties under librdkafka's names. Raises CommandConfigError, which begins with `name`."""
     rest = {key: value for key, value in java.items() if key not in _JAVA_ONLY}
     found: dict[str, str] = {}
+    _take_tokens(rest, name)
     _take_login(rest, found, name)
     _take_trust(rest, found, name)
     _take_key(rest, found, name)
@@ -84,16 +117,47 @@ def _take_login(rest: dict[str, str], found: dict[str, str], name: str) -> None:
     if jaas is None:
         return
     match = _JAAS.fullmatch(jaas)
-    if match is None or not match["module"].endswith(_LOGIN_MODULES):
+    if match is None or not match["module"].endswith((*_LOGIN_MODULES, _TOKEN_MODULE)):
         raise CommandConfigError(
-            f"{name}: sasl.jaas.config: only PlainLoginModule and ScramLoginModule are understood; for other "
-            "mechanisms write librdkafka's own properties"
+            f"{name}: sasl.jaas.config: only PlainLoginModule, ScramLoginModule and {_TOKEN_MODULE} are understood; "
+            "for other mechanisms write librdkafka's own properties"
         )
     options = {key: re.sub(r"\\(.)", r"\1", a or b) or c for key, a, b, c in _OPTION.findall(match["options"])}
+    if match["module"].endswith(_TOKEN_MODULE):
+        _take_token_options(options, rest, found, name)
+        return
     for option in ("username", "password"):
         if option not in options:
             raise CommandConfigError(f"{name}: sasl.jaas.config: holds no {option}")
         found[f"sasl.{option}"] = options[option]
+
+
+def _take_tokens(rest: dict[str, str], name: str) -> None:
+    """Take what says how tokens are had, and give what they take one name."""
+    for key, ways in _TOKENS_FROM.items():
+        way = rest.pop(key, None)
+        if way is not None and way.rpartition(".")[2] not in ways:
+            raise CommandConfigError(
+                f"{name}: {key}: {way} is not supported: tokens are had with a client's id and secret alone (client "
+                "credentials), also for AWS MSK, whose IAM is not supported"
+            )
+    for old, new in _OLDER.items():
+        if old in rest and old.startswith("sasl."):
+            rest.setdefault(new, rest.pop(old))
+
+
+def _take_token_options(options: Mapping[str, str], rest: dict[str, str], found: dict[str, str], name: str) -> None:
+    """The options of OAuthBearerLoginModule. Properties beside them come first, as in Kafka 4.1."""
+    trust = {key: value for key, value in options.items() if key.startswith("ssl.truststore.")}
+    for option in sorted(options.keys() - trust.keys() - _OLDER.keys()):
+        raise CommandConfigError(f"{name}: sasl.jaas.config: {option} is not supported")
+    for option, value in options.items():
+        if option in _OLDER:
+            rest.setdefault(_OLDER[option], value)
+    own: dict[str, str] = {}
+    trust.pop("ssl.truststore.password", None)
+    _take_trust(trust, own, f"{name}: sasl.jaas.config")
+    found |= {key.replace("ssl.ca.", "https.ca."): value for key, value in own.items()}
 
 
 def _take_trust(rest: dict[str, str], found: dict[str, str], name: str) -> None:

@@ -74,7 +74,7 @@ def connection_failure(error: KafkaError) -> Failure | None:
     """The Failure that an error from librdkafka's callback means; None where it says nothing about a connection."""
     code, words = error.code(), _WHERE_AND_WHEN.sub("", error.str())
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
-        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
+        return refused_login(words)
     if code == KafkaError._RESOLVE:  # noqa: SLF001
         return Failure(Reason.KAFKA_UNREACHABLE, words, Remedy.RETRY)
     if code in (KafkaError._SSL, KafkaError._TRANSPORT) and "SSL" in words:  # noqa: SLF001
@@ -82,6 +82,16 @@ def connection_failure(error: KafkaError) -> Failure | None:
         why, setting = next(known, (words, None))
         return Failure(Reason.TLS_FAILED, f"no TLS connection to Kafka: {why}", Remedy.ACCESS, setting)
     return None
+
+
+def refused_login(words: str) -> Failure:
+    """The Failure where a broker refuses a log-in with `words`, which for tokens are few (RFC 7628)."""
+    if "invalid_token" in words:
+        words = (
+            "it takes the token for invalid: the brokers' log says whether it is the signature, the issuer, the "
+            "audience, or the time by their clock"
+        )
+    return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
 
 
 def no_broker_reachable(servers: str, error: KafkaError) -> Failure:

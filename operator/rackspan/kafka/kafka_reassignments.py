@@ -62,7 +62,7 @@ class KafkaReassignments(ConfluentAdmin):
     def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
         """Raise FailureError where one of the clients refuses `properties`, which are librdkafka's."""
         python = PythonConnection(properties)
-        super().__init__(properties, permit)
+        super().__init__(properties, permit, python.tokens)
         self._python = python
         self._ask = python.ask
 

@@ -6,10 +6,12 @@ import os
 import ssl
 from typing import TYPE_CHECKING, Any
 
+from rackspan.kafka.oauth_login import MECHANISM
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
 _PASSED_ON = {
     "client.id": "client_id",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
@@ -77,8 +79,9 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
                 f"sasl.mechanism {mechanism} is not supported where replicas are moved: {', '.join(_MECHANISMS)} are"
             )
         found["sasl_mechanism"] = mechanism
-        found["sasl_plain_username"] = given.get("sasl.username", "")
-        found["sasl_plain_password"] = given.get("sasl.password", "")
+        if mechanism != MECHANISM:
+            found["sasl_plain_username"] = given.get("sasl.username", "")
+            found["sasl_plain_password"] = given.get("sasl.password", "")
     return found
 
 

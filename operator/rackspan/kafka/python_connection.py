@@ -16,16 +16,22 @@ from kafka.errors import (
     for_code,
 )
 from kafka.errors import KafkaError as PythonKafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest
 
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import TopicPartition
+from rackspan.kafka.kafka_errors import refused_login
+from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
+from rackspan.kafka.token_provider import token_provider
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from rackspan.kafka.token_provider import TokenProvider
 
 T = TypeVar("T")
 _BOOTSTRAP_MS = 10_000
@@ -41,18 +47,37 @@ _log.addHandler(logging.NullHandler())
 _log.propagate = False  # what matters of it comes back from calls
 
 
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
+    """The tokens as kafka-python asks for them: for each connection, and before the broker ends a session (KIP-368)."""
+
+    def __init__(self, tokens: TokenProvider) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        """The present token. Raises an error of the library's own kind, so that only this connection ends."""
+        try:
+            return self._tokens.token()
+        except FailureError as error:
+            raise SaslAuthenticationFailedError(str(error)) from error
+
+
 class PythonConnection:
     """One cluster. Connects when it is first asked, and anew after a failure. Calls block, one at a time."""
 
-    def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
+    def __init__(self, properties: Mapping[str, str | int | bool], tokens: TokenProvider | None = None) -> None:
         """Raise FailureError where kafka-python has no counterpart of `properties`, which are librdkafka's."""
+        self.tokens = tokens or token_provider(properties)
+        """What the client logs in with; None where it does so without tokens."""
         try:
-            self._properties = python_client_properties(properties)
+            self._properties = python_client_properties(without_login(properties) if self.tokens else properties)
         except UnsupportedPropertyError as error:
             raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
         except (OSError, ValueError) as error:
             words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
             raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error
+        if self.tokens is not None:
+            self._properties["sasl_oauth_token_provider"] = _Tokens(self.tokens)
         self._admin: PythonAdmin | None = None
         self._lock = threading.Lock()
 
@@ -69,11 +94,11 @@ class PythonConnection:
             except _NO_ANSWER as error:
                 # The broker that was asked may be gone: once more, by whichever there is.
                 if isinstance(error, BrokerResponseError) and not error.retriable:
-                    raise FailureError(failure_of(error)) from error
+                    raise self._failed(error) from error
             try:
                 return self._answered(question)
             except _NO_ANSWER as error:
-                raise FailureError(failure_of(error)) from error
+                raise self._failed(error) from error
 
     def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
         """The brokers that are being added to each partition under way (KIP-455). Asks once, for a limited time."""
@@ -122,9 +147,15 @@ class PythonConnection:
             try:
                 return self._answered(lambda admin: admin.ask(request, seconds))
             except _NO_ANSWER as error:
-                raise FailureError(failure_of(error)) from error
+                raise self._failed(error) from error
+
+    def _failed(self, error: BaseException) -> FailureError:
+        """What to raise: without a token, whatever followed from that is not worth telling."""
+        return FailureError((self.tokens.failure if self.tokens is not None else None) or failure_of(error))
 
     def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
+        if self.tokens is not None:
+            self.tokens.token()  # here, as all the client's connections stand still while one waits for a token
         try:
             if self._admin is None:
                 properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._properties}
@@ -142,7 +173,7 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, AuthorizationError):
         return Failure(Reason.NOT_AUTHORIZED, f"{code}: {words}", Remedy.ACCESS)
     if isinstance(error, SaslAuthenticationFailedError):
-        return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
+        return refused_login(words)
     if isinstance(error, UnknownTopicOrPartitionError):
         return Failure(Reason.KAFKA_REFUSED, f"{code}: {words}", Remedy.RETRY)
     answered = getattr(error, "errno", None) and isinstance(error, BrokerResponseError) and not error.retriable

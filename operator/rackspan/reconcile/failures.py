@@ -38,6 +38,8 @@ class KafkaSetting(StrEnum):
     TLS = "spec.kafka.tls"
     CA = "spec.kafka.tls.caSecretRef"
     CLIENT_CERTIFICATE = "spec.kafka.tls.clientCertSecretRef"
+    TOKEN_ENDPOINT = "spec.kafka.sasl.oauth.tokenEndpoint"  # noqa: S105 - a field
+    TOKEN_CA = "spec.kafka.sasl.oauth.caSecretRef"  # noqa: S105 - a field
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,8 +106,8 @@ def test_values_are_read_as_java_reads_them(tmp_path, text, value):
         (
             "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;",
             (
-                "sasl.jaas.config: only PlainLoginModule and ScramLoginModule are understood; for other mechanisms "
-                "write librdkafka's own properties"
+                "sasl.jaas.config: only PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are understood; "
+                "for other mechanisms write librdkafka's own properties"
             ),
         ),
         (f'sasl.jaas.config={PLAIN} required username="ann";', "sasl.jaas.config: holds no password"),
@@ -139,3 +139,76 @@ def test_a_password_is_never_printed(rackspan, tmp_path, monkeypatch):
     ran = rackspan("check", "--bootstrap-server", "127.0.0.1:1", "--command-config", "client.properties")
     assert ran.code == 3
     assert "canary" not in ran.out + ran.err
+
+
+TOKENS = """
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=OAUTHBEARER
+sasl.oauthbearer.token.endpoint.url=https://tokens.example/token
+"""
+READ = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.credentials.client.id": "me",
+    "sasl.oauthbearer.client.credentials.client.secret": "canary",
+    "sasl.oauthbearer.scope": "s",
+}
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"""sasl.login.callback.handler.class={HANDLER}CallbackHandler
+        sasl.login.connect.timeout.ms=15000
+        sasl.jaas.config={HANDLER}Module required clientId="me" clientSecret="canary" scope="s";""",
+        f"""sasl.jaas.config={HANDLER}Module required ;
+        sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.ClientCredentialsJwtRetriever
+        sasl.oauthbearer.client.credentials.client.id=me
+        sasl.oauthbearer.client.credentials.client.secret=canary
+        sasl.oauthbearer.scope=s""",
+        """sasl.oauthbearer.method=oidc
+        sasl.oauthbearer.client.id=me
+        sasl.oauthbearer.client.secret=canary
+        sasl.oauthbearer.scope=s""",
+        f"""sasl.jaas.config={HANDLER}Module required clientId="other" clientSecret="canary";
+        sasl.oauthbearer.client.credentials.client.id=me
+        sasl.oauthbearer.scope=s""",
+    ],
+    ids=["until Kafka 4.1", "since Kafka 4.1", "librdkafka", "properties come first"],
+)
+def test_a_client_of_a_token_endpoint_is_translated(tmp_path, text):
+    assert read(tmp_path, TOKENS + text) == READ
+
+
+def test_a_token_endpoints_authority_is_among_the_options_of_its_login(tmp_path):
+    login = f'{HANDLER}Module required ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem";'
+    assert read(tmp_path, f"sasl.jaas.config={login}") == {"https.ca.location": "/ca.pem"}
+    with pytest.raises(CommandConfigError, match=r"sasl.jaas.config: ssl.truststore.location: ca.jks is a JKS store"):
+        read(tmp_path, f'sasl.jaas.config={HANDLER}Module required ssl.truststore.location="ca.jks";')
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+            "IAMOAuthBearerLoginCallbackHandler is not supported: tokens are had with a client's id and secret alone",
+        ),
+        (
+            "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
+            "JwtBearerJwtRetriever is not supported",
+        ),
+        ("sasl.oauthbearer.method=default", "sasl.oauthbearer.method: default is not supported"),
+        (
+            f'sasl.jaas.config={HANDLER}Module required extension_a="canary";',
+            "sasl.jaas.config: extension_a is not supported",
+        ),
+    ],
+)
+def test_other_ways_to_a_token_are_refused(tmp_path, text, sentence):
+    with pytest.raises(CommandConfigError) as caught:
+        read(tmp_path, TOKENS + text)
+    assert sentence in str(caught.value)
+    assert "canary" not in str(caught.value)

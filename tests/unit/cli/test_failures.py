@@ -35,6 +35,34 @@ def test_a_cluster_that_does_not_answer_has_an_exit_code_of_its_own(command):
     assert (ran.code, ran.error) == (3, "no broker of 127.0.0.1:1 can be reached: Connection refused")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("more", "code", "sentence"),
+    [
+        ("", 2, "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url"),
+        (
+            "sasl.oauthbearer.token.endpoint.url=http://tokens.example/",
+            2,
+            "sasl.oauthbearer.token.endpoint.url: it has to begin with https://, so that the secret is encrypted",
+        ),
+        (
+            "sasl.oauthbearer.token.endpoint.url=http://127.0.0.1:1/",
+            3,
+            "sasl.oauthbearer.token.endpoint.url: no token for Kafka: 127.0.0.1:1 cannot be asked: Connection refused",
+        ),
+    ],
+)
+def test_a_log_in_without_a_token_is_told_in_one_sentence(tmp_path, command, more, code, sentence):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.client.id=me\n"
+        f"sasl.oauthbearer.client.secret=canary\n{more}"
+    )
+    ran = cli(command, "--bootstrap-server", "127.0.0.1:1", "--command-config", file)
+    assert (ran.code, ran.error) == (code, sentence)
+    assert "canary" not in ran.err
+
+
 @pytest.mark.parametrize(
     ("setting", "remedy", "code"),
     [

@@ -32,6 +32,12 @@ def test_a_log_in_is_taken_over():
     }
 
 
+def test_tokens_need_no_password():
+    found = python_client_properties({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
+    assert found["sasl_mechanism"] == "OAUTHBEARER"
+    assert not any(name.startswith("sasl_plain") for name in found)
+
+
 def test_tls_verifies_certificates_and_host_names_unless_told_otherwise():
     context = python_client_properties({**SERVERS, "security.protocol": "SSL"})["ssl_context"]
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -46,7 +52,7 @@ def test_tls_verifies_certificates_and_host_names_unless_told_otherwise():
         {"ssl.keystore.location": "store.p12"},
         {"ssl.curves.list": "X25519"},
         {"sasl.kerberos.service.name": "kafka"},
-        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
         {"security.protocol": "SASL_PLAINTEXT"},
     ],
 )

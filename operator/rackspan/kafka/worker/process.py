@@ -99,7 +99,8 @@ class _Server:
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
         """A client after its first answer, so that a wrong address or password is told where it is used."""
-        client = self._client(kind, properties)
+        # In a thread: a client that logs in with tokens waits for its first one.
+        client = await asyncio.to_thread(self._client, kind, properties)
         try:
             await client.cluster()
         except BaseException:

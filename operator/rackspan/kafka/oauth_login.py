@@ -1,0 +1,126 @@
+"""How a client of Kafka gets its tokens (SASL/OAUTHBEARER, KIP-768), read from librdkafka's names for properties.
+
+librdkafka gets no secret: its own client of token endpoints is not used, see `token_provider`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import SplitResult, urlsplit
+
+from rackspan.api.reasons import Reason
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MECHANISM: Final = "OAUTHBEARER"
+ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a property's name
+SCOPE: Final = "sasl.oauthbearer.scope"
+CA_FILE: Final = "https.ca.location"
+CA_PEM: Final = "https.ca.pem"
+URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
+"""Kafka's name, for which librdkafka has no counterpart."""
+_NAMES: Final = frozenset({ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, CA_FILE, CA_PEM, URL_ENCODED})
+_OAUTH: Final = ("sasl.oauthbearer.", "https.ca.")
+_LONGEST_URL = 2_048
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+
+
+@dataclass(frozen=True, slots=True)
+class OauthLogin:
+    """A token endpoint and the client's credentials there. `ca_file` and `ca_pem`: whom to trust, else the system."""
+
+    url: str
+    client_id: str = field(repr=False)
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    ca_file: str | None = None
+    ca_pem: str | None = field(default=None, repr=False)
+    url_encoded: bool = False
+    """Whether id and secret are URL-encoded in the header, as RFC 6749 has it and Kafka's clients by default do not."""
+
+    @property
+    def parts(self) -> SplitResult:
+        """The URL in parts."""
+        return urlsplit(self.url)
+
+    @property
+    def server(self) -> str:
+        """`host:port` of the token endpoint."""
+        host = self.parts.hostname or ""
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The token endpoint's port."""
+        return self.parts.port or (443 if self.parts.scheme == "https" else 80)
+
+
+def uses_tokens(properties: Mapping[str, str | int | bool]) -> bool:
+    """Whether a client with these properties logs in with tokens."""
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+    protocol = str(properties.get("security.protocol", ""))
+    return mechanism == MECHANISM and protocol.upper().startswith("SASL")
+
+
+def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin:
+    """The login in a client's properties. Raises FailureError where something is missing, wrong or not supported."""
+    given = {name: str(value) for name, value in properties.items() if name.startswith(_OAUTH)}
+    for name in sorted(given.keys() - _NAMES):
+        raise FailureError(Failure(Reason.INVALID_SPEC, f"{name} is not supported", Remedy.SPEC))
+    for name in (ENDPOINT, CLIENT_ID, CLIENT_SECRET):
+        if not given.get(name):
+            raise FailureError(Failure(Reason.INVALID_SPEC, f"{MECHANISM} needs {name}", Remedy.SPEC))
+    wrong = wrong_with_url(given[ENDPOINT], loopback=True)
+    if wrong is not None:
+        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.TOKEN_ENDPOINT))
+    return OauthLogin(
+        given[ENDPOINT],
+        given[CLIENT_ID],
+        given[CLIENT_SECRET],
+        given.get(SCOPE, ""),
+        given.get(CA_FILE),
+        given.get(CA_PEM),
+        given.get(URL_ENCODED, "false").lower() == "true",
+    )
+
+
+def without_login(properties: Mapping[str, str | int | bool]) -> dict[str, str | int | bool]:
+    """The properties without those that `login_of` reads, for the clients themselves."""
+    return {name: value for name, value in properties.items() if not name.startswith(_OAUTH)}
+
+
+def wrong_with_url(url: str, *, loopback: bool) -> str | None:
+    """What is wrong with a token endpoint's URL, in words; None where nothing is. `loopback`: http may be used there.
+
+    The URL itself is not in the words: somebody may have written a password into it.
+    """
+    if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        return f"it is no URL of up to {_LONGEST_URL} printable ASCII characters"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "it is no URL"
+    if parts.username is not None or "@" in parts.netloc:
+        return "a user name or a password has no place in the URL"
+    if parts.fragment or "#" in url:
+        return "a token endpoint has no fragment (#)"
+    if not parts.hostname or _HOST.fullmatch(parts.hostname) is None or port == 0:
+        return "it has no host name, or no port from 1 to 65535"
+    if parts.scheme != "https" and not (loopback and parts.scheme == "http" and _is_loopback(parts.hostname)):
+        return "it has to begin with https://, so that the secret is encrypted"
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,279 @@
+"""Tokens of an OAuth 2 server: asked for once, renewed in time, and a sentence for each way not to get one."""
+
+import base64
+import json
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from dev.stack.certificates import CertificateAuthority
+from tests.support.token_server import CLIENT, SECRET, token_server
+
+from rackspan.api.reasons import Reason
+from rackspan.kafka.oauth_login import OauthLogin, login_of, wrong_with_url
+from rackspan.kafka.token_provider import TokenProvider, token_provider
+from rackspan.reconcile.failures import FailureError, KafkaSetting, Remedy
+
+REFUSED = (Reason.AUTHENTICATION_FAILED, Remedy.ACCESS, KafkaSetting.TOKEN_ENDPOINT)
+LATER = (Reason.AUTHENTICATION_FAILED, Remedy.RETRY, KafkaSetting.TOKEN_ENDPOINT)
+
+
+@pytest.fixture
+def server():
+    with token_server() as running:
+        yield running
+
+
+def login(server, **more):
+    return replace(OauthLogin(server.url, CLIENT, SECRET), **more)
+
+
+def failure(provider):
+    with pytest.raises(FailureError) as caught:
+        provider.token()
+    found = caught.value.failure
+    assert provider.failure == found
+    return found
+
+
+def refused(server, seconds=10.0, **more):
+    return failure(TokenProvider(login(server, **more), seconds))
+
+
+def test_a_token_is_asked_for_once_for_all_threads(server):
+    provider, found = TokenProvider(login(server, scope="topics groups")), []
+    threads = [threading.Thread(target=lambda: found.append(provider.token())) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(set(found)) == 1
+    assert server.asked == [{"grant_type": ["client_credentials"], "scope": ["topics groups"]}]
+    text, expires = provider.for_librdkafka()
+    assert text == found[0]
+    assert expires == pytest.approx(time.time() + 300, abs=5)
+
+
+def test_a_token_is_renewed_when_four_fifths_of_its_life_are_over(server, monkeypatch):
+    provider, started = TokenProvider(login(server)), time.monotonic()
+    now = [started]
+    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    first = provider.token()
+    now[0] = started + 239
+    assert provider.token() == first
+    now[0] = started + 241
+    assert provider.token() != first
+
+
+def test_an_endpoint_that_fails_does_not_matter_while_the_token_is_good(server, monkeypatch):
+    provider, now = TokenProvider(login(server)), [0.0]
+    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    first = provider.token()
+    server.status, now[0] = 503, 250.0
+    assert provider.token() == first
+    assert provider.failure is None
+    assert provider.token() == first
+    assert len(server.asked) == 2, "an endpoint that failed has a pause"
+    now[0] = 301.0
+    assert failure(provider).remedy is Remedy.RETRY
+    server.status, now[0] = 200, 305.0
+    assert provider.token() != first
+    assert provider.failure is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "sentence", "kind"),
+    [
+        (
+            401,
+            b"",
+            "answers with status 401: the client id or the client secret is wrong, or may not have tokens",
+            REFUSED,
+        ),
+        (400, b'{"error": "invalid_scope"}', "answers with status 400 (invalid_scope)", REFUSED),
+        (400, b'{"error": "<a page of somebody>"}', "answers with status 400", REFUSED),
+        (302, b"", "answers with status 302", REFUSED),
+        (503, b"", "answers with status 503", LATER),
+        (429, b"", "answers with status 429", LATER),
+    ],
+)
+def test_a_refusal_is_told_by_its_status(server, status, body, sentence, kind):
+    server.status, server.body = status, body
+    found = refused(server)
+    assert found.what == f"no token for Kafka: 127.0.0.1:{server.port} {sentence}"
+    assert (found.reason, found.remedy, found.setting) == kind
+
+
+def test_a_wrong_secret_is_told_and_not_shown(server):
+    found = refused(server, client_secret="canary")
+    assert "status 401 (invalid_client): the client id or the client secret is wrong" in found.message
+    assert "canary" not in found.message + repr(login(server, client_secret="canary"))
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"<html>", "the answer of SERVER is no JSON object"),
+        (b"[]", "the answer of SERVER is no JSON object"),
+        (b"[" * 60_000, "the answer of SERVER is no JSON object"),
+        (b'{"token": "a"}', "the answer of SERVER has no access_token"),
+        (b'{"access_token": 1}', "the answer of SERVER has no access_token"),
+        (b'{"access_token": "a\\u0001auth=b"}', "the access_token of SERVER has characters that no token has"),
+        (b'{"access_token": "a"}', "SERVER says nowhere when its token expires: neither expires_in nor exp"),
+        (b'{"access_token": "a", "expires_in": 1e400}', "the answer of SERVER is no JSON object"),
+        (
+            b'{"access_token": "a", "expires_in": 0}',
+            "the token of SERVER expired at once by this clock: compare it with",
+        ),
+        (b" " * 70_000, "the answer of SERVER is larger than 64 KiB"),
+    ],
+)
+def test_an_answer_without_a_token_is_told(server, body, sentence):
+    server.body = body
+    found = refused(server)
+    assert found.what.startswith("no token for Kafka: " + sentence.replace("SERVER", f"127.0.0.1:{server.port}"))
+    assert (found.reason, found.remedy, found.setting) == REFUSED
+
+
+def test_without_expires_in_the_claims_of_a_jwt_count(server):
+    server.seconds = 90
+    server.body = json.dumps({"access_token": server.token(), "expires_in": None}).encode()
+    assert TokenProvider(login(server)).for_librdkafka()[1] == pytest.approx(time.time() + 90, abs=5)
+
+
+def test_a_clock_that_is_ten_minutes_fast_is_told_where_it_matters(server):
+    server.seconds = -600
+    server.body = json.dumps({"access_token": server.token()}).encode()
+    expected = (
+        rf"the token of 127.0.0.1:{server.port} expired 60\d s ago by this clock: compare it with the endpoint's$"
+    )
+    assert re.search(expected, refused(server).what)
+    server.body = json.dumps({"access_token": server.token(), "expires_in": "300"}).encode()
+    assert TokenProvider(login(server)).token(), "expires_in needs nobody's clock"
+
+
+def test_an_endpoint_that_is_away_is_told(server):
+    assert refused(server, url="http://127.0.0.1:1/token").what == (
+        "no token for Kafka: 127.0.0.1:1 cannot be asked: Connection refused"
+    )
+    found = refused(server, url="https://tokens.invalid/token")
+    assert found.what.startswith("no token for Kafka: tokens.invalid:443 cannot be reached: ")
+    assert (found.reason, found.remedy, found.setting) == LATER
+
+
+@pytest.mark.parametrize(("delay", "trickle"), [(30, 0), (0, 0.2)])
+def test_an_endpoint_that_does_not_come_to_an_end_has_a_deadline(server, delay, trickle):
+    server.delay, server.trickle, started = delay, trickle, time.monotonic()
+    found = refused(server, seconds=1.0)
+    assert found.what == f"no token for Kafka: 127.0.0.1:{server.port} has not answered within 1 s"
+    assert time.monotonic() - started < 3
+    assert found.remedy is Remedy.RETRY
+
+
+def test_what_does_not_speak_http_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer():
+            with other.accept()[0] as client:
+                client.recv(100)
+                client.sendall(b"SSH-2.0-x\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{other.getsockname()[1]}/"
+        found = failure(TokenProvider(OauthLogin(url, CLIENT, SECRET)))
+    assert found.what.endswith("cannot be asked: it ends the connection, or does not speak HTTP")
+
+
+def test_the_endpoints_certificate_is_verified(tmp_path):
+    ours, theirs = CertificateAuthority(tmp_path / "ours"), CertificateAuthority(tmp_path / "theirs")
+    with token_server(ours.server("tokens")) as server:
+        assert TokenProvider(login(server, ca_file=str(ours.cert))).token()
+        assert TokenProvider(login(server, ca_pem=ours.cert.read_text())).token()
+        for trusted in (theirs.cert.read_text(), None):
+            found = refused(server, ca_pem=trusted)
+            assert (found.reason, found.remedy, found.setting) == (
+                Reason.TLS_FAILED,
+                Remedy.ACCESS,
+                KafkaSetting.TOKEN_CA,
+            )
+            assert "is not from this authority, or is for another host name" in found.what
+    with token_server(ours.server("elsewhere", ["tokens.example"])) as server:
+        assert refused(server, ca_file=str(ours.cert)).reason is Reason.TLS_FAILED
+    with token_server() as plain:
+        url = plain.url.replace("http:", "https:")
+        assert "no TLS connection to 127.0.0.1:" in refused(plain, url=url).what
+
+
+def test_an_authority_that_is_no_certificate_is_told(server):
+    for bad in ({"ca_pem": "no PEM"}, {"ca_file": "/nope.pem"}):
+        with pytest.raises(FailureError, match="a certificate cannot be used") as caught:
+            TokenProvider(login(server, url="https://tokens.example/", **bad))
+        assert caught.value.failure.reason is Reason.TLS_FAILED
+
+
+def test_id_and_secret_are_encoded_as_kafka_does_and_on_request_as_the_rfc_has_it(server, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        server, "answer", lambda header, _: (seen.append(base64.b64decode(header.split()[1])), (503, b""))[1]
+    )
+    for encoded in (False, True):
+        refused(server, client_secret="a+b%", url_encoded=encoded)
+    assert seen == [b"rackspan:a+b%", b"rackspan:a%2Bb%25"]
+
+
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.credentials.client.id": "me",
+    "sasl.oauthbearer.client.credentials.client.secret": "canary",
+}
+
+
+def test_properties_are_read_and_the_secret_is_not_shown():
+    found = login_of({**LOGIN, "sasl.oauthbearer.scope": "s", "https.ca.location": "ca.pem"})
+    assert (found.client_id, found.client_secret, found.scope, found.ca_file) == ("me", "canary", "s", "ca.pem")
+    assert "canary" not in repr(found)
+    assert token_provider({**LOGIN, "sasl.mechanism": "PLAIN"}) is None
+
+
+@pytest.mark.parametrize("name", [name for name in LOGIN if name.startswith("sasl.oauthbearer")])
+def test_a_missing_property_is_named(name):
+    with pytest.raises(FailureError, match=f"OAUTHBEARER needs {name}"):
+        login_of({key: value for key, value in LOGIN.items() if key != name})
+
+
+def test_an_unknown_property_is_named_without_its_value():
+    with pytest.raises(FailureError, match=r"^sasl.oauthbearer.assertion.file is not supported$"):
+        login_of({**LOGIN, "sasl.oauthbearer.assertion.file": "canary"})
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("http://tokens.example/token", "has to begin with https://"),
+        ("file:///token", "no host name"),
+        ("https://me:canary@tokens.example/", "a user name or a password has no place"),
+        ("https://tokens.example/#a", "has no fragment"),
+        ("https://tokens.example/\n", "no URL of up to"),
+        ("https://tokens.example:0/", "no port from 1"),
+        ("https://tokens.example:99999/", "no URL"),
+        ("https:///token", "no host name"),
+        ("https://[::1/", "no URL"),
+        ("", "no host name"),
+        ("https://" + "a" * 3_000, "no URL of up to"),
+    ],
+)
+def test_an_url_that_is_none_of_a_token_endpoint_is_refused(url, sentence):
+    wrong = wrong_with_url(url, loopback=True)
+    assert sentence in wrong
+    assert "canary" not in wrong
+
+
+def test_plain_text_is_for_loopback_alone():
+    for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
+        assert wrong_with_url(f"http://{host}/token", loopback=True) is None
+        assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
