@@ -378,6 +378,17 @@ def _sasl(**secret: str) -> Patch:
     return {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "user", **secret}}}}
 
 
+def _tokens(**oauth: object) -> Patch:
+    endpoint = {"tokenEndpoint": "https://login.example.com/oauth2/token"}
+    return {
+        "kafka": {"sasl": {"mechanism": "OAUTHBEARER", "secretRef": {"name": "me"}, "oauth": {**endpoint, **oauth}}}
+    }
+
+
+def _token_ca(**secret: str) -> Patch:
+    return _tokens(caSecretRef={"name": "ca", **secret})
+
+
 def _ca(**secret: str) -> Patch:
     return {"kafka": {"tls": {"caSecretRef": {"name": "ca", **secret}}}}
 
@@ -390,6 +401,7 @@ _SECRETS = {
     "tls.caSecretRef": (_ca, ["key"]),
     "tls.clientCertSecretRef": (_certificate, ["certKey", "keyKey"]),
     "sasl.secretRef": (_sasl, ["usernameKey", "passwordKey"]),
+    "sasl.oauth.caSecretRef": (_token_ca, ["key"]),
 }
 _SECRET_CASES = [
     case
@@ -506,6 +518,59 @@ TOPOLOGY_CASES = [
         rejected=[
             {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": "user", "usernameKey": "password"}}}}
         ],
+    ),
+    _topology(
+        "spec.kafka.sasl",
+        "mechanism OAUTHBEARER needs oauth, and no other mechanism takes it.",
+        accepted=[_tokens(), _sasl()],
+        rejected=[
+            {"kafka": {"sasl": {"mechanism": "OAUTHBEARER", "secretRef": {"name": "me"}}}},
+            {"kafka": {"sasl": {**_tokens()["kafka"]["sasl"], "mechanism": "PLAIN"}}},
+        ],
+    ),
+    _topology(
+        "spec.kafka.sasl.oauth",
+        "clientIdKey and clientSecretKey must be different keys of the Secret.",
+        accepted=[_tokens(clientIdKey="id", clientSecretKey="secret")],
+        rejected=[_tokens(clientIdKey="clientSecret")],
+    ),
+    *(
+        _topology(
+            f"spec.kafka.sasl.oauth.{key}",
+            "A key of a Secret consists of letters, digits, dots, hyphens and underscores.",
+            accepted=[_tokens(**{key: name}) for name in _SECRET_KEYS],
+            rejected=[_tokens(**{key: name}) for name in _NO_SECRET_KEYS],
+        )
+        for key in ("clientIdKey", "clientSecretKey")
+    ),
+    _topology(
+        "spec.kafka.sasl.oauth.tokenEndpoint",
+        "tokenEndpoint is an https:// URL, without a user name, a password and a fragment.",
+        accepted=[
+            _tokens(tokenEndpoint=f"https://{rest}")
+            for rest in ("login.example.com", "10.0.0.1:8443/token", "[2001:db8::1]/token", "a.b/c?p=sign~in&q=1")
+        ],
+        rejected=[
+            _tokens(tokenEndpoint=url)
+            for url in (
+                "http://login.example.com/token",
+                "http://127.0.0.1:8080/token",
+                "https://me:secret@login.example.com/token",
+                "https://login.example.com/token#a",
+                "https://login.example.com/to ken",
+                "https://login.example.com/\ntoken",
+                "https:///token",
+                "https://login.example.com:123456/",
+                "file:///etc/passwd",
+                "login.example.com",
+            )
+        ],
+    ),
+    _topology(
+        "spec.kafka.sasl.oauth.scope",
+        "scope is words with one space between them, of printable ASCII without quotes and backslashes.",
+        accepted=[_tokens(scope=scope) for scope in ("kafka", "api://kafka/.default openid")],
+        rejected=[_tokens(scope=scope) for scope in (" kafka", "a  b", 'a"b', "a\\b", "a\nb", "ä")],
     ),
     _topology(
         "spec.kafka.properties",

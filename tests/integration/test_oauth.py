@@ -1,15 +1,22 @@
 """Log-ins with tokens (SASL/OAUTHBEARER) at brokers that end a session with its token."""
 
+import base64
 import json
 import time
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from dev.stack.certificates import CertificateAuthority
 from dev.stack.kafka_cluster import FAST_START, PATIENT, KafkaCluster, Security
 from tests.support.command import cli
 from tests.support.moves import LEVELS, filled, moved_topic, nothing_left_over, until_sizes
+from tests.support.objects import condition
 from tests.support.processes import run_in_process
-from tests.support.token_server import CLIENT, SECRET, broker_jvm, broker_properties, token_server
+from tests.support.secure import Secure
+from tests.support.token_server import CLIENT, SECRET, TokenServer, broker_jvm, broker_properties, reset, token_server
 from tests.support.topics import Topics
+from tests.support.waiting import until
 
 RACKS = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
 LIFE = 30
@@ -46,8 +53,8 @@ def oauth_kafka(processes, kafka_distribution, tokens):
 
 @pytest.fixture
 def oauth(tokens):
-    """The token endpoint, which is right again after each test."""
-    tokens.seconds, tokens.claims, tokens.status = 300, {}, 200
+    """The token endpoint without TLS, for the command line; it is right at the start of each test."""
+    reset(tokens)
     return tokens
 
 
@@ -94,3 +101,119 @@ def test_a_token_that_brokers_refuse_is_told_in_one_sentence(oauth_kafka, oauth,
         oauth.claims = claims
         ran = cli("check", *live)
         assert (ran.code, ran.error) == (3, REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class WithTokens(Secure):
+    """A namespace with the Secrets for a token endpoint with TLS; brokers take its tokens for those of the other."""
+
+    endpoint: TokenServer
+    authority: CertificateAuthority
+
+    def default_secrets(self) -> None:
+        self.secret("client", clientId=CLIENT, clientSecret=SECRET)
+        self.secret("endpoint-ca", ca_crt=self.authority.cert.read_text())
+
+    def spec(self, **oauth: Any):
+        default = {"tokenEndpoint": self.endpoint.url, "caSecretRef": {"name": "endpoint-ca"}}
+        sasl = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "client"}, "oauth": {**default, **oauth}}
+        return {"bootstrapServers": self.kafka.bootstrap("SASL_PLAINTEXT"), "sasl": sasl}
+
+
+@pytest.fixture(scope="module")
+def _endpoint(tmp_path_factory):
+    authority = CertificateAuthority(tmp_path_factory.mktemp("endpoint"))
+    with token_server(authority.server("endpoint")) as server:
+        yield server, authority
+
+
+@pytest.fixture
+def secure(objects, oauth_kafka, _endpoint):
+    secure = WithTokens(objects, oauth_kafka, *_endpoint)
+    reset(secure.endpoint)
+    secure.default_secrets()
+    return secure
+
+
+def test_the_operator_and_scans_log_in_with_tokens_that_expire(secure, operator, control_plane):
+    secure.endpoint.seconds = LIFE
+    secure.create_topology(secure.spec())
+    secure.objects.create_topic("orders")
+    secure.objects.until_ready("orders")
+    asked = len(secure.endpoint.asked)
+    until(lambda: len(secure.endpoint.asked) >= asked + 2, "tokens to be renewed", timeout=4 * LIFE)
+    secure.objects.create_topic("payments")
+    secure.objects.until_ready("payments")
+    topology = f"{secure.objects.namespace}/kafka"
+    scanned = cli(
+        "scan", "--topology", topology, "--kubeconfig", control_plane.kubeconfig, "--engine", "local", "-o", "json"
+    )
+    assert scanned.code == 0, scanned.err
+
+
+def _refused(secure, spec, type_, reason, promise):
+    secure.create_topology(spec)
+    told = secure.objects.until_topology(type_, "True", reason)
+    assert condition(told, "Connected")["reason"] == reason
+    promise.kept_by(told, type_)
+
+
+def _goes_on(secure):
+    reset(secure.endpoint)
+    secure.default_secrets()
+    secure.objects.until_topology()
+
+
+def test_a_wrong_client_secret(secure, operator, promise):
+    secure.secret("client", clientId=CLIENT, clientSecret="wrong")
+    _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
+    _goes_on(secure)
+
+
+def test_a_token_endpoint_of_another_authority(secure, operator, tmp_path, promise):
+    secure.secret("endpoint-ca", ca_crt=CertificateAuthority(tmp_path / "other").cert.read_text())
+    _refused(secure, secure.spec(), "Stalled", "TlsFailed", promise)
+    _goes_on(secure)
+
+
+def test_a_token_that_brokers_do_not_take(secure, operator, promise):
+    secure.endpoint.claims = {"aud": "others"}
+    _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
+    _goes_on(secure)
+
+
+def test_a_token_endpoint_that_is_no_such_thing(secure, operator, promise):
+    secure.endpoint.body = b"<html>"
+    _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
+    _goes_on(secure)
+
+
+def test_a_token_endpoint_that_is_away(secure, operator, promise):
+    _refused(
+        secure, secure.spec(tokenEndpoint="https://127.0.0.1:1/token"), "Reconciling", "AuthenticationFailed", promise
+    )
+
+
+def test_a_token_endpoint_that_never_answers_holds_up_no_other_topology(secure, operator, promise):
+    secure.endpoint.delay = 60
+    _refused(secure, secure.spec(), "Reconciling", "AuthenticationFailed", promise)
+    manifest = secure.objects.topology_manifest("", "other", kafka={"bootstrapServers": secure.kafka.bootstrap()})
+    manifest["spec"] |= {"rackSource": "Broker", "brokers": None}
+    secure.objects.create(manifest)
+    secure.objects.until_topology(name="other")
+    assert operator.get("/healthz")[0] == 200
+    _goes_on(secure)
+
+
+def test_neither_the_client_secret_nor_a_token_is_seen_outside(secure, operator_factory):
+    own = operator_factory("--log-level=debug")
+    kafka = {**secure.spec(), "properties": {"debug": "all"}}
+    secure.create_topology(kafka)
+    secure.objects.create_topic("orders")
+    secure.objects.until_ready("orders")
+    secure.secret("client", clientId=CLIENT, clientSecret=f"{SECRET}-wrong")
+    secure.objects.until_topology("Stalled", "True", "AuthenticationFailed")
+    assert "rdkafka" in own.output, "the client did not say all that it can"
+    outside = own.output + own.get("/metrics")[1] + json.dumps(secure.objects.topology())
+    header = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
+    assert [text for text in (SECRET, header, *secure.endpoint.given) if text in outside] == []

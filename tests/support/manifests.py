@@ -55,8 +55,15 @@ FULL_TOPOLOGY: JsonObject = {
                 "verifyHostname": False,
             },
             "sasl": {
-                "mechanism": "SCRAM-SHA-512",
+                "mechanism": "OAUTHBEARER",
                 "secretRef": {"name": "kafka-user", "usernameKey": "user", "passwordKey": "pass"},
+                "oauth": {
+                    "tokenEndpoint": "https://login.example.com/oauth2/token",
+                    "scope": "kafka",
+                    "caSecretRef": {"name": "login-ca", "key": "ca.pem"},
+                    "clientIdKey": "id",
+                    "clientSecretKey": "secret",
+                },
             },
             "properties": {"socket.timeout.ms": "10000", "ssl.cipher.suites": "HIGH"},
         },

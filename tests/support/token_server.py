@@ -45,6 +45,8 @@ class TokenServer:
     trickle: float = 0
     """Seconds between two bytes of its answer."""
     asked: list[Mapping[str, list[str]]] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
+    """The tokens."""
     port: int = 0
     scheme: str = "http"
 
@@ -89,7 +91,8 @@ class TokenServer:
             return 401, b'{"error": "invalid_client", "error_description": "who are you?"}'
         if form.get("grant_type") != ["client_credentials"]:
             return 400, b'{"error": "unsupported_grant_type"}'
-        found = {"access_token": self.token(), "token_type": "Bearer", "expires_in": self.seconds}
+        self.given.append(self.token())
+        found = {"access_token": self.given[-1], "token_type": "Bearer", "expires_in": self.seconds}
         return 200, json.dumps(found).encode()
 
 
@@ -137,6 +140,13 @@ def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer
     finally:
         http.shutdown()
         http.server_close()
+
+
+def reset(server: TokenServer) -> None:
+    """Let it be as it was at its start."""
+    fresh = TokenServer()
+    for name in ("seconds", "claims", "status", "body", "delay", "trickle"):
+        setattr(server, name, getattr(fresh, name))
 
 
 def broker_properties(server: TokenServer) -> dict[str, str | None]:

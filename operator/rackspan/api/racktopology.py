@@ -40,8 +40,9 @@ DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
 
 
 class SaslMechanism(StrEnum):
-    """How to log in with a user name and a password."""
+    """How to log in: with a user name and a password, or with tokens that a client's id and secret are good for."""
 
+    OAUTHBEARER = "OAUTHBEARER"
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
@@ -177,11 +178,32 @@ class TlsSpec(ApiStruct, frozen=True):
     verify_hostname: bool = True
 
 
+class OauthSpec(ApiStruct, frozen=True):
+    """Where tokens are had (client credentials, KIP-768). Without `ca_secret_ref` the system's authorities are trusted.
+
+    The keys are of the Secret that `SaslSpec.secret_ref` names.
+    """
+
+    token_endpoint: str
+    scope: str | None = None
+    ca_secret_ref: CaSecretRef | None = None
+    client_id_key: str = "clientId"
+    client_secret_key: str = "clientSecret"  # noqa: S105  # the name of a key
+
+
 class SaslSpec(ApiStruct, frozen=True):
-    """How to log in."""
+    """How to log in. `oauth` is there for OAUTHBEARER alone."""
 
     mechanism: SaslMechanism
     secret_ref: SaslSecretRef
+    oauth: OauthSpec | None = None
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The Secret's keys: of the user name and the password, or of the client's id and secret."""
+        if self.oauth is not None:
+            return self.oauth.client_id_key, self.oauth.client_secret_key
+        return self.secret_ref.username_key, self.secret_ref.password_key
 
 
 class KafkaSpec(ApiStruct, frozen=True):
@@ -208,6 +230,8 @@ class KafkaSpec(ApiStruct, frozen=True):
             names.add(self.tls.client_cert_secret_ref.name)
         if self.sasl:
             names.add(self.sasl.secret_ref.name)
+        if self.sasl and self.sasl.oauth and self.sasl.oauth.ca_secret_ref:
+            names.add(self.sasl.oauth.ca_secret_ref.name)
         return frozenset(names)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rackspan.api.client_properties import first_error
+from rackspan.api.racktopology import SaslMechanism
 from rackspan.api.reasons import Reason
+from rackspan.kafka.oauth_login import CA_PEM, CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE, wrong_with_url
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
-    from rackspan.api.racktopology import KafkaSpec
+    from rackspan.api.racktopology import KafkaSpec, SaslSpec
     from rackspan.reconcile.ports import Credentials
 
 _PROTOCOLS = {
@@ -55,6 +57,25 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
             properties["ssl.key.pem"] = credentials.key_pem
     if sasl is not None:
         properties["sasl.mechanism"] = sasl.mechanism
-        properties["sasl.username"] = credentials.username or ""
-        properties["sasl.password"] = credentials.password or ""
+        properties |= _login(sasl, credentials)
     return properties
+
+
+def _login(sasl: SaslSpec, credentials: Credentials) -> dict[str, str]:
+    first, second = credentials.username or "", credentials.password or ""
+    if sasl.mechanism is not SaslMechanism.OAUTHBEARER:
+        return {"sasl.username": first, "sasl.password": second}
+    if sasl.oauth is None:
+        raise FailureError(Failure(Reason.INVALID_SPEC, f"{sasl.mechanism} needs spec.kafka.sasl.oauth", Remedy.SPEC))
+    # No plain text, not even on loopback: what listens there is the operator's, and not the topology's author's.
+    wrong = wrong_with_url(sasl.oauth.token_endpoint, loopback=False)
+    if wrong is not None:
+        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.TOKEN_ENDPOINT))
+    scope = sasl.oauth.scope
+    if scope is not None and not (scope.isascii() and scope.isprintable()):
+        raise FailureError(
+            Failure(Reason.INVALID_SPEC, "spec.kafka.sasl.oauth.scope is not printable ASCII", Remedy.SPEC)
+        )
+    login = {ENDPOINT: sasl.oauth.token_endpoint, CLIENT_ID: first, CLIENT_SECRET: second}
+    more = {SCOPE: scope, CA_PEM: credentials.token_ca_pem}
+    return login | {name: value for name, value in more.items() if value is not None}

@@ -207,13 +207,17 @@ class Administrator(KafkaAdmin, TopicValidator, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged."""
+    """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged.
+
+    `username` and `password` are a client's id and secret where it logs in with tokens.
+    """
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
     key_pem: str | None = field(default=None, repr=False)
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
+    token_ca_pem: str | None = field(default=None, repr=False)
 
 
 class KafkaConnector(Protocol):

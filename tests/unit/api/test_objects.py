@@ -268,8 +268,9 @@ def test_a_topology_that_says_everything():
     topology = RackTopology.from_object(changed(FULL_TOPOLOGY, {"metadata": {"namespace": "ops"}}))
     kafka = topology.spec.kafka
     assert kafka.servers == ("kafka-0.kafka:9093", "[2001:db8::1]:9093")
-    assert kafka.sasl.mechanism is SaslMechanism.SCRAM_SHA_512
-    assert kafka.secret_names == {"kafka-ca", "kafka-client", "kafka-user"}
+    assert kafka.sasl.mechanism is SaslMechanism.OAUTHBEARER
+    assert kafka.sasl.keys == ("id", "secret")
+    assert kafka.secret_names == {"kafka-ca", "kafka-client", "kafka-user", "login-ca"}
     assert not kafka.tls.verify_hostname
     assert topology.broker_namespace == "kafka"
     assert topology.spec.brokers.broker_id.offset == 100

@@ -9,12 +9,14 @@ import yaml
 from confluent_kafka.admin import AdminClient
 from dev.paths import REPOSITORY
 from tests.unit.kube.test_hostile_objects import HOSTILE, TOPOLOGY, places, with_text
+from tests.unit.reconcile.examples import topology
 
 from rackspan.api.client_properties import CLIENT_PROPERTIES, first_error
 from rackspan.api.racktopology import KafkaSpec, RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.spec_errors import SpecError
 from rackspan.kafka.client_config import client_properties
+from rackspan.kafka.oauth_login import OauthLogin, login_of
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Credentials
 
@@ -28,6 +30,11 @@ OWN = {
     "ssl.certificate.pem",
     "ssl.key.pem",
     "ssl.endpoint.identification.algorithm",
+    "https.ca.pem",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "topic.metadata.refresh.interval.ms",
 }
 """What the operator sets itself."""
@@ -146,6 +153,37 @@ def test_no_text_of_a_topology_becomes_the_name_of_a_property(place):
             continue
         assert properties.keys() <= CLIENT_PROPERTIES.keys() | OWN
         assert all(str(value).isprintable() for value in properties.values())
+
+
+OAUTH = {"tokenEndpoint": "https://login.example.com/token", "scope": "kafka"}
+
+
+def _tokens(oauth):
+    sasl = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "me"}, "oauth": oauth}
+    return topology(kafka={"bootstrapServers": "kafka:9092", "sasl": sasl}).spec.kafka
+
+
+def test_a_client_of_a_token_endpoint_has_its_id_and_secret_from_the_secret():
+    found = client_properties(_tokens(OAUTH), Credentials(username="me", password="canary", token_ca_pem="PEM"))
+    login = login_of(found)
+    assert login == OauthLogin(OAUTH["tokenEndpoint"], "me", "canary", "kafka", None, "PEM")
+    assert found["security.protocol"] == "SASL_PLAINTEXT"
+    assert "sasl.password" not in found
+
+
+@pytest.mark.parametrize(
+    ("oauth", "sentence"),
+    [
+        (None, "^OAUTHBEARER needs spec.kafka.sasl.oauth$"),
+        ({**OAUTH, "tokenEndpoint": "http://127.0.0.1/"}, "^spec.kafka.sasl.oauth.tokenEndpoint: it has to begin with"),
+        ({**OAUTH, "tokenEndpoint": "https://me:canary@a/"}, "a user name or a password has no place in the URL$"),
+        ({**OAUTH, "scope": "a\nb"}, "^spec.kafka.sasl.oauth.scope is not printable ASCII$"),
+    ],
+)
+def test_a_token_endpoint_that_admission_let_through_is_refused(oauth, sentence):
+    with pytest.raises(FailureError, match=sentence) as caught:
+        client_properties(_tokens(oauth), CREDENTIALS)
+    assert (caught.value.failure.reason, caught.value.failure.remedy) == (Reason.INVALID_SPEC, Remedy.SPEC)
 
 
 class _Silent:

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.text import shown
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.kafka_errors import failure_of
+from rackspan.kafka.oauth_login import uses_tokens
 from rackspan.kafka.worker.calls import (
     CALLS,
     LOG_LINE,
@@ -38,6 +40,8 @@ from rackspan.reconcile.runtime.lease import uptime
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_AT_ONCE = 32
+"""Clients that wait for their first token: a token endpoint may take seconds to fail."""
 _LONGEST_REQUEST = 1 << 30
 """The operator is trusted."""
 _NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))
@@ -69,6 +73,7 @@ class _Server:
         self._longest = longest_answer
         self._permit = _OperatorsPermit()
         self._clients: dict[int, ConfluentAdmin] = {}
+        self._waiting = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="kafka-login")
 
     async def answer(self, request: Request) -> None:
         """Send what the call gives, or why it failed."""
@@ -99,8 +104,11 @@ class _Server:
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
         """A client after its first answer, so that a wrong address or password is told where it is used."""
-        # In a thread: a client that logs in with tokens waits for its first one.
-        client = await asyncio.to_thread(self._client, kind, properties)
+        if uses_tokens(properties):  # it waits for the first, and others need not wait with it
+            loop = asyncio.get_running_loop()
+            client = await loop.run_in_executor(self._waiting, self._client, kind, properties)
+        else:
+            client = self._client(kind, properties)
         try:
             await client.cluster()
         except BaseException:

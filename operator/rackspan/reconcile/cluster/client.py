@@ -47,12 +47,14 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
     tls, sasl = kafka.tls, kafka.sasl
     ca = tls.ca_secret_ref if tls else None
     client = tls.client_cert_secret_ref if tls else None
+    token_ca = sasl.oauth.ca_secret_ref if sasl and sasl.oauth else None
     return Credentials(
         ca_pem=await entry(ca.name, ca.key) if ca else None,
         certificate_pem=await entry(client.name, client.cert_key) if client else None,
         key_pem=await entry(client.name, client.key_key) if client else None,
-        username=await entry(sasl.secret_ref.name, sasl.secret_ref.username_key) if sasl else None,
-        password=await entry(sasl.secret_ref.name, sasl.secret_ref.password_key) if sasl else None,
+        username=await entry(sasl.secret_ref.name, sasl.keys[0]) if sasl else None,
+        password=await entry(sasl.secret_ref.name, sasl.keys[1]) if sasl else None,
+        token_ca_pem=await entry(token_ca.name, token_ca.key) if token_ca else None,
     )
 
 

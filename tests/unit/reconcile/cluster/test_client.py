@@ -5,7 +5,7 @@ from tests.unit.reconcile.examples import topology
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.client import Session
+from rackspan.reconcile.cluster.client import Session, read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 SASL = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "user"}}
@@ -83,3 +83,21 @@ async def test_another_cluster_gets_no_secrets_of_before(world, session):
     other = topology(kafka={"bootstrapServers": "other:9092", "sasl": SASL})
     with pytest.raises(FailureError, match="no answer"):
         await session.connect(other, fresh_secrets=True)
+
+
+async def test_a_client_of_a_token_endpoint_has_keys_of_its_own(world):
+    found = {"login": {"clientId": b"me", "clientSecret": b"secret\n"}, "ca": {"ca.crt": b"PEM"}}
+
+    async def secret(namespace, name):
+        return found[name]
+
+    world.secret = secret
+    oauth = {"tokenEndpoint": "https://login.example.com/token", "caSecretRef": {"name": "ca"}}
+    sasl = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "login"}, "oauth": oauth}
+    kafka = topology(kafka={"bootstrapServers": "kafka:9092", "sasl": sasl}).spec.kafka
+    read = await read_credentials(kafka, "default", world)
+    assert (read.username, read.password, read.token_ca_pem) == ("me", "secret", "PEM")
+    assert "secret" not in repr(read)
+    found["login"]["clientSecret"] = b""
+    with pytest.raises(FailureError, match="Secret default/login: clientSecret is empty"):
+        await read_credentials(kafka, "default", world)
