@@ -11,9 +11,12 @@ from dataclasses import replace
 import pytest
 from dev.stack.certificates import CertificateAuthority
 from tests.support.token_server import CLIENT, SECRET, token_server
+from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
+from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.oauth_login import OauthLogin, login_of, wrong_with_url
+from rackspan.kafka.python_connection import PythonConnection
 from rackspan.kafka.token_provider import TokenProvider, token_provider
 from rackspan.reconcile.failures import FailureError, KafkaSetting, Remedy
 
@@ -277,3 +280,39 @@ def test_plain_text_is_for_loopback_alone():
     for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
         assert wrong_with_url(f"http://{host}/token", loopback=True) is None
         assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
+
+
+def at_nobody(server):
+    """Properties of a client that reaches no broker."""
+    return {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": server.url,
+        "sasl.oauthbearer.client.credentials.client.id": CLIENT,
+        "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+    }
+
+
+def test_both_clients_tell_the_same(server):
+    server.status = 503
+    with pytest.raises(FailureError) as by_librdkafka:
+        ConfluentAdmin(at_nobody(server))
+    with pytest.raises(FailureError) as by_kafka_python:
+        PythonConnection(at_nobody(server)).adding()
+    assert by_librdkafka.value.failure == by_kafka_python.value.failure
+    assert "answers with status 503" in by_librdkafka.value.failure.what
+
+
+async def test_a_call_without_a_token_fails_for_that_and_for_nothing_that_follows(server):
+    server.seconds = 2
+    admin = ConfluentAdmin(at_nobody(server))
+    try:
+        with pytest.raises(FailureError, match=r"^no broker of 127.0.0.1:1 can be reached"):
+            await admin.cluster()
+        server.status = 503
+        until(lambda: admin._tokens.failure, "the token to expire")
+        with pytest.raises(FailureError, match=r"answers with status 503$"):
+            await admin.cluster()
+    finally:
+        await admin.close()
