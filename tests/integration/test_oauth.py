@@ -18,6 +18,8 @@ from tests.support.token_server import CLIENT, SECRET, TokenServer, broker_jvm, 
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
+from rackspan.api.labels import APPROVE_PLAN
+
 RACKS = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
 LIFE = 30
 """Seconds. Sessions end with the token."""
@@ -134,19 +136,23 @@ def secure(objects, oauth_kafka, _endpoint):
     return secure
 
 
-def test_the_operator_and_scans_log_in_with_tokens_that_expire(secure, operator, control_plane):
+def test_the_operator_its_moves_and_scans_outlive_their_tokens(secure, operator, control_plane):
     secure.endpoint.seconds = LIFE
-    secure.create_topology(secure.spec())
-    secure.objects.create_topic("orders")
-    secure.objects.until_ready("orders")
-    asked = len(secure.endpoint.asked)
-    until(lambda: len(secure.endpoint.asked) >= asked + 2, "tokens to be renewed", timeout=4 * LIFE)
-    secure.objects.create_topic("payments")
-    secure.objects.until_ready("payments")
-    topology = f"{secure.objects.namespace}/kafka"
-    scanned = cli(
-        "scan", "--topology", topology, "--kubeconfig", control_plane.kubeconfig, "--engine", "local", "-o", "json"
-    )
+    objects = secure.objects
+    secure.create_topology(secure.spec(), reassignment={"throttle": 100_000})
+    objects.create_topic("orders", partitions=2, replicationFactor=2)
+    objects.until_ready("orders")
+    filled(secure.kafka, objects.kafka_name("orders"), 2, size=8_000_000)
+    objects.change_topic("orders", replicationFactor=3)
+    objects.until_not_ready("orders", "PlanPending")
+    found = objects.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
+    asked, approval = len(secure.endpoint.asked), {APPROVE_PLAN: found["status"]["plan"]["hash"]}
+    objects.patch("RackTopology", "kafka", {"metadata": {"annotations": approval}})
+    until_sizes(Topics(secure.kafka.admin()), objects.kafka_name("orders"), 3)
+    objects.until_ready("orders")
+    assert len(secure.endpoint.asked) >= asked + 3, "the copies were too fast to show anything"
+    topology = f"{objects.namespace}/kafka"
+    scanned = cli("scan", "--topology", topology, "--kubeconfig", control_plane.kubeconfig, "--engine", "local")
     assert scanned.code == 0, scanned.err
 
 
