@@ -1,11 +1,13 @@
 """Log-ins with tokens (SASL/OAUTHBEARER) at brokers that end a session with its token."""
 
+import asyncio
 import base64
 import json
 import time
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import pytest
 from dev.stack.certificates import CertificateAuthority
 from dev.stack.kafka_cluster import FAST_START, PATIENT, KafkaCluster, Security
@@ -19,6 +21,8 @@ from tests.support.topics import Topics
 from tests.support.waiting import until
 
 from rackspan.api.labels import APPROVE_PLAN
+from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT
 
 RACKS = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
 LIFE = 30
@@ -93,6 +97,34 @@ def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path
         assert SECRET not in ran.out + ran.err
         until_sizes(topics, topic, 3)
         nothing_left_over(oauth_kafka, topic, journal)
+
+
+async def test_both_clients_log_in_again_and_keep_their_connections(oauth_kafka, oauth):
+    oauth.seconds = life = 10
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", ENDPOINT: oauth.url}
+    login |= {"bootstrap.servers": oauth_kafka.bootstrap("SASL_PLAINTEXT"), CLIENT_ID: CLIENT, CLIENT_SECRET: SECRET}
+    admin = KafkaReassignments(login)
+    brokers = {int(server.rpartition(":")[2]) for server in login["bootstrap.servers"].split(",")}
+
+    def connections():
+        every = psutil.Process().net_connections()
+        return {one.laddr.port for one in every if one.raddr and one.raddr.port in brokers}
+
+    async def asked(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await admin.assignments()  # by librdkafka
+            await admin.topic_names()  # by kafka-python
+            await asyncio.sleep(0.5)
+
+    try:
+        await asked(life / 2)  # those that were for the bootstrap alone are closed
+        before = connections()
+        await asked(3 * life)
+        assert len(before) >= 2
+        assert before <= connections()
+    finally:
+        await admin.close()
 
 
 def test_a_token_that_brokers_refuse_is_told_in_one_sentence(oauth_kafka, oauth, config):
