@@ -100,7 +100,7 @@ def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path
 
 
 async def test_both_clients_log_in_again_and_keep_their_connections(oauth_kafka, oauth):
-    oauth.seconds = life = 10
+    oauth.seconds = LIFE  # the last tenth of it is what a busy machine has to log in again
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", ENDPOINT: oauth.url}
     login |= {"bootstrap.servers": oauth_kafka.bootstrap("SASL_PLAINTEXT"), CLIENT_ID: CLIENT, CLIENT_SECRET: SECRET}
     admin = KafkaReassignments(login)
@@ -118,9 +118,9 @@ async def test_both_clients_log_in_again_and_keep_their_connections(oauth_kafka,
             await asyncio.sleep(0.5)
 
     try:
-        await asked(life / 2)  # those that were for the bootstrap alone are closed
+        await asked(5)  # those that were for the bootstrap alone are closed
         before = connections()
-        await asked(3 * life)
+        await asked(1.5 * LIFE)
         assert len(before) >= 2
         assert before <= connections()
     finally:
