@@ -11,7 +11,20 @@ SECURE = (
 """Files of tests/integration that ask for the brokers with TLS and log-ins: side by side they start them once."""
 SERVERLESS = ("page", "property", "unit")
 """Folders whose tests ask for no server of the run."""
-ORDER = ("scan", "chart", "crds", "secure", "integration", "tools", "gitops", "e2e", "placers", "plugins", *SERVERLESS)
+ORDER = (
+    "scan",
+    "chart",
+    "crds",
+    "secure",
+    "integration",
+    "tools",
+    "readers",
+    "gitops",
+    "e2e",
+    "placers",
+    "plugins",
+    *SERVERLESS,
+)
 """What takes long comes first, but what needs few servers before what needs more, and last what fills every gap."""
 LAST_WITH_SERVERS = ORDER[-len(SERVERLESS) - 1]
 

@@ -98,8 +98,8 @@ class Meta(ApiStruct, frozen=True):
             return None
         shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}..."
         return (
-            f"the annotation {PAUSED} is {shown!a}, which is neither yes nor no: write true to leave the topic alone, "
-            "or false; until then it is left alone"
+            f"the annotation {PAUSED} is {shown!a}, which is neither yes nor no: write true to pause, or false; until "
+            "then it pauses"
         )
 
 

@@ -61,7 +61,7 @@ class Reason(StrEnum):
     MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas stays while partitions have no leader, until one is back.
 
     # Somebody asked for it.
-    PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone.
+    PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone, or pauses Reassignments.
 
     # The topic is there, and differs from the spec in what only moving replicas can change.
     PLAN_PENDING = "PlanPending"  # There is a plan that would bring it to the spec, and nobody has carried it out.

@@ -67,9 +67,9 @@ _BROKER_BYTES: Final = 140
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./:, -]*")
 _ESCAPED: Final = 6
 """Bytes of one character of any other text: such as \\u003c."""
-_NO_PAUSE = (
-    "the annotation rackspan.dev/paused pauses nothing here: put it on KafkaTopics, or scale the operator to zero to "
-    "stop everything"
+_PAUSED: Final = (
+    "the annotation rackspan.dev/paused pauses the Reassignments of this RackTopology and nothing else: to pause a "
+    "topic, annotate its KafkaTopic; to stop everything, scale the operator to zero"
 )
 _REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -203,7 +203,8 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     if topology.meta.is_paused:
-        conditions.set(PAUSED, _FALSE, Reason.INVALID_ANNOTATION, _NO_PAUSE)
+        unclear = topology.meta.unclear_pause
+        conditions.set(PAUSED, _TRUE, Reason.INVALID_ANNOTATION if unclear else Reason.PAUSED, unclear or _PAUSED)
     else:
         conditions.all = remove_condition(conditions.all, PAUSED)
     if problem is None:

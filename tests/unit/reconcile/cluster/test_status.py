@@ -404,11 +404,12 @@ def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
     assert told(status, "BrokersOnline") == ("Unknown", "KafkaUnreachable")
 
 
-def test_a_pause_of_a_topology_says_that_it_pauses_nothing():
+@pytest.mark.parametrize(("annotation", "reason"), [("true", "Paused"), ("maybe", "InvalidAnnotation")])
+def test_a_paused_topology_says_what_that_pauses(annotation, reason):
     about = topology()
-    about = structs.replace(about, meta=structs.replace(about.meta, annotations={"rackspan.dev/paused": "true"}))
+    about = structs.replace(about, meta=structs.replace(about.meta, annotations={"rackspan.dev/paused": annotation}))
     status = status_of(state(), about=about)
-    assert told(status, "Paused") == ("False", "InvalidAnnotation")
+    assert told(status, "Paused") == ("True", reason)
     assert told(status, "Ready") == ("True", "InSync")
     assert told(status_of(state(), about=structs.replace(topology(), status=status)), "Paused") is None
 
