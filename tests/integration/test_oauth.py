@@ -30,8 +30,8 @@ LIFE = 30
 
 
 REFUSED = (
-    "Kafka refuses the log-in: it takes the token for invalid: the brokers' log says whether it is the signature, the "
-    "issuer, the audience, or the time by their clock"
+    "Kafka refuses the log-in: the token is invalid: the log of a broker says whether by its signature, issuer, "
+    "audience, or by the time on the broker's clock"
 )
 
 

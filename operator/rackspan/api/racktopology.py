@@ -40,7 +40,7 @@ DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
 
 
 class SaslMechanism(StrEnum):
-    """How to log in: with a user name and a password, or with tokens that a client's id and secret are good for."""
+    """How to log in: with a user name and a password, or with tokens by client credentials."""
 
     OAUTHBEARER = "OAUTHBEARER"
     PLAIN = "PLAIN"
@@ -179,7 +179,7 @@ class TlsSpec(ApiStruct, frozen=True):
 
 
 class OauthSpec(ApiStruct, frozen=True):
-    """Where tokens are had (client credentials, KIP-768). Without `ca_secret_ref` the system's authorities are trusted.
+    """How to get tokens (client credentials, KIP-768). Without `ca_secret_ref` the system's authorities are trusted.
 
     The keys are of the Secret that `SaslSpec.secret_ref` names.
     """

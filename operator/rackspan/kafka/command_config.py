@@ -133,13 +133,13 @@ def _take_login(rest: dict[str, str], found: dict[str, str], name: str) -> None:
 
 
 def _take_tokens(rest: dict[str, str], name: str) -> None:
-    """Take what says how tokens are had, and give what they take one name."""
+    """Take the settings that choose how to get tokens, and give each credential one name."""
     for key, ways in _TOKENS_FROM.items():
         way = rest.pop(key, None)
         if way is not None and way.rpartition(".")[2] not in ways:
             raise CommandConfigError(
-                f"{name}: {key}: {way} is not supported: tokens are had with a client's id and secret alone (client "
-                "credentials), also for AWS MSK, whose IAM is not supported"
+                f"{name}: {key}: {way} is not supported: tokens come by client credentials only (a client id and a "
+                "client secret); MSK IAM is not supported"
             )
     for old, new in _OLDER.items():
         if old in rest and old.startswith("sasl."):

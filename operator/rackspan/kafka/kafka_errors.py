@@ -88,8 +88,8 @@ def refused_login(words: str) -> Failure:
     """The Failure where a broker refuses a log-in with `words`, which for tokens are few (RFC 7628)."""
     if "invalid_token" in words:
         words = (
-            "it takes the token for invalid: the brokers' log says whether it is the signature, the issuer, the "
-            "audience, or the time by their clock"
+            "the token is invalid: the log of a broker says whether by its signature, issuer, audience, or by the time "
+            "on the broker's clock"
         )
     return Failure(Reason.AUTHENTICATION_FAILED, f"Kafka refuses the log-in: {words}", Remedy.ACCESS)
 

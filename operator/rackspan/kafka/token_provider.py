@@ -67,12 +67,12 @@ class TokenProvider:
 
     @property
     def failure(self) -> Failure | None:
-        """Why there is no token that is good now; None where there is one."""
+        """Why there is no valid token; None where there is one."""
         with self._lock:
             return None if self._good() else self._failure
 
     def token(self) -> str:
-        """A token that is good now. Raises FailureError, within the time that the endpoint has."""
+        """A valid token. Raises FailureError, within the time that the endpoint has."""
         return self._present().token.text
 
     def for_librdkafka(self, _: str = "") -> tuple[str, float]:

@@ -48,7 +48,7 @@ _CODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token, and for how many seconds it is good from the moment of the question on."""
+    """An access token, and for how many seconds it is valid, from the request on."""
 
     text: str = field(repr=False)
     seconds: float
@@ -155,7 +155,7 @@ def _refusal(login: OauthLogin, status: int, body: bytes) -> Failure:
     known = f" ({code})" if code in _CODES else ""
     what = f"{login.server} answers with status {status}{known}"
     if status in (401, 403) or code == "invalid_client":
-        return _failure(f"{what}: the client id or the client secret is wrong, or may not have tokens")
+        return _failure(f"{what}: the client id or the client secret is wrong, or this client may not get tokens")
     remedy = Remedy.RETRY if status >= _SERVER_ERROR or status == _TOO_MANY else Remedy.ACCESS
     return _failure(what, remedy=remedy)
 
@@ -168,13 +168,13 @@ def _token(login: OauthLogin, body: bytes) -> Token:
     if not isinstance(text, str) or not text:
         raise FailureError(_failure(f"the answer of {login.server} has no access_token"))
     if _BEARER.fullmatch(text) is None:
-        raise FailureError(_failure(f"the access_token of {login.server} has characters that no token has"))
+        raise FailureError(_failure(f"the access_token of {login.server} has characters that a token cannot have"))
     seconds = _number(answer.get("expires_in"))
     if seconds is None:
         expires = _number(_claims(text).get("exp"))
         if expires is None:
             raise FailureError(
-                _failure(f"{login.server} says nowhere when its token expires: neither expires_in nor exp")
+                _failure(f"{login.server} does not say when its token expires: there is neither expires_in nor exp")
             )
         seconds = expires - time.time()
     if seconds <= 0:

@@ -194,7 +194,7 @@ def test_a_token_endpoints_authority_is_among_the_options_of_its_login(tmp_path)
     [
         (
             "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
-            "IAMOAuthBearerLoginCallbackHandler is not supported: tokens are had with a client's id and secret alone",
+            "IAMOAuthBearerLoginCallbackHandler is not supported: tokens come by client credentials only",
         ),
         (
             "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
