@@ -30,7 +30,7 @@ from rackspan.kafka.kafka_errors import (
     settings_failure,
 )
 from rackspan.kafka.oauth_login import without_login
-from rackspan.kafka.token_provider import token_provider
+from rackspan.kafka.token_provider import cause, token_provider
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import (
     AlwaysPermitted,
@@ -497,18 +497,15 @@ class ConfluentAdmin:
         except MemoryError:
             raise
         except FailureError as error:
-            raise FailureError(self._cause(error.failure)) from error
+            raise FailureError(cause(self._tokens, error.failure)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed.is_set() and (task is None or not task.cancelling()):
                 raise FailureError(_client_closed()) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
-            raise FailureError(_client_closed() if self._closed.is_set() else self._cause(failure_of(error))) from error
-
-    def _cause(self, failure: Failure) -> Failure:
-        """Why a call failed: without a token, whatever followed from that is not worth telling."""
-        return (self._tokens.failure if self._tokens is not None else None) or failure
+            closed = self._closed.is_set()
+            raise FailureError(_client_closed() if closed else cause(self._tokens, failure_of(error))) from error
 
 
 class _ClientLog:

@@ -25,7 +25,7 @@ from rackspan.kafka.kafka_errors import refused_login
 from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
-from rackspan.kafka.token_provider import token_provider
+from rackspan.kafka.token_provider import cause, token_provider
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ class PythonConnection:
                 raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> FailureError:
-        """What to raise: without a token, whatever followed from that is not worth telling."""
-        return FailureError((self.tokens.failure if self.tokens is not None else None) or failure_of(error))
+        return FailureError(cause(self.tokens, failure_of(error)))
 
     def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
         if self.tokens is not None:

@@ -47,6 +47,11 @@ def token_provider(properties: Mapping[str, str | int | bool]) -> TokenProvider 
     return TokenProvider(login_of(properties)) if uses_tokens(properties) else None
 
 
+def cause(tokens: TokenProvider | None, failure: Failure) -> Failure:
+    """Why a call failed: without a token, what followed from that is not worth a message."""
+    return (tokens.failure if tokens is not None else None) or failure
+
+
 class TokenProvider:
     """
     The present token of one login, for any thread.

@@ -228,11 +228,12 @@ class DeltaTables:
         if name not in self._versions:
             with self.errors(name):
                 recorder = self._loaded(_recorder(name))
-                version = recorder.transaction_version(name) if recorder else None
-            if version is None:
-                return -1
-            self._versions[name] = version
-        return self._versions[name]
+                for other in KEPT:  # at once: loading a table reads its whole log
+                    if recorder is not None and _recorder(other) == _recorder(name):
+                        version = recorder.transaction_version(other)
+                        if version is not None:
+                            self._versions.setdefault(other, version)
+        return self._versions.get(name, -1)
 
     def _loaded(self, name: str) -> DeltaTable | None:
         with self.errors(name):
