@@ -50,9 +50,14 @@ class Traffic:
         self.acknowledged = self.matched = 0
 
     def __enter__(self) -> Self:
-        """Begin to produce, and to read from what is there now."""
+        """Begin to produce, and to read from what is there now.
+
+        The first group of a cluster makes Kafka create `__consumer_offsets`, whose replicas count in every plan: they
+        are there before the block begins.
+        """
         for partition in range(self._partitions):
             eventually(partial(self._find_end, partition), f"the end of partition {partition}")
+        eventually(self._find_coordinator, "the coordinator of the group")
         self._producing.start()
         self._consuming.start()
         return self
@@ -63,6 +68,12 @@ class Traffic:
         with contextlib.suppress(KafkaException):
             self._next_offset[partition] = self._consumer.get_watermark_offsets(at, timeout=30)[1]
         return partition in self._next_offset
+
+    def _find_coordinator(self) -> bool:
+        with contextlib.suppress(KafkaException):
+            self._consumer.committed([TopicPartition(self._topic, 0)], timeout=30)
+            return True
+        return False
 
     def __exit__(self, *_: object) -> None:
         """Produce no more, and wait until all is acknowledged and read."""

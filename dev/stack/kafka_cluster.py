@@ -369,6 +369,14 @@ class KafkaCluster:
         what = f"brokers {sorted(wanted)} to register"
         eventually(registered, what, timeout=timeout, interval=0.2, retry_on=(KafkaException, psutil.NoSuchProcess))
 
+    def wait_until_agreed(self) -> None:
+        """Wait until all brokers that run give the same topics and replicas: any of them may be asked next."""
+
+        def agreed() -> bool:
+            return len({_replicas(self.known_to(broker)) for broker in self._awake()}) == 1
+
+        eventually(agreed, "all brokers to give the same topics and replicas", retry_on=KafkaException)
+
     # -- how it is made -----------------------------------------------------------------------------------------------
 
     def _process(self, name: str) -> str:
@@ -512,6 +520,15 @@ def _random_uuid() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):  # the format tool would read an option
             return text
+
+
+def _replicas(metadata: ClusterMetadata) -> frozenset[tuple[str, int, tuple[int, ...]]]:
+    """Topic, partition, and broker ids of each replica list, the preferred leader first."""
+    return frozenset(
+        (name, number, tuple(partition.replicas))
+        for name, topic in metadata.topics.items()
+        for number, partition in topic.partitions.items()
+    )
 
 
 def _broker_name(broker: int) -> str:

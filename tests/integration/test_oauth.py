@@ -17,7 +17,6 @@ from tests.support.processes import run_in_process
 from tests.support.secure import Secure
 from tests.support.token_server import CLIENT, SECRET, TokenServer, broker_jvm, broker_properties, reset, token_server
 from tests.support.topics import Topics
-from tests.support.waiting import until
 
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
@@ -85,7 +84,9 @@ def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path
         checked = cli("check", *live, "--topic", topic)
         assert checked.code in (0, 1), checked.err
         wish = (*live, "--topic", topic, "--replication-factor", f"{topic}=3")
-        plan = until(lambda: (ran := cli("plan", *wish, "-o", "json")).code == 0 and ran, "a plan")
+        oauth_kafka.wait_until_agreed()
+        plan = cli("plan", *wish, "-o", "json")
+        assert plan.code == 0, plan.err
         journal, asked, started = tmp_path / "journal.json", len(oauth.asked), time.monotonic()
         arguments = (*wish, "--journal", journal, "--approve", plan.json["hash"], "--throttle", "100kB/s", "-o", "json")
         ran = run_in_process(tmp_path, "apply", *arguments)

@@ -25,14 +25,17 @@ class Apply:
     """The command on one topic of a cluster, with a home of its own for the journal."""
 
     def __init__(self, kafka, topic, home):
+        self._kafka = kafka
         self.journal = home / "journal.json"
         self._cluster = ("--bootstrap-server", kafka.bootstrap())
         self._ours = (*self._cluster, *LEVELS, "--topic", topic)
         self.arguments = (*self._ours, "--journal", self.journal)
 
     def plan(self, *wishes):
-        """The plan, once the broker that is asked knows the topic."""
-        ran = until(lambda: (ran := cli("plan", *self._ours, *wishes, "-o", "json")).code == 0 and ran, "a plan")
+        """The plan, once all brokers give the same: `apply` may ask another one, and its plan must be this one."""
+        self._kafka.wait_until_agreed()
+        ran = cli("plan", *self._ours, *wishes, "-o", "json")
+        assert ran.code == 0, ran.err
         return ran.json
 
     def apply(self, *arguments):
