@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -421,6 +422,31 @@ def test_a_checkpoint_keeps_what_a_table_says_of_the_version_of_another(history,
     lost.unlink()
     with pytest.raises(HistoryError, match=f"^history {lost}: is not there any more"):
         history.rows(table, [entry])
+
+
+def test_a_log_forgets_the_transactions_of_old_scans_and_no_version_of_a_table(history, monkeypatch):
+    last_week = time.time() - 8 * DAY.total_seconds()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(delta_tables.time, "time", lambda: last_week)
+        old = committed(history, "a")
+    new = committed(history, "b")
+    _table(history, "scans").create_checkpoint()
+    for log in (_root(history) / "scans" / "_delta_log").glob("*.json"):
+        log.unlink()
+    table = _table(history, "scans")
+    assert [table.transaction_version(json.dumps(["prod", scan])) for scan in "ab"] == [None, 1]
+    assert None not in {table.transaction_version(name) for name in TABLES if name != "scans"}
+    assert not shown(history, written(history, "a"))
+    assert history.scans("prod") == [old, new]
+
+
+def test_a_table_of_before_gets_the_settings_with_the_next_scan(history, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(delta_tables, "_SETTINGS", {"delta.logRetentionDuration": "interval 30 days"})
+        committed(history, "a")
+    committed(history, "b")
+    settings = {**delta_tables._SETTINGS, "delta.logRetentionDuration": "interval 30 days"}
+    assert {name: _table(history, name).metadata().configuration for name in TABLES} == dict.fromkeys(TABLES, settings)
 
 
 def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):

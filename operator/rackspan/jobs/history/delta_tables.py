@@ -35,6 +35,7 @@ KEPT_HOURS: Final = 24
 _SETTINGS: Final = {
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.logRetentionDuration": "interval 7 days",
+    "delta.setTransactionRetentionDuration": "interval 7 days",
 }
 _SCANS, _BROKERS = "scans", "brokers"
 
@@ -263,6 +264,8 @@ class DeltaTables:
         known = {field.name for field in table.schema().fields}
         if new := [field for field in declared.fields if field.name not in known]:
             table.alter.add_columns(new)
+        if unset := {key: value for key, value in _SETTINGS.items() if key not in table.metadata().configuration}:
+            table.alter.set_table_properties(unset)
         return table
 
     def _has(self, table: DeltaTable, name: str, cluster: str, scans: Sequence[str]) -> bool:
@@ -326,9 +329,12 @@ def _recorder(name: str) -> str:
 
 
 def _next_transaction(table: DeltaTable, cluster: str, scan: str) -> Transaction:
-    """Of two writers that add the same scan at once, Delta refuses the second, which has the same id here."""
+    """Of two writers that add the same scan at once, Delta refuses the second, which has the same id here.
+
+    A transaction with a time goes with a checkpoint after the retention time. One of `_recorder` has none, and stays.
+    """
     app = json.dumps([cluster, scan])
-    return Transaction(app, 1 + (table.transaction_version(app) or 0))
+    return Transaction(app, 1 + (table.transaction_version(app) or 0), int(time.time() * 1000))
 
 
 def _statistics(rows: pa.Table) -> str:
