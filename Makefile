@@ -13,14 +13,16 @@ SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-re
 # Tests without servers wait for time-outs as well: two processes for each processor.
 SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
 # What needs neither a control plane nor a Kafka, what does, what takes real pods and therefore root, which is `make e2e`
-# only, what takes the controllers of others, which are long to build: `make gitops` only, what the programs of `dev/` and
-# `benchmarks/` promise: `make test-tools` only, and what takes other readers of histories: `make test-readers` only.
+# only, what takes the controllers of others, which are long to build: `make gitops` only, what takes the Git history:
+# `make upgrade` only, what the programs of `dev/` and `benchmarks/` promise: `make test-tools` only, and what takes other
+# readers of histories: `make test-readers` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 GITOPS_TESTS := tests/gitops
+UPGRADE_TESTS := tests/upgrade
 TOOL_TESTS := tests/tools
 READER_TESTS := tests/readers
-STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(TOOL_TESTS) $(READER_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(UPGRADE_TESTS) $(TOOL_TESTS) $(READER_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 # The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
@@ -102,6 +104,13 @@ e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's e
 gitops: assets ## Flux brings topics from a Git server to the operator (GITOPS_ARGS for pytest)
 	@$(BIN)/python -m dev gitops >/dev/null
 	$(PYTEST) $(GITOPS_TESTS) $(GITOPS_ARGS)
+
+# Until there is a tag: the newest version that is a day old.
+EARLIER ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-list -1 --before='1 day ago' HEAD)
+
+.PHONY: upgrade
+upgrade: assets ## An upgrade from the version before and the way back, while a plan is carried out (EARLIER=REF)
+	RACKSPAN_EARLIER=$(EARLIER) $(PYTEST) $(UPGRADE_TESTS)
 
 .PHONY: faults
 faults: assets ## apply and the operator killed 200 times, and their worlds broken, on real servers (FAULTS_ARGS; half an hour)

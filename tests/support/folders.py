@@ -20,6 +20,7 @@ ORDER = (
     "tools",
     "readers",
     "gitops",
+    "upgrade",
     "e2e",
     "placers",
     "plugins",
