@@ -141,7 +141,7 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --group readers --output-file requirements/readers.lock
 
 .PHONY: release
-release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, SBOM, checksums
+release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, plug-ins, SBOM, checksums
 	rm -rf dist/release
 	@$(BIN)/python -m dev release dist/release --tag="$(RELEASE_TAG)"
 

@@ -47,7 +47,8 @@ def _plugins(_: argparse.Namespace) -> None:
 
 
 def _release(arguments: argparse.Namespace) -> None:
-    for path in release.build(arguments.folder, assets.ensure_helm(), tag=arguments.tag):
+    kafka = kafka_distribution.ensure_distribution()
+    for path in release.build(arguments.folder, assets.ensure_helm(), kafka, tag=arguments.tag):
         print(f"{path.stat().st_size:>10} {path}")
 
 

@@ -1,4 +1,8 @@
-"""The artefacts of a release, the same bytes each time: packages, chart, definitions, manifests, SBOM, checksums."""
+"""
+The artefacts of a release: packages, chart, definitions, manifests, plug-ins for brokers, SBOM, notes, checksums.
+
+They have the same bytes each time.
+"""
 
 import gzip
 import hashlib
@@ -16,10 +20,13 @@ from pathlib import Path
 
 from dev.paths import REPOSITORY
 from dev.stack.assets import kubernetes_version
+from dev.stack.kafka_distribution import KafkaDistribution
+from dev.stack.plugins import JAR, build_plugins
 
 EPOCH = 1_580_601_600
 """The time in archives: 2020-02-02, which is hatchling's own."""
 NAMESPACE = "rackspan"
+NOTES = "RELEASE-NOTES.md"
 _LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -34,11 +41,18 @@ def version(source: Path = REPOSITORY) -> str:
     return found
 
 
-def build(folder: Path, helm: Path, *, source: Path = REPOSITORY, tag: str = "") -> list[Path]:
-    """Write all artefacts of `source` to `folder`, which must be empty or absent. Raises ReleaseError."""
+def build(
+    folder: Path, helm: Path, kafka: KafkaDistribution, *, source: Path = REPOSITORY, tag: str = ""
+) -> list[Path]:
+    """
+    Write all artefacts of `source` to `folder`, which must be empty or absent.
+
+    Raises ReleaseError, and AssetError without a JDK.
+    """
     number = version(source)
     if tag not in ("", f"v{number}"):
         raise ReleaseError(f"the tag is {tag}, and pyproject.toml has version {number}: tag v{number}, or change it")
+    notes = _notes((source / "CHANGELOG.md").read_text(), number if tag else "Unreleased")
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ReleaseError(f"{folder} is not empty: delete it first")
@@ -54,10 +68,21 @@ def build(folder: Path, helm: Path, *, source: Path = REPOSITORY, tag: str = "")
     (folder / "install.yaml").write_text(_manifests(helm, chart))
     bom = _bom(number, (source / "requirements" / "operator.lock").read_text())
     (folder / f"rackspan-{number}.cdx.json").write_text(json.dumps(bom, indent=1) + "\n")
+    build_plugins(kafka, folder / JAR, source=source)
+    (folder / NOTES).write_text(notes)
     files = sorted(folder.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (folder / "SHA256SUMS").write_text("".join(sums))
     return sorted(folder.iterdir())
+
+
+def _notes(changelog: str, version: str) -> str:
+    """The section of a version in the changelog. Raises ReleaseError where there is none."""
+    sections = re.split(r"^## \[([^\]]+)\].*\n", changelog, flags=re.MULTILINE)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+    if version not in found:
+        raise ReleaseError(f"CHANGELOG.md has no section [{version}]: rename [Unreleased]")
+    return found[version].strip() + "\n"
 
 
 def _manifests(helm: Path, chart: Path) -> str:

@@ -12,26 +12,29 @@ from dev.paths import REPOSITORY, cache_root
 from dev.progress import exclusive, need, run
 from dev.stack.kafka_distribution import KafkaDistribution
 
-_SOURCES = REPOSITORY / "plugins" / "src" / "main" / "java"
+JAR = "rackspan-kafka-plugins.jar"
 _RELEASE = "17"  # the Java that Kafka's own brokers ask for
+_DATE = "2020-02-02T00:00:00Z"  # of files in a jar, as in the other artefacts of a release
 
 
 def ensure_plugins(distribution: KafkaDistribution) -> Path:
     """The jar, after compiling it where the sources or Kafka's version are new. Raises AssetError."""
-    sources = sorted(_SOURCES.rglob("*.java"))
-    jar = cache_root() / "plugins" / _fingerprint(distribution, sources) / "rackspan-kafka-plugins.jar"
+    jar = cache_root() / "plugins" / _fingerprint(distribution) / JAR
     with exclusive(jar.with_suffix(".lock")):
         if not jar.exists():
-            with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
-                classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
-                compile_java(distribution, sources, classes)
-                run(
-                    [_tool(distribution, "jar"), "--create", f"--file={packed}", "-C", str(classes), "."],
-                    "packing the plug-ins",
-                    cwd=Path(scratch),
-                )
-                packed.replace(jar)
+            build_plugins(distribution, jar)
     return jar
+
+
+def build_plugins(distribution: KafkaDistribution, jar: Path, *, source: Path = REPOSITORY) -> None:
+    """Write the jar of the tree at `source`: the same bytes each time with the same JDK. Raises AssetError."""
+    with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
+        classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
+        compile_java(distribution, _sources(source), classes)
+        files = [str(path.relative_to(classes)) for path in sorted(classes.rglob("*.class"))]
+        command = [_tool(distribution, "jar"), "--create", f"--file={packed}", f"--date={_DATE}", *files]
+        run(command, "packing the plug-ins", cwd=classes)
+        packed.replace(jar)
 
 
 def compile_java(
@@ -49,9 +52,14 @@ def has_compiler(distribution: KafkaDistribution) -> bool:
     return _beside_java(distribution, "javac") is not None or shutil.which("javac") is not None
 
 
-def _fingerprint(distribution: KafkaDistribution, sources: Iterable[Path]) -> str:
+def _sources(tree: Path) -> list[Path]:
+    return sorted((tree / "plugins" / "src" / "main" / "java").rglob("*.java"))
+
+
+def _fingerprint(distribution: KafkaDistribution) -> str:
     told = subprocess.run([distribution.java, "-version"], capture_output=True, text=True, check=True).stderr
-    parts = [distribution.version, told, *(f"{path.relative_to(_SOURCES)}\0{path.read_text()}" for path in sources)]
+    sources = (f"{path.relative_to(REPOSITORY)}\0{path.read_text()}" for path in _sources(REPOSITORY))
+    parts = [distribution.version, told, *sources]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

@@ -15,13 +15,13 @@ from tests.support.helm import Helm
 
 
 @pytest.fixture(scope="module")
-def built(helm, tmp_path_factory):
+def built(helm, kafka_distribution, tmp_path_factory):
     folder = tmp_path_factory.mktemp("release") / "built"
-    release.build(folder, helm)
+    release.build(folder, helm, kafka_distribution)
     return folder
 
 
-def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, tmp_path):
+def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, kafka_distribution, tmp_path):
     copy = tmp_path / "clone"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -34,7 +34,7 @@ def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, tmp_pat
         if (REPOSITORY / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, copy / name)  # times are those of the copy
-    release.build(tmp_path / "again", helm, source=copy)
+    release.build(tmp_path / "again", helm, kafka_distribution, source=copy)
 
     def digests(folder):
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
@@ -48,6 +48,8 @@ def test_every_artefact_has_a_checksum(built):
     assert sums.keys() == {
         "crds.yaml",
         "install.yaml",
+        "rackspan-kafka-plugins.jar",
+        "RELEASE-NOTES.md",
         f"rackspan-{number}-py3-none-any.whl",
         f"rackspan-{number}.cdx.json",
         f"rackspan-{number}.tar.gz",
@@ -89,12 +91,28 @@ def test_the_wheel_holds_the_project_and_nothing_else(built):
 
 
 @pytest.mark.parametrize("tag", ["0.0.9", "v0.0.9"])
-def test_a_tag_of_another_version_is_refused(helm, tmp_path, tag):
+def test_a_tag_of_another_version_is_refused(helm, kafka_distribution, tmp_path, tag):
     with pytest.raises(release.ReleaseError, match=r"tag v\d"):
-        release.build(tmp_path / "out", helm, tag=tag)
+        release.build(tmp_path / "out", helm, kafka_distribution, tag=tag)
 
 
-def test_files_of_an_earlier_release_are_not_mixed_in(helm, tmp_path):
+def test_the_notes_are_the_section_of_the_version_in_the_changelog(built, helm, kafka_distribution, tmp_path):
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    notes = (built / "RELEASE-NOTES.md").read_text()
+    assert notes.startswith("No version is released yet.")
+    assert f"## [Unreleased]\n\n{notes}" in changelog
+    with pytest.raises(release.ReleaseError, match=r"no section \[0\.1\.0\]: rename \[Unreleased\]"):
+        release.build(tmp_path / "out", helm, kafka_distribution, tag=f"v{release.version()}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_plug_ins_are_all_classes_of_their_sources(built):
+    names = set(zipfile.ZipFile(built / "rackspan-kafka-plugins.jar").namelist())
+    sources = (REPOSITORY / "plugins" / "src" / "main" / "java").rglob("*.java")
+    assert names >= {f"dev/rackspan/kafka/{path.stem}.class" for path in sources}
+
+
+def test_files_of_an_earlier_release_are_not_mixed_in(helm, kafka_distribution, tmp_path):
     (tmp_path / "old.whl").touch()
     with pytest.raises(release.ReleaseError, match="not empty"):
-        release.build(tmp_path, helm)
+        release.build(tmp_path, helm, kafka_distribution)
