@@ -101,7 +101,7 @@ e2e: assets ## Real pods: images built, kubelets, scans as Jobs and on Spark's e
 	$(PYTEST) $(POD_TESTS) $(E2E_ARGS)
 
 .PHONY: gitops
-gitops: assets ## Flux brings topics from a Git server to the operator (GITOPS_ARGS for pytest)
+gitops: assets ## Flux and Argo CD bring topics from a Git server to the operator (GITOPS_ARGS for pytest)
 	@$(BIN)/python -m dev gitops >/dev/null
 	$(PYTEST) $(GITOPS_TESTS) $(GITOPS_ARGS)
 

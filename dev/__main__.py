@@ -67,7 +67,7 @@ def _pods(_: argparse.Namespace) -> None:
 
 def _gitops(_: argparse.Namespace) -> None:
     need("git", "serve repositories")
-    for name, path in assets.ensure_flux().items():
+    for name, path in {**assets.ensure_flux(), **assets.ensure_argocd()}.items():
         print(f"{name:26} {path}")
 
 

@@ -3,7 +3,7 @@
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
 `dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
 So it is with `promtool`, the part of Prometheus that tests alerts, with `versitygw`, an S3 server over a folder, and
-with Flux's controllers, whose definitions are kept beside them.
+with the controllers of Flux and Argo CD, whose definitions are kept beside them.
 """
 
 import hashlib
@@ -29,6 +29,9 @@ _VERSITYGW = "github.com/versity/versitygw"
 _VERSITYGW_MODULE = REPOSITORY / "dev" / "distributions" / "versitygw"
 _FLUX_MODULES = REPOSITORY / "dev" / "distributions" / "flux"
 _FLUX = ("source-controller", "kustomize-controller")
+_ARGOCD = "github.com/argoproj/argo-cd/v3"
+_ARGOCD_MODULE = REPOSITORY / "dev" / "distributions" / "argocd"
+_REDIS_MODULE = REPOSITORY / "dev" / "distributions" / "redis"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -159,7 +162,7 @@ def _ensure_flux(name: str) -> Path:
     build = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", module]
     wrapper = _FLUX_MODULES / name
     program = _ensure_program(name, _flux_version(name), build, "about two to ten minutes", module=wrapper)
-    _ensure_definitions(program, wrapper, module, "config/crd/bases")
+    _ensure_definitions(program, wrapper, module, "config/crd/bases/*.yaml")
     return program
 
 
@@ -167,7 +170,32 @@ def _flux_version(name: str) -> str:
     return _pinned(_FLUX_MODULES / name, f"github.com/fluxcd/{name}")
 
 
-def _ensure_definitions(program: Path, wrapper: Path, module: str, folder: str) -> None:
+def find_argocd() -> dict[str, Path] | None:
+    """Argo CD's pinned program, which is all of its components, and its Redis, when both were built earlier."""
+    argocd = _find_program("argocd", _pinned(_ARGOCD_MODULE, _ARGOCD))
+    redis = _find_program("redis", _version_of_sources(_REDIS_MODULE))
+    if argocd is None or redis is None or not definitions_of(argocd).is_dir():
+        return None
+    return {"argocd": argocd, "redis": redis}
+
+
+def ensure_argocd() -> dict[str, Path]:
+    """Argo CD's pinned program and its Redis, after building what is missing."""
+    flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
+    argocd = _ensure_program(
+        "argocd",
+        _pinned(_ARGOCD_MODULE, _ARGOCD),
+        [*flags, f"{_ARGOCD}/cmd"],
+        "about five to fifteen minutes",
+        module=_ARGOCD_MODULE,
+    )
+    _ensure_definitions(argocd, _ARGOCD_MODULE, _ARGOCD, "manifests/crds/*-crd.yaml")
+    version = _version_of_sources(_REDIS_MODULE)
+    redis = _ensure_program("redis", version, [*flags, "."], "about half a minute", module=_REDIS_MODULE)
+    return {"argocd": argocd, "redis": redis}
+
+
+def _ensure_definitions(program: Path, wrapper: Path, module: str, pattern: str) -> None:
     """Copy the definitions out of the pinned module, where Go's cache of modules has them."""
     destination = definitions_of(program)
     with exclusive(program.parent / ".lock"):
@@ -178,7 +206,7 @@ def _ensure_definitions(program: Path, wrapper: Path, module: str, folder: str) 
             with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
                 copies = Path(scratch, "definitions")
                 copies.mkdir()
-                for file in Path(json.loads(found.stdout)["Dir"], folder).glob("*.yaml"):
+                for file in Path(json.loads(found.stdout)["Dir"]).glob(pattern):
                     shutil.copyfile(file, copies / file.name)  # without the mode: Go's cache is read-only
                 copies.replace(destination)
 
@@ -195,18 +223,19 @@ def _pinned(module: Path, dependency: str) -> str:
 
 def find_kstatus() -> Path | None:
     """The program around kstatus, the library that tells whether an object is reconciled; None if it is not built."""
-    return _find_program("kstatus", _kstatus_version())
+    return _find_program("kstatus", _version_of_sources(_KSTATUS_MODULE))
 
 
 def ensure_kstatus() -> Path:
     """The program around kstatus, after building it where it is missing."""
     build = ["-trimpath", "-buildvcs=false", "."]
-    return _ensure_program("kstatus", _kstatus_version(), build, "about half a minute", module=_KSTATUS_MODULE)
+    version = _version_of_sources(_KSTATUS_MODULE)
+    return _ensure_program("kstatus", version, build, "about half a minute", module=_KSTATUS_MODULE)
 
 
-def _kstatus_version() -> str:
-    """A version from the hash of its sources, which are in this repository."""
-    sources = sorted(path for path in _KSTATUS_MODULE.iterdir() if path.is_file())
+def _version_of_sources(module: Path) -> str:
+    """The version of a program whose sources are in this repository: their hash."""
+    sources = sorted(path for path in module.iterdir() if path.is_file())
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
@@ -231,7 +260,8 @@ def _ensure_program(
                     env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off", **pinned},
                     tally=_is_package,
                 )
-                (Path(scratch) / name).replace(destination / name)
+                (built,) = Path(scratch).iterdir()  # Go names it after its package
+                built.replace(destination / name)
     return destination / name
 
 

@@ -1,10 +1,12 @@
 """Real controllers of GitOps beside the operator, on the run's control plane and Kafka, and a Git server."""
 
 import pytest
+from dev.gitops.argocd import NAMESPACE, start_argocd
 from dev.gitops.flux import start_flux
 from dev.gitops.git_server import git_server
 from dev.stack import assets
 from tests.integration.conftest import _turns, objects, operator, topics  # noqa: F401
+from tests.support.argocd import EXAMPLES, Application
 from tests.support.flux import Flux
 
 
@@ -13,6 +15,17 @@ def git(tmp_path_factory):
     """A Git server: `git.repository("shop")` makes an empty repository."""
     with git_server(tmp_path_factory.mktemp("git")) as server:
         yield server
+
+
+@pytest.fixture
+def in_git(objects, kafka, broker_sites):  # noqa: F811 - the fixture
+    """Makes the manifests of a topology and of topics from additions to their specs: `in_git({}, orders={})`."""
+
+    def manifests(topology_spec=None, /, **specs):
+        made = [objects.topic_manifest(name, **spec) for name, spec in specs.items()]
+        return [objects.topology_manifest(kafka.bootstrap(), **(topology_spec or {})), *made]
+
+    return manifests
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +42,23 @@ def flux(_flux, git, kubectl, namespace):
     flux = Flux(kubectl.in_namespace(namespace), git.repository(namespace))
     flux.start()
     return flux
+
+
+@pytest.fixture(scope="session")
+def _argocd(processes, control_plane):
+    programs = assets.find_argocd()
+    if programs is None:
+        pytest.fail("Argo CD: not on this machine yet; run `make gitops`", pytrace=False)
+    start_argocd(processes, programs, control_plane)
+    kubectl = control_plane.kubectl.in_namespace(NAMESPACE)
+    kubectl("patch", "configmap", "argocd-cm", "--type", "merge", "--patch-file", EXAMPLES / "health.patch")
+    return kubectl
+
+
+@pytest.fixture
+def application(_argocd, git, namespace):
+    """An Application over the test's own namespace and a repository of its own."""
+    application = Application(_argocd, git.repository(namespace), namespace)
+    application.start()
+    yield application
+    application.stop()

@@ -4,17 +4,6 @@ import pytest
 from tests.support.objects import TOPOLOGY
 
 
-@pytest.fixture
-def in_git(objects, kafka, broker_sites):
-    """Makes the manifests of a topology and of topics from additions to their specs: `in_git({}, orders={})`."""
-
-    def manifests(topology_spec=None, /, **topics):
-        made = [objects.topic_manifest(name, **spec) for name, spec in topics.items()]
-        return [objects.topology_manifest(kafka.bootstrap(), **(topology_spec or {})), *made]
-
-    return manifests
-
-
 @pytest.mark.parametrize("created_before", [False, True], ids=["new", "existing"])
 def test_a_kustomization_waits_for_the_operator(flux, in_git, objects, operator, topics, created_before):
     operator.stop()

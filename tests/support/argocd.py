@@ -1,0 +1,78 @@
+"""An Application of Argo CD, and the repository that it brings to the cluster."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from dev.gitops.git_server import Repository
+from dev.paths import REPOSITORY
+from dev.stack.kubectl import Kubectl
+from tests.support.waiting import until
+
+EXAMPLES = REPOSITORY / "examples" / "argocd"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The Application of examples/argocd, for a namespace of its own name."""
+
+    kubectl: Kubectl
+    repository: Repository
+    name: str
+
+    def start(self) -> None:
+        """Make the Application."""
+        application = yaml.safe_load((EXAMPLES / "application.yaml").read_text())
+        application["metadata"]["name"] = self.name
+        application["spec"]["source"]["repoURL"] = self.repository.url
+        application["spec"]["destination"]["namespace"] = self.name
+        self.kubectl.apply(application)
+
+    def stop(self) -> None:
+        """Delete the Application, and leave its objects."""
+        self.kubectl("delete", "application", self.name)
+
+    def commit(self, *manifests: dict[str, Any], message: str = "Change the objects") -> str:
+        """Make the objects the content of the branch. Returns the revision."""
+        files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
+        return self.repository.commit(files, message)
+
+    def until_synced(self, revision: str, health: str = "Healthy") -> dict[str, str]:
+        """Wait until the objects are as in the revision, with this health as a whole. Returns that of each."""
+
+        def met(status: dict[str, Any]) -> bool:
+            seen = status["sync"]["status"], status["sync"].get("revision"), status["health"]["status"]
+            return seen == ("Synced", revision, health) and _operation(status)[0] == "Succeeded"
+
+        return self.until(met, f"to be Synced with {revision} and {health}")
+
+    def until(self, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, str]:
+        """Poll the Application until its status is so. Returns its objects' health, by kind and name."""
+        last: dict[str, Any] = {}
+
+        def met() -> bool:
+            last.clear()
+            last.update(self.kubectl.json("get", "application", self.name).get("status", {}))
+            return "reconciledAt" in last and holds(last)
+
+        try:
+            until(met, f"the Application {what}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{json.dumps(last, indent=1)}") from None
+        return _health(last)
+
+
+def _operation(status: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The phase of the latest sync, and its revision."""
+    operation = status.get("operationState", {})
+    return operation.get("phase"), operation.get("syncResult", {}).get("revision")
+
+
+def _health(status: dict[str, Any]) -> dict[str, str]:
+    """The health of each object, by kind and name; "none" where Argo CD has no check for the kind."""
+    return {
+        f"{resource['kind']}/{resource['name']}": resource.get("health", {}).get("status", "none")
+        for resource in status.get("resources", [])
+    }
