@@ -12,6 +12,7 @@ from dev.stack.kubectl import Kubectl
 from tests.support.waiting import until
 
 EXAMPLES = REPOSITORY / "examples" / "argocd"
+_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Application:
         """Delete the Application, and leave its objects."""
         self.kubectl("delete", "application", self.name)
 
+    def terminate(self) -> None:
+        """End the sync that runs: `argocd app terminate-op` writes the same."""
+        patch = json.dumps({"status": {"operationState": {"phase": "Terminating"}}})
+        self.kubectl("patch", "application", self.name, "--type=merge", f"--patch={patch}")
+
     def commit(self, *manifests: dict[str, Any], message: str = "Change the objects") -> str:
         """Make the objects the content of the branch. Returns the revision."""
         files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
@@ -47,6 +53,22 @@ class Application:
             return seen == ("Synced", revision, health) and _operation(status)[0] == "Succeeded"
 
         return self.until(met, f"to be Synced with {revision} and {health}")
+
+    def until_passed_over(self, revision: str, running: str) -> dict[str, str]:
+        """Wait until it has looked several times at a revision, and the sync of another one still runs."""
+        self.until(lambda status: status["sync"].get("revision") == revision, f"to see {revision}")
+        self.until_looked()
+        return self.until(lambda status: _operation(status) == ("Running", running), f"to be busy with {running}")
+
+    def until_looked(self) -> None:
+        """Wait until it has compared Git and the cluster several times more."""
+        looks = set()
+
+        def met(status: dict[str, Any]) -> bool:
+            looks.add(status["reconciledAt"])
+            return len(looks) > _LOOKS
+
+        self.until(met, "to look several times")
 
     def until(self, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, str]:
         """Poll the Application until its status is so. Returns its objects' health, by kind and name."""
