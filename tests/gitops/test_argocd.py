@@ -1,7 +1,7 @@
 """Argo CD applies objects from Git, and its Application follows their health by the check of examples/argocd."""
 
 import pytest
-from tests.support.objects import TOPOLOGY
+from tests.support.objects import TOPOLOGY, condition
 
 KAFKA, ORDERS, SHOP = f"RackTopology/{TOPOLOGY}", "KafkaTopic/orders", "ConfigMap/shop"
 ABOVE_LIMIT = {"defaults": {"reassignment": {"approval": "Automatic"}}, "reassignment": {"maxMoves": 1}}
@@ -27,6 +27,10 @@ def approved(topology, plan):
 def approve_by_annotation(application, objects):
     plan = objects.topology()["status"]["plan"]["hash"]
     objects.patch("RackTopology", TOPOLOGY, {"metadata": {"annotations": {"rackspan.dev/approve-plan": plan}}})
+
+
+def ready_since(obj):
+    return condition(obj, "Ready")["lastTransitionTime"]
 
 
 def test_an_application_is_healthy_once_the_operator_has_made_the_topic(application, in_git, objects, operator, topics):
@@ -133,3 +137,48 @@ def test_topics_in_the_last_wave_do_not_block_the_commit_that_approves_their_pla
     application.until_synced(application.commit(*waves({}, replicationFactor=3)), "Suspended")
     approval = approved({}, waiting_plan(objects, "PlanPending"))
     application.until_synced(application.commit(*waves(approval, replicationFactor=3)))
+
+
+def test_a_wave_waits_until_the_one_before_is_healthy(application, in_git, objects, operator):
+    operator.stop()
+    kafka, topic = in_git(orders={})
+    revision = application.commit(kafka, in_wave(1, topic), in_wave(2, SHOP_IN_GIT))
+    application.until_health({KAFKA: "Progressing", ORDERS: "Missing", SHOP: "Missing"})
+    operator.start()
+    assert application.until_synced(revision) == {KAFKA: "Healthy", ORDERS: "Healthy", SHOP: "none"}
+    shop = application.kubectl.in_namespace(objects.namespace).json("get", "configmap", "shop")
+    topic = objects.topic("orders")
+    assert ready_since(objects.topology()) <= topic["metadata"]["creationTimestamp"]
+    assert ready_since(topic) <= shop["metadata"]["creationTimestamp"]
+
+
+def test_a_change_by_hand_is_put_back_once_and_nothing_is_fought_over(application, in_git, objects, operator, topics):
+    revision = application.commit(*in_git(orders={"config": {"retention.ms": "86400000"}}))
+    application.until_synced(revision)
+    generation = objects.change_topic("orders", config={"retention.ms": "1000"})["metadata"]["generation"]
+    topics.until_config(objects.kafka_name("orders"), {"retention.ms": "86400000"})
+    application.until_synced(revision)
+    application.until_looked()
+    assert objects.topic("orders")["metadata"]["generation"] == generation + 1
+
+
+def test_a_field_that_git_does_not_have_belongs_to_who_set_it(application, in_git, objects, operator):
+    revision = application.commit(*in_git(orders={}))
+    application.until_synced(revision)
+    objects.change_topic("orders", config={"retention.ms": "86400000"})
+    application.until_looked()
+    application.until_synced(revision)
+    topic = objects.topic("orders")
+    assert topic["spec"]["config"] == {"retention.ms": "86400000"}
+    owned = [one for one in topic["metadata"]["managedFields"] if one["manager"] == "argocd-controller"]
+    assert [(one["operation"], "f:config" in one["fieldsV1"]["f:spec"]) for one in owned] == [("Apply", False)]
+
+
+def test_pruning_follows_the_deletion_policy(application, in_git, objects, operator, topics):
+    application.until_synced(application.commit(*in_git(orders={}, clicks={}, old={"deletionPolicy": "Delete"})))
+    known = topics.id(objects.kafka_name("clicks"))
+    application.until_synced(application.commit(*in_git(orders={})))
+    for name in ("clicks", "old"):
+        objects.until_gone("KafkaTopic", name)
+    assert topics.id(objects.kafka_name("clicks")) == known
+    assert not topics.exists(objects.kafka_name("old"))

@@ -54,6 +54,10 @@ class Application:
 
         return self.until(met, f"to be Synced with {revision} and {health}")
 
+    def until_health(self, expected: dict[str, str]) -> None:
+        """Wait until each object has this health."""
+        self.until(lambda status: _health(status) == expected, f"to have {expected}")
+
     def until_passed_over(self, revision: str, running: str) -> dict[str, str]:
         """Wait until it has looked several times at a revision, and the sync of another one still runs."""
         self.until(lambda status: status["sync"].get("revision") == revision, f"to see {revision}")
