@@ -3,10 +3,12 @@
 import argparse
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 from dev import chromium, release
+from dev.gitops import own_network
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, need, say
 from dev.stack import assets, kafka_archive, kafka_distribution, named_stacks, other_kafkas, plugins
@@ -67,6 +69,8 @@ def _pods(_: argparse.Namespace) -> None:
 
 def _gitops(_: argparse.Namespace) -> None:
     need("git", "serve repositories")
+    if subprocess.run(own_network.command([], ["true"]), check=False).returncode:
+        raise AssetError("Argo CD's controller needs a network namespace of its own: see GitOps in CONTRIBUTING.md")
     for name, path in {**assets.ensure_flux(), **assets.ensure_argocd()}.items():
         print(f"{name:26} {path}")
 
