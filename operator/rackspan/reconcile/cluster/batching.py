@@ -21,17 +21,13 @@ from rackspan.reconcile.runtime.waiting import waiting_for_others
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from rackspan.core.partitions import InSync
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import (
-        ClusterDescription,
         ConfigChange,
         KafkaAdmin,
         NewPartitions,
         NewTopic,
         Outcomes,
-        RemainingReplicas,
-        ReplicaCounts,
         TopicConfig,
         TopicDescription,
     )
@@ -166,7 +162,6 @@ class GroupedAdmin:
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:
-        self._admin = admin
         self._topics: CommitGroup[str, TopicDescription | Failure | None] = CommitGroup(admin.topics, _one, _MAX_NAMES)
         self._configs: CommitGroup[str, TopicConfig] = CommitGroup(admin.configs, _one, _MAX_NAMES)
         self._creations: CommitGroup[NewTopic, Failure | None] = CommitGroup(
@@ -178,6 +173,17 @@ class GroupedAdmin:
         self._changes: CommitGroup[ConfigChange, Failure | None] = CommitGroup(
             _counted("alter_configs", admin.alter_configs), config_records, MAX_RECORDS
         )
+        self.delete_topics = admin.delete_topics
+        self.cluster = admin.cluster
+        self.replica_counts = admin.replica_counts
+        self.remaining_replicas = admin.remaining_replicas
+        self.hosted = admin.hosted
+        self.assignments = admin.assignments
+        self.default_min_insync = admin.default_min_insync
+        self.cordoned = admin.cordoned
+        self.cordon = admin.cordon
+        self.uncordon = admin.uncordon
+        self.close = admin.close
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic; its state is not older than the request."""
@@ -198,50 +204,6 @@ class GroupedAdmin:
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """Set keys, on each topic once."""
         return await self._changes.submit({change.name: change for change in changes})
-
-    async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
-        """Delete topics, without grouping."""
-        return await self._admin.delete_topics(ids)
-
-    async def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive."""
-        return await self._admin.cluster()
-
-    async def replica_counts(self) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker over every topic."""
-        return await self._admin.replica_counts()
-
-    async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """The replicas on these brokers."""
-        return await self._admin.remaining_replicas(brokers)
-
-    async def hosted(self, broker: int) -> Sequence[InSync]:
-        """The partitions with a replica on this broker."""
-        return await self._admin.hosted(broker)
-
-    async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """The replicas of every topic."""
-        return await self._admin.assignments()
-
-    async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
-        """The brokers' min.insync.replicas."""
-        return await self._admin.default_min_insync(brokers)
-
-    async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Which brokers are cordoned."""
-        return await self._admin.cordoned(brokers)
-
-    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Cordon brokers."""
-        return await self._admin.cordon(brokers)
-
-    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Release brokers."""
-        return await self._admin.uncordon(brokers)
-
-    async def close(self) -> None:
-        """Close the client; calls under way, and those that wait, end with a failure."""
-        await self._admin.close()
 
 
 def _counted(operation: str, call: Callable[[Sequence[T]], Awaitable[R]]) -> Callable[[Sequence[T]], Awaitable[R]]:

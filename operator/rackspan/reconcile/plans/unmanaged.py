@@ -49,10 +49,6 @@ class UnmanagedParts:
         self._epoch: int | None = None
         self._planned = False
 
-    def is_current(self, epoch: int) -> bool:
-        """Whether they have been looked at in this state of the cluster."""
-        return self._epoch == epoch
-
     def look_again(self) -> None:
         """Have the next look not wait for its time: what Kafka holds has changed."""
         self._due = float("-inf")
