@@ -28,7 +28,7 @@ from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import Dependencies, ReassignmentDependencies
+from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
@@ -192,25 +192,17 @@ async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -
 
 def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest, probes: _Probes) -> Manager:
     liveness, permit = probes.liveness, probes.election
-    cache, finalizers = Cache(settings.topologies_per_namespace), FinalizerWriter(kube)
-    moves = ReassignmentDependencies(
-        cache=cache,
+    dependencies = Dependencies(
+        cache=Cache(settings.topologies_per_namespace),
         kube=kube,
         objects=KubeReassignments(rest, permit),
         connector=WorkerConnector(workers, ClientKind.REASSIGNMENTS, permit),
-        finalizers=finalizers,
-        liveness=liveness,
-    )
-    dependencies = Dependencies(
-        cache=cache,
-        kube=kube,
         kafka=WorkerConnector(workers, ClientKind.TOPICS, permit),
         statuses=StatusWriter(kube),
-        finalizers=finalizers,
+        finalizers=FinalizerWriter(kube),
         placers=load_placers(),
         resync_seconds=settings.resync_seconds,
         lease=settings.lease.key,
-        moves=moves,
         liveness=liveness,
     )
     setup = settings.scans

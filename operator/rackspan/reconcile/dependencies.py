@@ -33,22 +33,17 @@ class ReassignmentDependencies:
     liveness: Liveness = field(default_factory=Liveness)
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies(ReassignmentDependencies):
     """
-    What the loops of topologies need: the cache of Kubernetes objects, the ports, and the installed placers by name.
+    What the loops of topologies need beside that, such as the installed placers by name.
 
     `lease` is what statuses say of the Lease that this operator holds.
     """
 
-    cache: Cache
-    kube: KubeApi
     kafka: KafkaConnector
     statuses: StatusWriter
-    finalizers: FinalizerWriter
     placers: Mapping[str, Placer]
     resync_seconds: float
-    moves: ReassignmentDependencies
-    liveness: Liveness = field(default_factory=Liveness)
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)
     lease: ObjectKey | None = None

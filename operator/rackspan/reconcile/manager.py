@@ -57,7 +57,7 @@ class Manager:
         scanning = ScansReconciler(scans, self._loops.status_changed)
         self._loops.status_parts = scanning, publishing, restarting
         self._controllers: Sequence[Controller] = (scanning, publishing, restarting, AnnotationsReconciler(racks))
-        self._reassignments = ReassignmentsReconciler(dependencies.moves)
+        self._reassignments = ReassignmentsReconciler(dependencies)
         routes = Routes(self.cache, self._loops, self._controllers, self._reassignments)
         self.informers: Mapping[str, Informer] = {
             kind: Informer(kind, handler, self.cache.versions, self._relisted.set)

@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.dependencies import ReassignmentDependencies
+from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, Listener
+from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remedy.RETRY))
 
@@ -82,6 +84,16 @@ class NoKafka:
         raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY))
 
 
-def nothing_to_move(cache, kube):
-    """What carrying out Reassignments needs, for tests in which none begins."""
-    return ReassignmentDependencies(cache, kube, None, NoKafka(), None)
+def dependencies_of(cache, kube, kafka=None, placers=MappingProxyType({})):
+    """What the loops of topologies need, for tests in which no Reassignment begins."""
+    return Dependencies(
+        cache,
+        kube,
+        None,
+        NoKafka(),
+        FinalizerWriter(kube),
+        kafka=kafka,
+        statuses=StatusWriter(kube),
+        placers=placers,
+        resync_seconds=60,
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import REGISTRY
 from tests.unit.reconcile import examples
-from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api import kafkatopic, racktopology, reassignment
@@ -14,14 +14,12 @@ from rackspan.api.labels import FINALIZER
 from rackspan.core.planning import Change
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import Dependencies, ReassignmentDependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.plans.approved_plans import ApprovedPlans
 from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of
-from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topics import topics_reconciler
@@ -63,11 +61,8 @@ def kube():
 async def controller(kube, monkeypatch):
     monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
-    finalizers = FinalizerWriter(kube)
-    moves = ReassignmentDependencies(cache, kube, None, None, finalizers)
-    dependencies = Dependencies(cache, kube, WholeKafka(), StatusWriter(kube), finalizers, {}, 60, moves)
     controller = Manager(
-        dependencies,
+        dependencies_of(cache, kube, WholeKafka()),
         ScanDependencies(cache, kube, None, ScanSetup()),
         RackDependencies(cache, kube, None),
         300,

@@ -7,7 +7,6 @@ be restored from a backup, which takes versions back.
 
 import asyncio
 import copy
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -21,7 +20,6 @@ from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of
-from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topology_loops import TopologyLoops
@@ -123,9 +121,8 @@ class Watching(RuleBasedStateMachine):
     def start(self):
         self.cache = Cache()
         scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
-        moves = ReassignmentDependencies(self.cache, self.server, None, None, None)
-        dependencies = SimpleNamespace(
-            cache=self.cache, kube=self.server, finalizers=None, liveness=Liveness(), moves=moves
+        dependencies = ReassignmentDependencies(
+            self.cache, self.server, None, None, None
         )  # all that routing and sweeping need
         racks = RackDependencies(self.cache, self.server, None)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):

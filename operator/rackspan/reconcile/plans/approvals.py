@@ -69,8 +69,8 @@ class Approvals:
         self._quotas = quotas
         self._queue = queue
         self._unmanaged = UnmanagedParts(key, dependencies.cache, plans)
-        self._reassignments = ApprovedPlans(dependencies.cache, dependencies.moves.objects)
-        self._sizes = PlanSizes(LogDirSizes(dependencies.moves.connector, dependencies.kube))
+        self._reassignments = ApprovedPlans(dependencies.cache, dependencies.objects)
+        self._sizes = PlanSizes(LogDirSizes(dependencies.connector, dependencies.kube))
         self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
         self._epoch = -1
         self._unseen: set[ObjectKey] = set()

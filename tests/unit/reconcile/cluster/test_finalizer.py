@@ -3,13 +3,11 @@
 import pytest
 from msgspec.structs import replace
 from tests.unit.reconcile.examples import NOON, topology
-from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 
 from rackspan.api.labels import FINALIZER
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.topology_deletion import TopologyFinalizer
-from rackspan.reconcile.dependencies import Dependencies
-from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_ca
     kube, cache, present = MemoryCluster(), Cache(), topology()
     going = replace(present, meta=replace(present.meta, deletion_timestamp=NOON, finalizers=(FINALIZER,)))
     cache.topologies[going.key] = going
-    dependencies = Dependencies(cache, kube, None, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None)
+    dependencies = dependencies_of(cache, kube)
     finalizer = TopologyFinalizer(
         going.key, dependencies, lambda: (), lambda _: cordoned, lambda _: bool(cordoned) and can_be_released
     )

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from tests.unit.reconcile.kube_memory import MemoryCluster
+from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.meta import ObjectKey
@@ -11,10 +11,8 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
-from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
-from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 PROD = ObjectKey("shop", "prod")
 TOPOLOGY = {
@@ -60,7 +58,7 @@ class SlowKafka(MemoryKafka):
 async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
+    observer = Observer(PROD, dependencies_of(cache, kube, kafka))
     kafka.counting.set()
     await observer.observe()
     before = observer.racks
@@ -87,7 +85,7 @@ async def test_a_broker_without_a_node_keeps_no_rack_by_labels_that_the_spec_no_
         cache.put_pod(
             {"metadata": {"namespace": "shop", "name": f"kafka-{number}"}, "spec": {"nodeName": f"n{number}"}}
         )
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
+    observer = Observer(PROD, dependencies_of(cache, kube, kafka))
 
     async def racks(label, generation):
         level = {"name": "zone", "nodeLabel": label}
@@ -108,7 +106,7 @@ async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_wa
     monkeypatch.setattr(observer_module, "_CORDON_SECONDS", 0.0)
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
+    observer = Observer(PROD, dependencies_of(cache, kube, kafka))
     kafka.counting.set()
     for told, cordoned in (({}, ()), ({0: False, 1: True}, (1,)), ({0: False}, (1,)), ({1: False}, ())):
         kafka.cordons = told
@@ -120,7 +118,7 @@ async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
     kafka.counting.set()
-    observer = Observer(PROD, Dependencies(cache, kube, kafka, StatusWriter(kube), FinalizerWriter(kube), {}, 60, None))
+    observer = Observer(PROD, dependencies_of(cache, kube, kafka))
     await observer.observe()
     assert observer.out_of_sight is None
 

@@ -7,21 +7,19 @@ import pytest
 from msgspec import structs
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import EVEN, PLACERS, seen, state, topology
-from tests.unit.reconcile.kube_memory import MemoryCluster, nothing_to_move
+from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import APPROVE_PLAN, FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans import approvals, holds
 from rackspan.reconcile.plans.approved_plans import BegunPlan
 from rackspan.reconcile.plans.plan_sizes import PlanSizes
 from rackspan.reconcile.ports import ReplicaCounts
-from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
@@ -93,16 +91,7 @@ class World:
         self.cache.put_answer = self.cache.put_topology_answer = self._answered
         self.spec = {"allowedNamespaces": {"from": "All"}, "reassignment": {"topicApproval": "Allowed"}} | spec
         self.observer = Lookout(state(EVEN, **self.spec), self.kafka)
-        self.dependencies = Dependencies(
-            self.cache,
-            self.kube,
-            None,
-            StatusWriter(self.kube),
-            FinalizerWriter(self.kube),
-            PLACERS,
-            60,
-            nothing_to_move(self.cache, self.kube),
-        )
+        self.dependencies = dependencies_of(self.cache, self.kube, placers=PLACERS)
         self.topology()
         self.start()
         self.answers = []

@@ -9,17 +9,15 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import NOON, PLACERS, state, topology
-from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, nothing_to_move
+from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime import threads
-from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 from rackspan.reconcile.specs import placement
 from rackspan.reconcile.topics import status_updates
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
@@ -46,10 +44,7 @@ class World:
     cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
-        moves = nothing_to_move(self.cache, self.kube)
-        self.dependencies = Dependencies(
-            self.cache, self.kube, None, StatusWriter(self.kube), FinalizerWriter(self.kube), {}, 60, moves
-        )
+        self.dependencies = dependencies_of(self.cache, self.kube)
         self.observer = FixedLookout(state(allowedNamespaces={"from": "All"}), self.kafka)
         self.topology(self.observer.state)
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, _recorded)
