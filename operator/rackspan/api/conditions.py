@@ -88,6 +88,29 @@ def remove_condition(existing: Iterable[Condition], condition_type: str) -> tupl
     return tuple(condition for condition in existing if condition.type != condition_type)
 
 
+class Conditions:
+    """The conditions of one object while its next status is computed; `all` are those that it has by now."""
+
+    def __init__(self, existing: tuple[Condition, ...], generation: int, now: Time) -> None:
+        self.all = existing
+        self._generation = generation
+        self._now = now
+
+    def set(self, kind: str, status: ConditionStatus, reason: str, message: str) -> None:
+        """Set one of them, for this generation."""
+        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
+
+    def set_abnormal(self, kind: str, reason: str, message: str) -> None:
+        """Set Reconciling or Stalled, and remove the other one."""
+        self.remove(STALLED if kind == RECONCILING else RECONCILING)
+        self.set(kind, ConditionStatus.TRUE, reason, message)
+
+    def remove(self, *kinds: str) -> None:
+        """Remove some of them."""
+        for kind in kinds:
+            self.all = remove_condition(self.all, kind)
+
+
 def find_condition(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
     """The condition of a type, or None where it is absent."""
     return next((condition for condition in conditions if condition.type == condition_type), None)

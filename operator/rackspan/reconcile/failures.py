@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from rackspan.api.conditions import RECONCILING, STALLED
 from rackspan.api.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from rackspan.api.conditions import Conditions
     from rackspan.api.kafkatopic import KafkaTopic
 
 R = TypeVar("R")
@@ -71,6 +73,15 @@ class FailureError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+def set_problem(conditions: Conditions, problem: Failure | None) -> None:
+    """Set Stalled for a problem that a person has to solve, Reconciling for one that is retried, and else neither."""
+    if problem is None:
+        conditions.remove(STALLED, RECONCILING)
+    else:
+        kind = RECONCILING if problem.remedy is Remedy.RETRY else STALLED
+        conditions.set_abnormal(kind, problem.reason, problem.message)
 
 
 async def isolated(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:

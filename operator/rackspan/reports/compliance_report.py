@@ -20,7 +20,7 @@ from rackspan.api.compliancereport import (
     ReportSummary,
     ScanFailure,
 )
-from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, set_condition
+from rackspan.api.conditions import COMPLIANT, READY, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.copy_costs import ending
 from rackspan.core.scanning.messages import mending
@@ -31,7 +31,6 @@ from rackspan.reports.document import ScanOutcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rackspan.api.conditions import Condition
     from rackspan.api.racktopology import ScanEngine
     from rackspan.reports.document import Day, FindingRow, ScanDocument
     from rackspan.reports.document import Summary as DocumentSummary
@@ -57,7 +56,7 @@ def compliance_status(
 
     A failed scan leaves the results of the previous one, and the condition Ready says why it failed.
     """
-    conditions = _Conditions(before.conditions, generation, now)
+    conditions = Conditions(before.conditions, generation, now)
     if document.state is ScanOutcome.FAILED:
         failure = ScanFailure(
             document.scan_id,
@@ -123,18 +122,6 @@ def is_older(document: ScanDocument, before: Mapping[str, Any]) -> bool:
     started = _time(document.started_at)
     failed = status.failure.started_at if status.failure else None
     return started is not None and any(at is not None and started < at for at in (status.started_at, failed))
-
-
-class _Conditions:
-    """The conditions of one report while they are set one by one."""
-
-    def __init__(self, existing: tuple[Condition, ...], generation: int, now: datetime) -> None:
-        self.all = existing
-        self._generation = generation
-        self._now = now
-
-    def set(self, kind: str, status: ConditionStatus, reason: str, message: str) -> None:
-        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
 
 
 def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:

@@ -19,14 +19,11 @@ from rackspan.api.conditions import (
     RACKS_IN_SYNC,
     READY,
     REASSIGNED,
-    RECONCILING,
     STALLED,
-    Condition,
+    Conditions,
     ConditionStatus,
     is_false,
     is_true,
-    remove_condition,
-    set_condition,
 )
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
 from rackspan.api.racktopology import (
@@ -48,7 +45,7 @@ from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.drift import both_racks, topics_told, ways_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import Failure, Remedy, set_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +193,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
             offline=BrokerCount.of(inputs.offline),
         )
-    conditions = _Conditions(topology, status.conditions, now)
+    conditions = Conditions(status.conditions, topology.meta.generation, now)
     problem = _problem(topology, status, inputs) or inputs.deletion_blocked
     conditions.set(CONNECTED, *_connected(state))
     if racks is not None:
@@ -206,18 +203,21 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         unclear = topology.meta.unclear_pause
         conditions.set(PAUSED, _TRUE, Reason.INVALID_ANNOTATION if unclear else Reason.PAUSED, unclear or _PAUSED)
     else:
-        conditions.all = remove_condition(conditions.all, PAUSED)
+        conditions.remove(PAUSED)
     if problem is None:
         why = Reason.BROKER_OFFLINE if inputs.offline else Reason.IN_SYNC
         message = f"{_broker_summary(inputs)}, {status.domain_summary}{_ignored_pods(racks)}"
         conditions.set(READY, _TRUE, why, message)
     else:
         conditions.set(READY, _FALSE, problem.reason, problem.message)
-    conditions.set_stalled_or_reconciling(problem)
+    set_problem(conditions, problem)
     status = _with_drains(topology, status, inputs, conditions)
     held = inputs.deletions.held if inputs.deletions else ()
-    told = how_to_confirm(topology, inputs.waiting, held) if inputs.waiting else None
-    conditions.set_or_remove(DELETIONS_HELD, Reason.DELETION_HELD, told)
+    if inputs.waiting:
+        told = how_to_confirm(topology, inputs.waiting, held)
+        conditions.set(DELETIONS_HELD, _TRUE, Reason.DELETION_HELD, told)
+    else:
+        conditions.remove(DELETIONS_HELD)
     if (planned := inputs.planned) is not None:
         conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
     is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
@@ -238,7 +238,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
 
 
 def _with_drains(
-    topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: _Conditions
+    topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: Conditions
 ) -> RackTopologyStatus:
     """The status with its drains. While Kafka cannot be reached the last counts stay and Drained is Unknown."""
     if not topology.spec.drain_brokers and not topology.spec.drain_racks:
@@ -256,36 +256,6 @@ def _with_drains(
         message += f"; not cordoned in Kafka, so that others may place new replicas there: {inputs.cordon_problem}"
     conditions.set(DRAINED, drained, reason, message)
     return replace(status, drains=drain_status.shown(found), drain_summary=drain_status.summary(found))
-
-
-class _Conditions:
-    """Collects the conditions of one topology."""
-
-    def __init__(self, topology: RackTopology, existing: tuple[Condition, ...], now: datetime) -> None:
-        self.all = existing
-        self._generation = topology.meta.generation
-        self._now = now
-
-    def set(self, kind: str, status: ConditionStatus, reason: Reason, message: str) -> None:
-        self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
-
-    def remove(self, kind: str) -> None:
-        self.all = remove_condition(self.all, kind)
-
-    def set_or_remove(self, kind: str, reason: Reason, message: str | None) -> None:
-        """Set to True with a message, and removed without one."""
-        if message is None:
-            self.all = remove_condition(self.all, kind)
-        else:
-            self.set(kind, _TRUE, reason, message)
-
-    def set_stalled_or_reconciling(self, problem: Failure | None) -> None:
-        retrying = problem is not None and problem.remedy is Remedy.RETRY
-        for kind, on in ((RECONCILING, retrying), (STALLED, problem is not None and not retrying)):
-            if on and problem is not None:
-                self.set(kind, _TRUE, problem.reason, problem.message)
-            else:
-                self.remove(kind)
 
 
 def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs) -> Failure | None:

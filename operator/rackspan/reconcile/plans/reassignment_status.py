@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from rackspan.api import conditions
-from rackspan.api.conditions import Condition, ConditionStatus, remove_condition, set_condition
+from rackspan.api.conditions import READY, RECONCILING, STALLED, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import (
     MAX_FAILURE,
@@ -70,6 +69,13 @@ def in_state(
         whole if state in (ReassignmentState.RUNNING, ReassignmentState.CANCELLING) else None
     )
     ended = status.finished_at or (whole if state.ended else None)
+    conditions, why = Conditions(status.conditions, reassignment.meta.generation, now), reason or REASONS[state]
+    if state is ReassignmentState.SUCCEEDED:
+        conditions.set(READY, ConditionStatus.TRUE, why, message)
+        conditions.remove(STALLED, RECONCILING)
+    else:
+        conditions.set(READY, ConditionStatus.FALSE, why, message)
+        conditions.set_abnormal(STALLED if state in _FAILED else RECONCILING, why, message)
     return replace(
         status,
         observed_generation=reassignment.meta.generation,
@@ -81,28 +87,7 @@ def in_state(
         estimated_end=None if state.ended else status.estimated_end,
         throttle=None if state.ended else status.throttle,
         progress=replace(status.progress, rate=None) if state.ended and status.progress else status.progress,
-        conditions=_conditions(reassignment, status.conditions, state, message, now, reason or REASONS[state]),
-    )
-
-
-def _conditions(
-    reassignment: Reassignment,
-    known: tuple[Condition, ...],
-    state: ReassignmentState,
-    message: str,
-    now: datetime,
-    reason: Reason,
-) -> tuple[Condition, ...]:
-    generation = reassignment.meta.generation
-    ready = ConditionStatus.TRUE if state is ReassignmentState.SUCCEEDED else ConditionStatus.FALSE
-    found = set_condition(known, conditions.READY, ready, reason, message, generation=generation, now=now)
-    shown, hidden = conditions.STALLED, conditions.RECONCILING
-    if state is ReassignmentState.SUCCEEDED:
-        return remove_condition(remove_condition(found, shown), hidden)
-    if state not in _FAILED:
-        shown, hidden = hidden, shown
-    return set_condition(
-        remove_condition(found, hidden), shown, ConditionStatus.TRUE, reason, message, generation=generation, now=now
+        conditions=conditions.all,
     )
 
 

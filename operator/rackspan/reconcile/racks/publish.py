@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rackspan import metrics
 from rackspan.api import racktopology
-from rackspan.api.conditions import RACKS_PUBLISHED, ConditionStatus, remove_condition, set_condition
+from rackspan.api.conditions import RACKS_PUBLISHED, Conditions, ConditionStatus
 from rackspan.api.labels import API_VERSION, PUBLISH_RACKS, RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackSource
@@ -135,12 +135,12 @@ def with_published_racks(
     topology: RackTopology, status: RackTopologyStatus, facts: RackFacts | None, now: datetime
 ) -> RackTopologyStatus:
     """`status` with the condition RacksPublished, which is absent where nothing is published. Ready stays as it is."""
+    conditions = Conditions(status.conditions, topology.meta.generation, now)
     if facts is None or facts.topology_uid != topology.meta.uid:
-        return replace(status, conditions=remove_condition(status.conditions, RACKS_PUBLISHED))
-    conditions = set_condition(
-        status.conditions, RACKS_PUBLISHED, *_condition(facts), generation=topology.meta.generation, now=now
-    )
-    return replace(status, conditions=conditions)
+        conditions.remove(RACKS_PUBLISHED)
+    else:
+        conditions.set(RACKS_PUBLISHED, *_condition(facts))
+    return replace(status, conditions=conditions.all)
 
 
 def _condition(facts: RackFacts) -> tuple[ConditionStatus, str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from rackspan.api.conditions import RESTARTING, ConditionStatus, remove_condition, set_condition
+from rackspan.api.conditions import RESTARTING, Conditions, ConditionStatus
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural, shown
@@ -277,15 +277,14 @@ def with_restarts(
     if facts is None or facts.topology_uid != topology.meta.uid:
         return status
     restarts, hold = facts.restarts, facts.hold
+    conditions = Conditions(status.conditions, topology.meta.generation, now)
     if hold is None and restarts.current is None:
-        conditions = remove_condition(status.conditions, RESTARTING)
+        conditions.remove(RESTARTING)
     else:
         under_way = ConditionStatus.FALSE if restarts.current is None else ConditionStatus.TRUE
         reason, message = (hold.reason, hold.message) if hold else ("Restarting", f"pod {_pod(restarts)} was evicted")
-        conditions = set_condition(
-            status.conditions, RESTARTING, under_way, reason, message, generation=topology.meta.generation, now=now
-        )
-    return replace(status, restarts=None if restarts == RestartsStatus() else restarts, conditions=conditions)
+        conditions.set(RESTARTING, under_way, reason, message)
+    return replace(status, restarts=None if restarts == RestartsStatus() else restarts, conditions=conditions.all)
 
 
 def _pod(restarts: RestartsStatus) -> str:

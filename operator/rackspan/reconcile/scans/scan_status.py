@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from rackspan import metrics
-from rackspan.api.conditions import SCANNED, ConditionStatus, find_condition, remove_condition, set_condition
+from rackspan.api.conditions import SCANNED, Conditions, ConditionStatus, find_condition
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.api.times import timestamp
@@ -95,10 +95,12 @@ def with_scans(
     scans = facts.scans if facts.scans != ScansStatus() else None
     status = replace(status, last_scan=facts.last, scans=scans)
     found = _condition(topology, status, facts)
+    conditions = Conditions(status.conditions, topology.meta.generation, now)
     if found is None:
-        return replace(status, conditions=remove_condition(status.conditions, SCANNED))
-    conditions = set_condition(status.conditions, SCANNED, *found, generation=topology.meta.generation, now=now)
-    return replace(status, conditions=conditions)
+        conditions.remove(SCANNED)
+    else:
+        conditions.set(SCANNED, *found)
+    return replace(status, conditions=conditions.all)
 
 
 def _failed_to_start(run: JobRun, now: datetime, why: str) -> LastScan:

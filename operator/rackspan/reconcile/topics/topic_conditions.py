@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from rackspan.api.conditions import (
-    PAUSED,
-    RECONCILING,
-    STALLED,
-    Condition,
-    ConditionStatus,
-    remove_condition,
-    set_condition,
-)
+from rackspan.api.conditions import PAUSED, ConditionStatus
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
@@ -24,8 +15,8 @@ from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
+    from rackspan.api.conditions import Conditions
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
@@ -37,8 +28,7 @@ if TYPE_CHECKING:
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionValue:
+class ConditionValue(NamedTuple):
     """What a condition says; its type, generation and transition time are added when it is set."""
 
     status: ConditionStatus
@@ -51,42 +41,14 @@ class ConditionValue:
         return cls(status, failure.reason, failure.message)
 
 
-def with_condition(
-    topic: KafkaTopic, conditions: tuple[Condition, ...], kind: str, value: ConditionValue, now: datetime
-) -> tuple[Condition, ...]:
-    """The conditions with the one of type `kind` replaced or added, for the topic's present generation."""
-    return set_condition(
-        conditions, kind, value.status, value.reason, value.message, generation=topic.meta.generation, now=now
-    )
-
-
-def with_stalled_or_reconciling(
-    topic: KafkaTopic, conditions: tuple[Condition, ...], problem: Failure | None, now: datetime
-) -> tuple[Condition, ...]:
-    """The conditions with Stalled for a problem that a person has to solve, Reconciling for one that is retried.
-
-    The other of the two is removed, and both where there is no problem: kstatus expects them only while they are True.
-    """
-    stalls = problem is not None and problem.remedy is not Remedy.RETRY
-    if not stalls:
-        conditions = remove_condition(conditions, STALLED)
-    if problem is None or stalls:
-        conditions = remove_condition(conditions, RECONCILING)
-    if problem is None:
-        return conditions
-    value = ConditionValue.of_failure(problem, TRUE)
-    return with_condition(topic, conditions, STALLED if stalls else RECONCILING, value, now)
-
-
-def with_paused(topic: KafkaTopic, conditions: tuple[Condition, ...], now: datetime) -> tuple[Condition, ...]:
-    """The conditions with Paused where the topic is paused, and without it where it is not."""
+def set_paused(conditions: Conditions, topic: KafkaTopic) -> None:
+    """Set Paused where the topic is paused, and remove it where it is not."""
     if not topic.meta.is_paused:
-        return remove_condition(conditions, PAUSED)
-    invalid = invalid_pause(topic)
-    value = ConditionValue(TRUE, Reason.PAUSED, "the annotation rackspan.dev/paused leaves the topic alone")
-    return with_condition(
-        topic, conditions, PAUSED, ConditionValue.of_failure(invalid, TRUE) if invalid else value, now
-    )
+        conditions.remove(PAUSED)
+    elif (invalid := invalid_pause(topic)) is not None:
+        conditions.set(PAUSED, TRUE, invalid.reason, invalid.message)
+    else:
+        conditions.set(PAUSED, TRUE, Reason.PAUSED, "the annotation rackspan.dev/paused leaves the topic alone")
 
 
 def invalid_pause(topic: KafkaTopic) -> Failure | None:
@@ -171,7 +133,7 @@ def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: Conditio
             f"{_range(other)} {'replica' if set(other) == {1} else 'replicas'}, the spec says "
             f"{spec.replication_factor}",
         )
-    return replace(compliant, status=FALSE) if compliant.status != TRUE else None
+    return compliant._replace(status=FALSE) if compliant.status != TRUE else None
 
 
 def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold | None) -> ConditionValue:
@@ -207,7 +169,7 @@ def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: boo
     if plan is None or not plan.problems:
         return wrong
     problem = plan.problems[0]
-    return replace(wrong, message=f"{wrong.message}; no plan: {problem.reason}: {problem.smallest_change}")
+    return wrong._replace(message=f"{wrong.message}; no plan: {problem.reason}: {problem.smallest_change}")
 
 
 def _plan_cost(plan: TopicPlan) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, find_condition
+from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, Conditions, find_condition
 from rackspan.api.kafkatopic import (
     MAX_DOMAINS,
     DomainPlacement,
@@ -22,19 +22,16 @@ from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.core.durability import write_guarantees
 from rackspan.core.placement import Placement
 from rackspan.core.rack_path import RackPath, domain_name
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import Failure, Remedy, set_problem
 from rackspan.reconcile.specs.placement import placer_name, too_large
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
 from rackspan.reconcile.topics.topic_conditions import (
     FALSE,
     TRUE,
     UNKNOWN,
-    ConditionValue,
     invalid_pause,
     ready_condition,
-    with_condition,
-    with_paused,
-    with_stalled_or_reconciling,
+    set_paused,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
     from rackspan.reconcile.topics.outcome import Outcome
+    from rackspan.reconcile.topics.topic_conditions import ConditionValue
 
 
 def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
@@ -56,13 +54,14 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
     large = too_large(topic, seen, state)
     result = compliance_result(outcome, seen, state) if large is None else not_judged(large)
     ready = ready_condition(outcome, seen, result.condition, state)
-    conditions = with_condition(topic, topic.status.conditions, READY, ready, now)
-    conditions = with_condition(topic, conditions, COMPLIANT, result.condition, now)
+    conditions = Conditions(topic.status.conditions, topic.meta.generation, now)
+    conditions.set(READY, *ready)
+    conditions.set(COMPLIANT, *result.condition)
     problem = invalid_pause(topic) if topic.meta.is_paused else outcome.problem
-    conditions = with_stalled_or_reconciling(topic, conditions, problem or _problem_of(ready), now)
+    set_problem(conditions, problem or _problem_of(ready))
     if not outcome.settled:
-        updating = ConditionValue(TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
-        conditions = with_condition(topic, conditions, RECONCILING, updating, now)
+        conditions.set(RECONCILING, TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
+    set_paused(conditions, topic)
     return structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -79,7 +78,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
         compliance=result.compliance,
         placement=_placement_status(seen.replicas, state) if large is None else None,
         plan=_plan_status(outcome),
-        conditions=with_paused(topic, conditions, now),
+        conditions=conditions.all,
     )
 
 
@@ -91,15 +90,17 @@ def failed_status(
     `ready` is what Ready becomes. A failure that is not retried makes Compliant Unknown: nobody would notice if it
     became wrong.
     """
-    conditions = with_condition(topic, topic.status.conditions, READY, ConditionValue.of_failure(failure, ready), now)
-    if failure.remedy is Remedy.SPEC and find_condition(conditions, COMPLIANT) is not None:
-        conditions = with_condition(topic, conditions, COMPLIANT, ConditionValue.of_failure(failure, UNKNOWN), now)
-    conditions = with_stalled_or_reconciling(topic, conditions, failure, now)
+    conditions = Conditions(topic.status.conditions, topic.meta.generation, now)
+    conditions.set(READY, ready, failure.reason, failure.message)
+    if failure.remedy is Remedy.SPEC and find_condition(conditions.all, COMPLIANT) is not None:
+        conditions.set(COMPLIANT, UNKNOWN, failure.reason, failure.message)
+    set_problem(conditions, failure)
+    set_paused(conditions, topic)
     return structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
         topic_name=topic.topic_name,
-        conditions=with_paused(topic, conditions, now),
+        conditions=conditions.all,
     )
 
 
@@ -120,7 +121,8 @@ def _denial(topic: KafkaTopic) -> bool | None:
 
 def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, now: datetime) -> KafkaTopicStatus:
     """The status without what describes a topic in Kafka; the topic id stays, to recognize it should it come back."""
-    unknown = ConditionValue.of_failure(why, UNKNOWN)
+    conditions = Conditions(status.conditions, topic.meta.generation, now)
+    conditions.set(COMPLIANT, UNKNOWN, why.reason, why.message)
     return structs.replace(
         status,
         partitions=None,
@@ -131,7 +133,7 @@ def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, no
         compliance=None,
         placement=None,
         plan=None,
-        conditions=with_condition(topic, status.conditions, COMPLIANT, unknown, now),
+        conditions=conditions.all,
     )
 
 
