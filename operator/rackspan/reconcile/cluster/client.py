@@ -1,6 +1,6 @@
-"""The client of one Kafka cluster, replaced when the topology's spec or its Secrets change.
+"""The clients of one Kafka cluster, replaced when the topology's spec or its Secrets change.
 
-The Secrets that a RackTopology names are read again at every resync, so that rotation needs no restart.
+For topics, the Secrets that a RackTopology names are read again at every resync, so that rotation needs no restart.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rackspan.reconcile.ports import Credentials
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
     from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi
+    from rackspan.reconcile.reassignment_ports import ClosableAdmin, ReassignmentConnector
 
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -63,7 +64,7 @@ def _unusable(message: str) -> FailureError:
 
 
 class Session:
-    """Holds at most one client at a time."""
+    """The client for topics; at most one at a time."""
 
     def __init__(self, kafka: KafkaConnector, kube: KubeApi) -> None:
         self.admin: KafkaAdmin | None = None
@@ -99,5 +100,32 @@ class Session:
     async def close(self) -> None:
         """Close the client, if there is one."""
         admin, self.admin = self.admin, None
+        if admin is not None:
+            await admin.close()
+
+
+class ReassignmentClient:
+    """The client that moves replicas, replaced when the topology's spec changes or it was refused."""
+
+    def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
+        self._connector = connector
+        self._kube = kube
+        self._admin: ClosableAdmin | None = None
+        self._connected_with: KafkaSpec | None = None
+
+    async def admin(self, topology: RackTopology) -> ClosableAdmin:
+        """A client for the topology's spec, with the Secrets of when it was made. Raises FailureError."""
+        kafka = topology.spec.kafka
+        if self._admin is not None and self._connected_with == kafka:
+            return self._admin
+        await self.close()
+        credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
+        self._admin = await self._connector.connect(topology.key, kafka, credentials)
+        self._connected_with = kafka
+        return self._admin
+
+    async def close(self) -> None:
+        """Close the client, if there is one; the next one reads the Secrets again."""
+        admin, self._admin = self._admin, None
         if admin is not None:
             await admin.close()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from rackspan.core.partitions import largest
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.text import rounded
+from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.plans.reassignment_client import ReassignmentClient
 from rackspan.reconcile.runtime.threads import in_planner_thread
 
 if TYPE_CHECKING:
@@ -58,12 +58,13 @@ class LogDirSizes:
 
         Partitions that no broker reports are left out. Raises FailureError where Kafka does not answer at all.
         """
-        connection = ReassignmentClient(self._connector, self._kube)
+        kafka = topology.spec.kafka
+        credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
+        admin = await self._connector.connect(topology.key, kafka, credentials)
         try:
-            admin = await connection.admin(topology)
             return largest(await admin.sizes(partitions))
         finally:
-            await connection.close()
+            await admin.close()
 
 
 class PlanSizes:
