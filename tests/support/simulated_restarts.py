@@ -108,7 +108,7 @@ class RestartWorld:
 
     def restart_operator(self):
         """A new process, which knows what the status says."""
-        dependencies = RackDependencies(self.cache, self, None, pods=self, restart_in=self.allowed)
+        dependencies = RackDependencies(self.cache, self, None, self, restart_in=self.allowed)
         self.loop = RestartsReconciler(
             dependencies, self, self.published_rack, lambda: NOON + timedelta(seconds=self.now)
         )

@@ -64,7 +64,7 @@ async def controller(kube, monkeypatch):
     controller = Manager(
         dependencies_of(cache, kube, WholeKafka()),
         ScanDependencies(cache, kube, None, ScanSetup()),
-        RackDependencies(cache, kube, None),
+        RackDependencies(cache, kube, None, None),
         300,
     )
     controller.start()

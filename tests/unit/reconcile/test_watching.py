@@ -124,7 +124,7 @@ class Watching(RuleBasedStateMachine):
         dependencies = ReassignmentDependencies(
             self.cache, self.server, None, None, None
         )  # all that routing and sweeping need
-        racks = RackDependencies(self.cache, self.server, None)
+        racks = RackDependencies(self.cache, self.server, None, None)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
             self.controller = Manager(dependencies, scans, racks, 300)
 

@@ -122,13 +122,13 @@ class AnnotationsReconciler(Controller):
 
     async def _write(self, key: ObjectKey, rack: str | None) -> Failure | None:
         """Have the pod say so, if it does not; why that failed."""
-        pod, pods = self._dependencies.cache.pods.get(key), self._dependencies.pods
-        if pod is None or pods is None:
+        pod = self._dependencies.cache.pods.get(key)
+        if pod is None:
             self._written.discard(key)
             return None
         if pod.rack != rack:
             try:
-                await pods.annotate(key, rack)
+                await self._dependencies.pods.annotate(key, rack)
             except FailureError as error:
                 return error.failure
         if rack is None:

@@ -175,10 +175,10 @@ class RackDependencies:
     cache: Cache
     kube: KubeApi
     files: RackFiles
+    pods: BrokerPods
     allowed: NamespaceSet = field(default_factory=NamespaceSet)
     watched: tuple[str, ...] = ()
     liveness: Liveness = field(default_factory=Liveness)
-    pods: BrokerPods | None = None
     restart_in: NamespaceSet = field(default_factory=NamespaceSet)
     annotate_in: NamespaceSet = field(default_factory=NamespaceSet)
 

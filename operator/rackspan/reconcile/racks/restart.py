@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.racks.publish import RackDependencies
-    from rackspan.reconcile.racks.rack_ports import BrokerPods, PodFacts
+    from rackspan.reconcile.racks.rack_ports import PodFacts
 
 _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0
@@ -98,6 +98,7 @@ class RestartsReconciler(Controller):
     ) -> None:
         super().__init__(dependencies.liveness)
         self._dependencies = dependencies
+        self._pods = dependencies.pods
         self._topologies = topologies
         self._published_rack = published_rack
         self._now = now
@@ -208,7 +209,7 @@ class RestartsReconciler(Controller):
     def _refused(self, topology: RackTopology) -> RestartHold | None:
         """Why this topology's brokers may not be restarted; None where they may be."""
         own, where = topology.meta.namespace, topology.broker_namespace
-        if self._dependencies.pods is None or where not in self._dependencies.restart_in:
+        if where not in self._dependencies.restart_in:
             why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
             return RestartHold(Reason.RESTART_NOT_ALLOWED, why)
         if where != own and self._dependencies.cache.namespaces.get(where, {}).get(RESTARTS_FOR) != own:
@@ -364,13 +365,6 @@ class RestartsReconciler(Controller):
     def _event(self, topology: RackTopology, reason: Reason, message: str, *, warning: bool = False) -> None:
         ref = ObjectRef(KIND, topology.key, topology.meta.uid)
         self._dependencies.kube.record_event(KubernetesEvent(ref, reason, message, warning=warning))
-
-    @property
-    def _pods(self) -> BrokerPods:
-        pods = self._dependencies.pods
-        if pods is None:
-            raise RuntimeError("restarts without a port for pods")  # refused before
-        return pods
 
 
 async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[IsrShortfall]:

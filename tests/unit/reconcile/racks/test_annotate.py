@@ -36,7 +36,7 @@ class World:
         self.pod()
 
     def restart(self):
-        dependencies = RackDependencies(self.cache, self, None, pods=self, annotate_in=NamespaceSet(self.allowed))
+        dependencies = RackDependencies(self.cache, self, None, self, annotate_in=NamespaceSet(self.allowed))
         self.loop = AnnotationsReconciler(dependencies)
 
     def record_event(self, event):

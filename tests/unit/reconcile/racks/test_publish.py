@@ -93,7 +93,7 @@ class World:
         self.topology()
 
     def restart(self, *watched):
-        dependencies = RackDependencies(self.cache, self.kube, self.files, self.allowed, watched)
+        dependencies = RackDependencies(self.cache, self.kube, self.files, None, self.allowed, watched)
         self.loop = RacksReconciler(dependencies, self.changed.append)
 
     def namespace(self, name, **labels):
