@@ -23,7 +23,6 @@ from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.specs.ownership import Admission
 from rackspan.reconcile.specs.placement import third_party_placer, too_large
 from rackspan.reconcile.specs.topic_quotas import Quotas
-from rackspan.reconcile.topics.absences import Absences
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.creation_claims import is_prepared, prepare
 from rackspan.reconcile.topics.status_updates import status_updates
@@ -87,7 +86,8 @@ class TopicsReconciler:
         self._observer = observer
         self._dependencies = dependencies
         self._queue: WorkQueue[ObjectKey] = WorkQueue(lambda key: key.namespace, _BUSY_BATCHES)
-        self._absences = Absences(_ABSENCE_SECONDS)
+        self._absent_since: dict[ObjectKey, dict[Reason, float]] = {}
+        """What KafkaTopics miss, and since when."""
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = TopologyPlan(self._queue.add)
@@ -117,7 +117,7 @@ class TopicsReconciler:
         self._plans.forget(key)
         self.approvals.looked_at([key], self._observer.epoch)
         self.add(self._quotas.forget(key))
-        self._absences.clear(key)
+        self._absent_since.pop(key, None)
 
     async def take(self) -> Sequence[ObjectKey]:
         """Wait for the next batch of keys, which no other caller gets until `process` has returned for them."""
@@ -327,7 +327,7 @@ class TopicsReconciler:
         ):
             return
         if outcome.seen is not None:
-            self._absences.clear(topic.key)
+            self._absent_since.pop(topic.key, None)
         if outcome.is_stale and outcome.decision.idle and not outcome.failures:
             self._queue.add_rate_limited(topic.key)  # keep the last status rather than write one from a stale answer
             return
@@ -347,8 +347,9 @@ class TopicsReconciler:
 
     def _is_debounced(self, key: ObjectKey, reason: Reason) -> bool:
         """Whether an absence is too recent to be reported; the topic is requeued for the time when it is not."""
-        left = self._absences.seconds_left(key, reason, asyncio.get_running_loop().time())
-        if not left:
+        now = asyncio.get_running_loop().time()
+        left = self._absent_since.setdefault(key, {}).setdefault(reason, now) + _ABSENCE_SECONDS - now
+        if left <= 0:
             return False
         self._queue.add_after(key, left + 0.1)
         return True
