@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         KafkaAdmin,
         NewTopic,
         RemainingReplicas,
-        TopicValidator,
     )
     from rackspan.reconcile.specs.topic_quotas import Excess
 
@@ -205,7 +204,7 @@ async def judge_observed(
     return replace(made, problems={**refused, **made.problems}), state, (await admin.assignments()).keys()
 
 
-async def refused_by_kafka(made: Judgement, admin: TopicValidator) -> Mapping[ObjectKey, Failure]:
+async def refused_by_kafka(made: Judgement, admin: Administrator) -> Mapping[ObjectKey, Failure]:
     """Why Kafka refuses what would be created and configured, or cannot be asked about it (validate_only)."""
     keys = {one.name: key for changes in (made.created, made.configured) for key, one in changes.items()}
     refused: dict[ObjectKey, Failure] = {}

@@ -191,18 +191,14 @@ class KafkaAdmin(Protocol):
         """Close connections and end threads. Calls in progress raise FailureError."""
 
 
-class TopicValidator(Protocol):
-    """One cluster's Admin API, asked what it would refuse (validate_only). Raises as KafkaAdmin does."""
+class Administrator(KafkaAdmin, Protocol):
+    """The same, which can also be asked what Kafka would refuse (validate_only)."""
 
     async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """Ask whether topics could be created, and create none."""
 
     async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
         """Ask whether configuration keys could be set, and set none."""
-
-
-class Administrator(KafkaAdmin, TopicValidator, Protocol):
-    """A client that does both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,3 @@ def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     metrics.REASSIGNMENT_WAITING.remove_by_labels({"topology": topology})
     for one in status.waiting.reasons if status.waiting else ():
         metrics.REASSIGNMENT_WAITING.labels(topology, one.reason).set(one.partitions)
-
-
-def forget(topology: str) -> None:
-    """Remove the series of a topology without Reassignments."""
-    metrics.forget_reassignments(topology)

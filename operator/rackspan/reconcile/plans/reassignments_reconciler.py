@@ -7,7 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.plans.reassignment_gauges import forget, measure
+from rackspan.metrics import forget_reassignments
+from rackspan.reconcile.plans.reassignment_gauges import measure
 from rackspan.reconcile.plans.turns import Contender, has_work, in_turn
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.runtime.controller import run_guarded
@@ -95,7 +96,7 @@ class ReassignmentsReconciler:
             leaving = [one.leaving for one in self._served.values() if one.leaving is not None]
             await asyncio.gather(*leaving, return_exceptions=True)
             for key in self._measured:
-                forget(str(key))
+                forget_reassignments(str(key))
 
     def _by_topology(self) -> Mapping[ObjectKey, Sequence[Reassignment]]:
         there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
@@ -133,7 +134,7 @@ class ReassignmentsReconciler:
     def _measure(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
         """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
         for key in self._measured.difference(there):
-            forget(str(key))
+            forget_reassignments(str(key))
         for key, objects in there.items():
             measure(str(key), objects)
         self._measured = set(there)
