@@ -9,13 +9,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.ShareGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.modern.Assignment;
@@ -27,7 +29,8 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
  *
  * A group is {"members": {"id": {"rack": "/a", "instance": "i", "topics": [0, 1]}}, "topics": [[["/a", "/b"]]],
  * "owners": [["id"]]}: the racks of each topic's partitions, null if they must not be asked for, and who has them now. The
- * answer has the form of the owners.
+ * answer has the form of the owners. In share groups, a list of members has each partition, and there may be
+ * "assignable": [[true]].
  */
 public class Assignments {
     /** The hash of a broker's own set takes in the metadata of the whole cluster, each time. */
@@ -55,25 +58,25 @@ public class Assignments {
     }
 
     public static void main(String[] arguments) throws Exception {
-        ConsumerGroupPartitionAssignor assignor =
-            (ConsumerGroupPartitionAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
+        PartitionAssignor assignor =
+            (PartitionAssignor) Class.forName(arguments[0]).getDeclaredConstructor().newInstance();
         ObjectMapper json = new ObjectMapper();
-        List<List<List<String>>> answers = new ArrayList<>();
+        List<Object> answers = new ArrayList<>();
         for (JsonNode group : json.readTree(System.in)) {
-            answers.add(owners(assignor, group));
+            List<List<Set<String>>> owners = owners(assignor, group);
+            answers.add(assignor instanceof ShareGroupPartitionAssignor ? owners : alone(owners));
         }
         System.out.print(json.writeValueAsString(answers));
     }
 
-    private static List<List<String>> owners(ConsumerGroupPartitionAssignor assignor, JsonNode group) {
+    private static List<List<Set<String>>> owners(PartitionAssignor assignor, JsonNode group) {
         List<List<Set<String>>> racks = racks(group.get("topics"));
         Map<String, Map<Uuid, Set<Integer>>> current = new HashMap<>();
         Map<Uuid, Map<Integer, String>> inverted = new HashMap<>();
         for (int topic = 0; topic < group.path("owners").size(); topic++) {
             ArrayNode owners = (ArrayNode) group.get("owners").get(topic);
             for (int number = 0; number < owners.size(); number++) {
-                if (!owners.get(number).isNull()) {
-                    String owner = owners.get(number).textValue();
+                for (String owner : names(owners.get(number))) {
                     current.computeIfAbsent(owner, added -> new HashMap<>())
                         .computeIfAbsent(id(topic), added -> new HashSet<>())
                         .add(number);
@@ -97,24 +100,61 @@ public class Assignments {
         }
         SubscriptionType type =
             subscriptions.size() == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
-        GroupAssignment assigned = assignor.assign(new GroupSpecImpl(members, type, inverted), describer(racks));
-        return told(assigned, racks);
+        GroupSpecImpl spec = group.has("assignable")
+            ? new GroupSpecImpl(members, type, inverted, Optional.of(assignable(group.get("assignable"))))
+            : new GroupSpecImpl(members, type, inverted);
+        return told(assignor.assign(spec, describer(racks)), racks);
     }
 
-    private static List<List<String>> told(GroupAssignment assigned, List<List<Set<String>>> racks) {
-        List<List<String>> owners = new ArrayList<>();
-        for (List<Set<String>> topic : racks) {
-            owners.add(new ArrayList<>(Collections.nCopies(topic.size(), null)));
+    private static List<String> names(JsonNode owners) {
+        List<String> names = new ArrayList<>();
+        if (owners.isTextual()) {
+            names.add(owners.textValue());
         }
-        assigned.members().forEach((member, has) -> has.partitions().forEach((topic, numbers) -> {
-            for (int number : numbers) {
-                String before = owners.get((int) topic.getLeastSignificantBits()).set(number, member);
-                if (before != null) {
-                    throw new IllegalStateException(number + " went to " + before + " and to " + member);
+        owners.forEach(name -> names.add(name.textValue()));
+        return names;
+    }
+
+    private static Map<Uuid, Set<Integer>> assignable(JsonNode topics) {
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
+        for (int topic = 0; topic < topics.size(); topic++) {
+            Set<Integer> some = new HashSet<>();
+            for (int number = 0; number < topics.get(topic).size(); number++) {
+                if (topics.get(topic).get(number).booleanValue()) {
+                    some.add(number);
                 }
             }
-        }));
+            assignable.put(id(topic), some);
+        }
+        return assignable;
+    }
+
+    private static List<List<Set<String>>> told(GroupAssignment assigned, List<List<Set<String>>> racks) {
+        List<List<Set<String>>> owners = new ArrayList<>();
+        for (List<Set<String>> topic : racks) {
+            List<Set<String>> partitions = new ArrayList<>();
+            topic.forEach(partition -> partitions.add(new TreeSet<>()));
+            owners.add(partitions);
+        }
+        assigned.members().forEach((member, has) -> has.partitions().forEach((topic, numbers) ->
+            numbers.forEach(number -> owners.get((int) topic.getLeastSignificantBits()).get(number).add(member))));
         return owners;
+    }
+
+    /** The one owner of each partition, where partitions must not be shared. */
+    private static List<List<String>> alone(List<List<Set<String>>> owners) {
+        List<List<String>> alone = new ArrayList<>();
+        for (List<Set<String>> topic : owners) {
+            List<String> partitions = new ArrayList<>();
+            for (Set<String> members : topic) {
+                if (members.size() > 1) {
+                    throw new IllegalStateException("A partition went to all of " + members);
+                }
+                partitions.add(members.isEmpty() ? null : members.iterator().next());
+            }
+            alone.add(partitions);
+        }
+        return alone;
     }
 
     private static List<List<Set<String>>> racks(JsonNode topics) {

@@ -10,7 +10,10 @@ from dev.stack.plugins import compile_java, ensure_plugins, has_compiler
 
 KAFKAS_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 ASSIGNOR = "dev.rackspan.kafka.RackAwareAssignor"
+SHARE_ASSIGNOR = "dev.rackspan.kafka.RackAwareShareAssignor"
 NEAREST = "dev.rackspan.kafka.NearestReplicaSelector"
+BY_PLUGIN, BY_KAFKA = {0, 1}, {2, 3}
+"""Brokers by the assignor of the share groups that they coordinate: a broker has one."""
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +21,12 @@ def plugins_jar(kafka_distribution) -> Path:
     if not has_compiler(kafka_distribution):
         pytest.skip("no javac on this machine: the plug-ins for brokers have to be compiled")
     return ensure_plugins(kafka_distribution)
+
+
+@pytest.fixture(scope="session")
+def share_groups(kafka_distribution):
+    if kafka_distribution.version.startswith("4.1."):
+        pytest.skip("share groups are a preview in Kafka 4.1")
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +68,11 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
             "group.consumer.min.heartbeat.interval.ms": "1000",
             "group.consumer.heartbeat.interval.ms": "2000",
         },
-        broker_properties={broker: {"replica.selector.class": name} for broker, name in enumerate(selectors)},
+        broker_properties={
+            broker: ({"replica.selector.class": selectors[broker]} if broker < len(selectors) else {})
+            | ({"group.share.assignors": SHARE_ASSIGNOR} if broker in BY_PLUGIN else {})
+            for broker in range(len(racks))
+        },
     )
 
 

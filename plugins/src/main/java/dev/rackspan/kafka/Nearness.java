@@ -1,6 +1,5 @@
 package dev.rackspan.kafka;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -12,14 +11,19 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 
 /**
- * How near each partition is to each place where members are: the steps in common with its nearest replica.
+ * How near each partition is to each place where members are: the steps in common with the replica that they read from.
  *
  * <p>Members are in one place if they have as many steps in common with each broker. Where all have the same rack id, or
  * none, nothing is nearer to one than to another, and the racks of partitions are not asked for: that takes longest.
  */
 final class Nearness {
-    static final int DEEPEST = 15;
+    /** The replica that a member reads from: the nearest one, or the leader, which may be in each of the racks. */
+    enum Source { NEAREST, LEADER }
+
+    private static final int DEEPEST = 15;
     private static final int RACKS_BITS = 20;
+    /** Means over up to six racks are whole numbers of this part of a step. */
+    private static final int FRACTIONS = 60;
 
     /** The place of each member. */
     final int[] placeOf;
@@ -27,41 +31,48 @@ final class Nearness {
     final int[] valueOf;
     final int places;
     final int values;
+    /** No partition is nearer than that. */
+    final int most;
     /** By value, then by place. */
-    private final byte[][] steps;
+    private final char[][] steps;
 
-    Nearness(String[] memberRacks, Uuid[] topics, int[] first, SubscribedTopicDescriber describer) {
+    Nearness(String[] memberRacks, Uuid[] topics, int[] first, SubscribedTopicDescriber describer, Source source) {
+        most = source == Source.LEADER ? DEEPEST * FRACTIONS : DEEPEST;
         Map<String, Integer> racks = new HashMap<>();
         Numbers sets = new Numbers();
         boolean alike = new HashSet<>(Arrays.asList(memberRacks)).size() == 1;
         int[] setOf = alike ? new int[first[topics.length]] : setOf(topics, first, describer, racks, sets);
-        List<byte[]> stepsOfRack = new ArrayList<>();
+        List<char[]> stepsOfRack = new ArrayList<>();
         placeOf = placeOf(memberRacks, racks, stepsOfRack);
         places = 1 + Arrays.stream(placeOf).max().orElseThrow();
 
         // The set without racks is number 0; any other one is a smaller set and a rack.
-        byte[][] stepsOfSet = new byte[1 + sets.size()][];
-        stepsOfSet[0] = new byte[places];
+        char[][] stepsOfSet = new char[1 + sets.size()][];
+        stepsOfSet[0] = new char[places];
+        int[] racksOfSet = new int[stepsOfSet.length];
         long[] keys = sets.keys();
         int[] valueOfSet = new int[stepsOfSet.length];
         Map<String, Integer> known = new HashMap<>();
-        List<byte[]> distinct = new ArrayList<>();
+        List<char[]> distinct = new ArrayList<>();
         for (int set = 0; set < stepsOfSet.length; set++) {
             if (set > 0) {
-                byte[] ofRack = stepsOfRack.get((int) keys[set - 1] & (1 << RACKS_BITS) - 1);
-                byte[] most = stepsOfSet[(int) (keys[set - 1] >>> RACKS_BITS)].clone();
+                int smaller = (int) (keys[set - 1] >>> RACKS_BITS);
+                char[] ofRack = stepsOfRack.get((int) keys[set - 1] & (1 << RACKS_BITS) - 1);
+                char[] both = stepsOfSet[smaller].clone();
                 for (int place = 0; place < places; place++) {
-                    most[place] = (byte) Math.max(most[place], ofRack[place]);
+                    int sum = both[place] + ofRack[place];
+                    both[place] = (char) (source == Source.LEADER ? sum : Math.max(both[place], ofRack[place]));
                 }
-                stepsOfSet[set] = most;
+                stepsOfSet[set] = both;
+                racksOfSet[set] = 1 + racksOfSet[smaller];
             }
-            byte[] here = stepsOfSet[set];
-            valueOfSet[set] = known.computeIfAbsent(new String(here, StandardCharsets.ISO_8859_1), added -> {
+            char[] here = source == Source.LEADER ? means(stepsOfSet[set], racksOfSet[set]) : stepsOfSet[set];
+            valueOfSet[set] = known.computeIfAbsent(new String(here), added -> {
                 distinct.add(here);
                 return distinct.size() - 1;
             });
         }
-        steps = distinct.toArray(byte[][]::new);
+        steps = distinct.toArray(char[][]::new);
         values = steps.length;
         valueOf = setOf;
         for (int item = 0; item < valueOf.length; item++) {
@@ -71,6 +82,14 @@ final class Nearness {
 
     int steps(int value, int place) {
         return steps[value][place];
+    }
+
+    private static char[] means(char[] sums, int racks) {
+        char[] means = new char[sums.length];
+        for (int place = 0; place < means.length; place++) {
+            means[place] = (char) (sums[place] * FRACTIONS / Math.max(1, racks));
+        }
+        return means;
     }
 
     /** The set of racks of each partition: one more than the number of its key, which is a smaller set and a rack. */
@@ -107,22 +126,22 @@ final class Nearness {
         return setOf;
     }
 
-    private static int[] placeOf(String[] memberRacks, Map<String, Integer> racks, List<byte[]> stepsOfRack) {
+    private static int[] placeOf(String[] memberRacks, Map<String, Integer> racks, List<char[]> stepsOfRack) {
         RackPath[] brokers = new RackPath[racks.size()];
         racks.forEach((name, rack) -> brokers[rack] = RackPath.of(name));
         Map<String, Integer> byRack = new HashMap<>();
         Map<String, Integer> known = new HashMap<>();
-        List<byte[]> places = new ArrayList<>();
+        List<char[]> places = new ArrayList<>();
         int[] placeOf = new int[memberRacks.length];
         for (int member = 0; member < placeOf.length; member++) {
             Integer place = byRack.get(memberRacks[member]);
             if (place == null) {
                 RackPath here = RackPath.of(memberRacks[member]);
-                byte[] steps = new byte[brokers.length];
+                char[] steps = new char[brokers.length];
                 for (int rack = 0; rack < steps.length; rack++) {
-                    steps[rack] = (byte) Math.min(DEEPEST, here.stepsInCommon(brokers[rack]));
+                    steps[rack] = (char) Math.min(DEEPEST, here.stepsInCommon(brokers[rack]));
                 }
-                place = known.computeIfAbsent(new String(steps, StandardCharsets.ISO_8859_1), added -> {
+                place = known.computeIfAbsent(new String(steps), added -> {
                     places.add(steps);
                     return places.size() - 1;
                 });
@@ -131,7 +150,7 @@ final class Nearness {
             placeOf[member] = place;
         }
         for (int rack = 0; rack < brokers.length; rack++) {
-            byte[] ofRack = new byte[places.size()];
+            char[] ofRack = new char[places.size()];
             for (int place = 0; place < ofRack.length; place++) {
                 ofRack[place] = places.get(place)[rack];
             }

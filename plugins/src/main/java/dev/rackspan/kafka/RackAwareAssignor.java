@@ -38,6 +38,6 @@ public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor {
     public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
         return group.memberIds().isEmpty()
             ? new GroupAssignment(Map.of())
-            : new Deal(new Readers(group, topics)).assignment();
+            : new Deal(new Readers(group, topics, Nearness.Source.NEAREST)).assignment();
     }
 }

@@ -51,7 +51,7 @@ final class Readers {
     private final Nearness nearness;
     private final int weight;
 
-    Readers(GroupSpec group, SubscribedTopicDescriber describer) {
+    Readers(GroupSpec group, SubscribedTopicDescriber describer, Nearness.Source source) {
         Member[] inOrder = inOrder(group);
         members = new String[inOrder.length];
         Arrays.setAll(members, member -> inOrder[member].id);
@@ -63,7 +63,7 @@ final class Readers {
         audiences = new ArrayList<>();
         int[] audienceOfTopic = audienceOf(topics, subscribed, audiences);
 
-        nearness = new Nearness(racksOf(inOrder), topics, first, describer);
+        nearness = new Nearness(racksOf(inOrder), topics, first, describer, source);
         int[] placeOf = nearness.placeOf;
         Numbers kinds = new Numbers();
         kindOf = new int[members.length];
@@ -119,7 +119,7 @@ final class Readers {
 
     /** No partition is worth more than that. */
     int mostWorth() {
-        return Nearness.DEEPEST * weight + 1;
+        return nearness.most * weight + 1;
     }
 
     /** How many partitions each subscription reads in the most even assignment. */

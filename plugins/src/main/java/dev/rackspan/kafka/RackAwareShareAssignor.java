@@ -1,0 +1,158 @@
+package dev.rackspan.kafka;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
+import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.MemberSubscription;
+import org.apache.kafka.coordinator.group.api.assignor.ShareGroupPartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+
+/**
+ * Assigns partitions to the members of a share group of KIP-932 so that their leaders are likely to be near.
+ *
+ * <p>A share consumer reads from leaders only, and an assignor is told in which racks replicas are, but not which of them
+ * leads. So near is what the leader has in common with the member if it is as likely to be in each of these racks.
+ *
+ * <p>Topics with the same subscribers are dealt together. As with Kafka's {@code simple}, each of P partitions has as many
+ * members as the others: 1 if there are at most P members, else as many as it takes for all to have work. To that end
+ * members form that many teams, with members of all racks in each, and every team gets each partition once, by the goals of
+ * {@link RackAwareAssignor}: balance, then locality, then stickiness.
+ */
+public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor {
+    private record Partition(Uuid topic, int number) {}
+
+    private record Assigned(Map<Uuid, Set<Integer>> partitions) implements MemberAssignment {}
+
+    private record Subscribed(Optional<String> rackId, Optional<String> instanceId, Set<Uuid> subscribedTopicIds)
+        implements MemberSubscription {}
+
+    /** Members of a group, and some of the topics that all of these subscribe to, as a group of its own. */
+    private record Team(GroupSpec group, List<String> memberIds, Set<Uuid> topics) implements GroupSpec {
+        @Override
+        public SubscriptionType subscriptionType() {
+            return SubscriptionType.HOMOGENEOUS;
+        }
+
+        @Override
+        public boolean isPartitionAssigned(Uuid topic, int partition) {
+            return group.isPartitionAssigned(topic, partition);
+        }
+
+        @Override
+        public boolean isPartitionAssignable(Uuid topic, int partition) {
+            return group.isPartitionAssignable(topic, partition);
+        }
+
+        @Override
+        public MemberSubscription memberSubscription(String member) {
+            MemberSubscription all = group.memberSubscription(member);
+            return new Subscribed(all.rackId(), all.instanceId(), topics);
+        }
+
+        @Override
+        public MemberAssignment memberAssignment(String member) {
+            Map<Uuid, Set<Integer>> some = new HashMap<>(group.memberAssignment(member).partitions());
+            some.keySet().retainAll(topics);
+            return new Assigned(some);
+        }
+    }
+
+    @Override
+    public String name() {
+        return RackAwareAssignor.NAME;
+    }
+
+    @Override
+    public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
+        Map<String, MemberAssignment> assigned = new HashMap<>();
+        group.memberIds().forEach(member -> assigned.put(member, new Assigned(new HashMap<>())));
+        topicsBySubscribers(group).forEach((subscribers, some) -> {
+            int partitions = some.stream().mapToInt(topics::numPartitions).sum();
+            int sharing = partitions < 1 ? 1 : (subscribers.size() + partitions - 1) / partitions;
+            for (List<String> members : teams(new Team(group, subscribers, some), sharing)) {
+                Readers readers = new Readers(new Team(group, members, some), topics, Nearness.Source.LEADER);
+                new Deal(readers).assignment().members().forEach(
+                    (member, dealt) -> assigned.get(member).partitions().putAll(assignable(group, dealt)));
+            }
+        });
+        return new GroupAssignment(assigned);
+    }
+
+    /** Without partitions that are so new that a share coordinator does not know them: there is a rebalance once it does. */
+    private static Map<Uuid, Set<Integer>> assignable(GroupSpec group, MemberAssignment dealt) {
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
+        dealt.partitions().forEach((topic, numbers) -> {
+            Set<Integer> some = new HashSet<>(numbers);
+            some.removeIf(number -> !group.isPartitionAssignable(topic, number));
+            if (!some.isEmpty()) {
+                assignable.put(topic, some);
+            }
+        });
+        return assignable;
+    }
+
+    /** Subscribers from rack to rack. */
+    private static Map<List<String>, Set<Uuid>> topicsBySubscribers(GroupSpec group) {
+        List<String> members = new ArrayList<>(group.memberIds());
+        members.sort(Comparator
+            .comparing((String member) -> group.memberSubscription(member).rackId().orElse(""))
+            .thenComparing(Comparator.naturalOrder()));
+        Map<Uuid, List<String>> subscribers = new HashMap<>();
+        for (String member : members) {
+            for (Uuid topic : group.memberSubscription(member).subscribedTopicIds()) {
+                subscribers.computeIfAbsent(topic, added -> new ArrayList<>()).add(member);
+            }
+        }
+        Map<List<String>, Set<Uuid>> topics = new HashMap<>();
+        subscribers.forEach((some, all) -> topics.computeIfAbsent(all, added -> new HashSet<>()).add(some));
+        return topics;
+    }
+
+    /**
+     * Members who follow each other go to different teams, so that each team has as many of every rack, zone and region as
+     * the others. Of the teams that are free, a member takes the one where the fewest have a partition that it has.
+     */
+    private static List<List<String>> teams(Team all, int number) {
+        List<List<String>> teams = new ArrayList<>();
+        List<Set<Partition>> taken = new ArrayList<>();
+        List<Integer> free = new ArrayList<>();
+        for (int team = 0; team < number; team++) {
+            teams.add(new ArrayList<>());
+            taken.add(new HashSet<>());
+        }
+        for (String member : all.memberIds) {
+            if (free.isEmpty()) {
+                for (int team = 0; team < number; team++) {
+                    free.add(team);
+                }
+            }
+            List<Partition> has = new ArrayList<>();
+            all.memberAssignment(member).partitions().forEach(
+                (topic, numbers) -> numbers.forEach(partition -> has.add(new Partition(topic, partition))));
+            Integer best = null;
+            long fewest = Long.MAX_VALUE;
+            for (Integer team : free) {
+                long conflicts = has.stream().filter(taken.get(team)::contains).count();
+                if (conflicts < fewest) {
+                    best = team;
+                    fewest = conflicts;
+                }
+            }
+            free.remove(best);
+            teams.get(best).add(member);
+            taken.get(best).addAll(has);
+        }
+        return teams;
+    }
+}

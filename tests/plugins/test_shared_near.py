@@ -1,0 +1,92 @@
+"""Share groups on real brokers: by the plug-in's assignor and in one run by Kafka's."""
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from dev.waiting import eventually
+from tests.plugins.conftest import BY_KAFKA, BY_PLUGIN
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.usefixtures("share_groups")
+
+RECORDS, BYTES = 200, 2_000
+TOPICS = {"shared-us": [[0, 1], [1, 2], [2, 0]], "shared-eu": [[3], [3], [3]]}
+"""A region each, so that leaders are in that region, too."""
+RACKS = ["/us/us-1a/r9", "/us/us-1b/r9", "/us/us-1c/r9", "/us/us-1a/r8", *(f"/eu/eu-1a/r{n}" for n in (2, 7, 8, 9))]
+"""Two more members than partitions."""
+
+
+def java_hash(text):
+    code = 0
+    for character in text:
+        code = (31 * code + ord(character)) & 0xFFFFFFFF
+    return code - (code >> 31 << 32)
+
+
+@pytest.fixture
+def group_of(brokers):
+    """A group that one of some brokers coordinates."""
+
+    def name(wanted):
+        with_offsets = Consumer({**brokers.client_config(), "group.id": "makes-the-topic-of-offsets"})
+        with_offsets.committed([TopicPartition("any", 0)], timeout=60)
+        with_offsets.close()
+
+        def leaders():
+            found = brokers.admin().list_topics("__consumer_offsets", timeout=30).topics["__consumer_offsets"]
+            known = {number: partition.leader for number, partition in found.partitions.items()}
+            return known if known and min(known.values()) >= 0 else None
+
+        leader = eventually(leaders, "leaders of the topic of offsets")
+        names = (f"sharing-{number}" for number in range(1000))
+        return next(each for each in names if leader[abs(java_hash(each)) % len(leader)] in wanted)
+
+    return name
+
+
+def read(java, brokers, group, topics, racks):
+    asked = {
+        "bootstrap": brokers.bootstrap(),
+        "group": group,
+        "topics": {topic: len(replicas) for topic, replicas in topics.items()},
+        "racks": racks,
+        "records": RECORDS,
+        "bytes": BYTES,
+    }
+    return java("ShareReaders", given=asked)
+
+
+def shares(brokers, topics, found):
+    """The share of records whose leader is in the reader's region, and in its zone."""
+    near = {1: 0, 2: 0}
+    total = 0
+    for rack, records in zip(RACKS, found, strict=True):
+        for partition, count in records.items():
+            topic, _, number = partition.rpartition("-")
+            leader = brokers.racks[topics[topic][int(number)][0]]
+            total += count
+            for steps in near:
+                near[steps] += count * (rack.split("/")[: steps + 1] == leader.split("/")[: steps + 1])
+    return [near[steps] / total for steps in near]
+
+
+def test_a_share_group_reads_in_its_own_region_with_the_plug_in_and_not_with_kafkas_own(java, brokers, group_of):
+    made = Topics(brokers.admin())
+    for topic, replicas in TOPICS.items():
+        made.create(topic, replicas)
+    ours = read(java, brokers, group_of(BY_PLUGIN), TOPICS, RACKS)
+    kafkas = read(java, brokers, group_of(BY_KAFKA), TOPICS, RACKS)
+    near, by_kafka = shares(brokers, TOPICS, ours), shares(brokers, TOPICS, kafkas)
+    told = f"of the region and of the zone: {near}, Kafka's {by_kafka}"
+    assert near[0] == 1 > by_kafka[0], told
+    for found in (ours, kafkas):
+        assert sorted(len(records) for records in found) == [1, 1, 1, 1, 2, 2, 2, 2], told
+
+
+def test_a_share_consumer_reads_from_the_leader_though_a_replica_is_in_its_rack(java, brokers, group_of, bytes_out):
+    """Where a consumer would read from the follower: its leader has the selector of the plug-ins."""
+    topic, leader, follower = "led-far", 2, 3
+    Topics(brokers.admin()).create(topic, [[leader, follower]])
+    read(java, brokers, group_of(BY_PLUGIN), {topic: [[leader, follower]]}, [brokers.racks[follower]])
+    sent = bytes_out(brokers)
+    assert sent[leader][topic] >= RECORDS * BYTES
+    assert sent[follower].get(topic, 0) == 0
