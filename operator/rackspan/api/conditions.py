@@ -100,10 +100,19 @@ class Conditions:
         """Set one of them, for this generation."""
         self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
 
-    def set_abnormal(self, kind: str, reason: str, message: str) -> None:
-        """Set Reconciling or Stalled, and remove the other one."""
-        self.remove(STALLED if kind == RECONCILING else RECONCILING)
-        self.set(kind, ConditionStatus.TRUE, reason, message)
+    def set_stalled(self, reason: str, message: str) -> None:
+        """Set Stalled, and remove Reconciling."""
+        self.remove(RECONCILING)
+        self.set(STALLED, ConditionStatus.TRUE, reason, message)
+
+    def set_reconciling(self, reason: str, message: str) -> None:
+        """Set Reconciling, and remove Stalled."""
+        self.remove(STALLED)
+        self.set(RECONCILING, ConditionStatus.TRUE, reason, message)
+
+    def remove_abnormal(self) -> None:
+        """Remove Stalled and Reconciling: kstatus expects them only while they are True."""
+        self.remove(STALLED, RECONCILING)
 
     def remove(self, *kinds: str) -> None:
         """Remove some of them."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from rackspan.api.conditions import RECONCILING, STALLED
 from rackspan.api.reasons import Reason
 
 if TYPE_CHECKING:
@@ -78,10 +77,11 @@ class FailureError(Exception):
 def set_problem(conditions: Conditions, problem: Failure | None) -> None:
     """Set Stalled for a problem that a person has to solve, Reconciling for one that is retried, and else neither."""
     if problem is None:
-        conditions.remove(STALLED, RECONCILING)
+        conditions.remove_abnormal()
+    elif problem.remedy is Remedy.RETRY:
+        conditions.set_reconciling(problem.reason, problem.message)
     else:
-        kind = RECONCILING if problem.remedy is Remedy.RETRY else STALLED
-        conditions.set_abnormal(kind, problem.reason, problem.message)
+        conditions.set_stalled(problem.reason, problem.message)
 
 
 async def isolated(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:

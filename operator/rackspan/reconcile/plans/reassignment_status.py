@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from rackspan.api.conditions import READY, RECONCILING, STALLED, Conditions, ConditionStatus
+from rackspan.api.conditions import READY, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import (
     MAX_FAILURE,
@@ -72,10 +72,11 @@ def in_state(
     conditions, why = Conditions(status.conditions, reassignment.meta.generation, now), reason or REASONS[state]
     if state is ReassignmentState.SUCCEEDED:
         conditions.set(READY, ConditionStatus.TRUE, why, message)
-        conditions.remove(STALLED, RECONCILING)
+        conditions.remove_abnormal()
     else:
         conditions.set(READY, ConditionStatus.FALSE, why, message)
-        conditions.set_abnormal(STALLED if state in _FAILED else RECONCILING, why, message)
+        abnormal = conditions.set_stalled if state in _FAILED else conditions.set_reconciling
+        abnormal(why, message)
     return replace(
         status,
         observed_generation=reassignment.meta.generation,
