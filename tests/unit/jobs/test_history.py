@@ -449,6 +449,22 @@ def test_a_table_of_before_gets_the_settings_with_the_next_scan(history, monkeyp
     assert {name: _table(history, name).metadata().configuration for name in TABLES} == dict.fromkeys(TABLES, settings)
 
 
+def test_scans_at_the_same_instant_all_change_the_tables_of_before(history, monkeypatch):
+    older = {**KEPT, "brokers": pa.schema([one for one in KEPT["brokers"] if one.name != "rack"])}
+    with monkeypatch.context() as before:
+        before.setattr(delta_tables, "_SETTINGS", {})
+        before.setattr(delta_tables, "KEPT", older)
+        before.setattr("rackspan.jobs.history.scan_history.KEPT", older)
+        committed(history, "a")
+    names = [f"scan-{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(_commit, [history.location] * 8, names))
+    assert set(scan_ids(history)) == {"a", *names}
+    assert "rack" in {field.name for field in _table(history, "brokers").schema().fields}
+    for name in TABLES:
+        assert _table(history, name).metadata().configuration == delta_tables._SETTINGS
+
+
 def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):
     committed(history, "a")
     entry = committed(history, "b")

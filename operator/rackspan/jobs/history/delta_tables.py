@@ -262,10 +262,11 @@ class DeltaTables:
             uri, declared, "ignore", PARTITIONED_BY, name, ABOUT[name], _SETTINGS, self._options
         )
         known = {field.name for field in table.schema().fields}
-        if new := [field for field in declared.fields if field.name not in known]:
-            table.alter.add_columns(new)
-        if unset := {key: value for key, value in _SETTINGS.items() if key not in table.metadata().configuration}:
-            table.alter.set_table_properties(unset)
+        with suppress(CommitFailedError):  # another writer was first: a commit on the old version begins again here
+            if new := [field for field in declared.fields if field.name not in known]:
+                table.alter.add_columns(new)
+            if unset := {key: value for key, value in _SETTINGS.items() if key not in table.metadata().configuration}:
+                table.alter.set_table_properties(unset)
         return table
 
     def _has(self, table: DeltaTable, name: str, cluster: str, scans: Sequence[str]) -> bool:
