@@ -35,7 +35,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * assigned, and how many records it read.
  */
 public class ShareReaders {
-    private static final Duration PATIENCE = Duration.ofMinutes(1);
+    private static final Duration PATIENCE = Duration.ofMinutes(4);
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = System.out;
