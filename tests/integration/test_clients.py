@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 import yaml
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from dev.paths import REPOSITORY
 from dev.stack.kafka_cluster import FAST_START
 from dev.stack.kafka_distribution import find_client_jars
@@ -37,6 +39,7 @@ ASSIGNMENT = [[3, SITE.broker], [4, SITE.broker], [0, SITE.broker]]
 SCRIPTS = {
     "connect-distributed.sh": "org.apache.kafka.connect.cli.ConnectDistributed",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
 }
 pytestmark = [
     pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # nothing else tells rack ids
@@ -192,6 +195,32 @@ def test_confluent_kafka_takes_the_rack_of_its_node(kafka, processes, run):
 
 def test_a_java_consumer_takes_the_rack_of_its_node(kafka, processes, run):
     reads_near(kafka, processes, run("java"), "audit")
+
+
+@pytest.mark.parametrize(
+    ("leaders", "written"),
+    [((SITE.broker, 0, 4), {0}), ((0, 3, 4), {0, 1, 2})],
+    ids=["a leader in the rack", "a leader in another rack of the zone"],
+)
+def test_a_java_producer_writes_to_leaders_in_its_very_rack_if_there_are_any(
+    kafka, kafka_distribution, processes, run, leaders, written
+):
+    if kafka_distribution.version < "4.4":
+        pytest.skip(f"Kafka {kafka_distribution.version} has no partitioner.rack.aware")
+    made, name = Topics(kafka.admin()), f"heartbeats-{secrets.token_hex(4)}"
+    made.create(name, [[leader] for leader in leaders])
+    # A producer changes the partition with each batch.
+    producer = run("java-producer", {"orders": name, "sleep 1": "sleep 0.1", "--topic": "--batch-size 1 --topic"})
+    partitions = [TopicPartition(name, number) for number in range(len(leaders))]
+
+    def ends():
+        processes.check(producer)
+        found = made.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
+        return [found[one].result(30).offset for one in partitions]
+
+    last = eventually(lambda: sum(found := ends()) >= 60 and found, "60 records", interval=0.5)
+    assert {number for number, end in enumerate(last) if end} == written
+    made.admin.delete_topics([name])[name].result(120)
 
 
 def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, run, topic, sink):

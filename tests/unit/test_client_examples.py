@@ -13,6 +13,7 @@ EXAMPLES = sorted((REPOSITORY / "examples" / "clients").glob("*.yaml"))
 LINES = {
     "confluent-kafka": "CLIENT_RACK='/eu/eu-1a'\n",
     "java": "client.rack=/eu/eu-1a\n",
+    "java-producer": "client.rack=/eu/eu-1a\n",
     "connect": "consumer.client.rack=/eu/eu-1a\n",
     "streams": "consumer.client.rack=/eu/eu-1a\n",
 }
