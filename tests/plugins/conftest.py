@@ -12,6 +12,8 @@ KAFKAS_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 ASSIGNOR = "dev.rackspan.kafka.RackAwareAssignor"
 SHARE_ASSIGNOR = "dev.rackspan.kafka.RackAwareShareAssignor"
 NEAREST = "dev.rackspan.kafka.NearestReplicaSelector"
+HEARTBEAT_SECONDS = 2
+"""Of consumer groups."""
 BY_PLUGIN, BY_KAFKA = {0, 1}, {2, 3}
 """Brokers by the assignor of the share groups that they coordinate: a broker has one."""
 
@@ -66,7 +68,7 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
             "group.consumer.assignors": f"uniform,range,{ASSIGNOR}",
             # A client gives a heartbeat as long to be answered, and then connects anew: a busy machine needs its time.
             "group.consumer.min.heartbeat.interval.ms": "1000",
-            "group.consumer.heartbeat.interval.ms": "2000",
+            "group.consumer.heartbeat.interval.ms": str(1000 * HEARTBEAT_SECONDS),
         },
         broker_properties={
             broker: ({"replica.selector.class": selectors[broker]} if broker < len(selectors) else {})

@@ -1,12 +1,14 @@
 """Groups on real brokers: by the plug-in's assignor (KIP-848) and in one run by Kafka's, and by the one for Python."""
 
 import threading
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 from confluent_kafka import Consumer
 from dev.waiting import eventually
+from tests.plugins.conftest import HEARTBEAT_SECONDS
 from tests.support.python_consumers import python_consumer
 from tests.support.topics import Topics
 
@@ -111,6 +113,52 @@ def test_a_group_that_asks_for_it_is_assigned_what_is_near_and_kafkas_own_are_no
     assert after["rack-aware"] == groups["rack-aware"].best(), told
     assert all(near["rack-aware"] >= near[name] for name in groups)
     assert all(after["rack-aware"] >= after[name] for name in groups)
+
+
+def test_static_members_that_come_back_in_other_racks_are_near_after_the_next_rebalance(brokers):
+    """KAFKA-20909: the new rack of a member starts no rebalance."""
+    topic, us, eu = "swapped", "/us/us-1a/r9", "/eu/eu-1a/r9"
+    Topics(brokers.admin()).create(topic, [[0], [0], [3], [3]])
+    config = {
+        **brokers.client_config(),
+        "group.id": topic,
+        "group.protocol": "consumer",
+        "group.remote.assignor": "rack-aware",
+    }
+
+    def member(rack, **own):
+        consumer = Consumer({**config, "client.rack": rack, **own})
+        consumer.subscribe([topic])
+        return consumer
+
+    def static_members(*racks):
+        return [member(rack, **{"group.instance.id": f"static-{number}"}) for number, rack in enumerate(racks)]
+
+    def assigned(members):
+        for one in members:
+            one.poll(0.05)
+        return [sorted(partition.partition for partition in one.assignment()) for one in members]
+
+    def until_assigned(members, expected):
+        eventually(lambda: assigned(members) == expected, f"the members to have {expected}")
+
+    members = static_members(us, eu)
+    try:
+        until_assigned(members, [[0, 1], [2, 3]])
+        for one in members:
+            one.close()
+        members = static_members(eu, us)
+        until_assigned(members, [[0, 1], [2, 3]])
+        came_back = time.monotonic()
+        while time.monotonic() < came_back + 3 * HEARTBEAT_SECONDS:
+            assert assigned(members) == [[0, 1], [2, 3]]
+        members.append(member(us))
+        eventually(lambda: assigned(members) in ([[2, 3], [0], [1]], [[2, 3], [1], [0]]), "a member more to have work")
+        members.pop().close()
+        until_assigned(members, [[2, 3], [0, 1]])
+    finally:
+        for one in members:
+            one.close()
 
 
 def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_in_python(brokers):
