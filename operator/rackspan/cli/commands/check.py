@@ -119,9 +119,9 @@ def check(
     ] = CheckFormat.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Say what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
+    """Show what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
 
-    A drained broker, and one that is gone, may hold none. Of each topic it tells what acknowledged writes survive. The
+    A drained broker, and one that is gone, may hold none. It shows what acknowledged writes of each topic survive. The
     exit code is 1 when a partition is out of compliance, or something is as bad. `rackspan scan` finds the same in
     clusters of any size, and keeps a history.
     """

@@ -60,10 +60,10 @@ def locality(
     output: options.Output = Format.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Tell how near consumer groups read to where they run, what reading from afar costs, and what to change.
+    """Show how near consumer groups read to where they run, what reading from afar costs, and what to change.
 
     Near: a replica is in the member's own domain. Reads near: it is read from there. Could be near: with the best
-    assignment that is as even. A scan tells the same of every group. Changes nothing.
+    assignment that is as even. A scan reports the same of every group. Changes nothing.
     """
     seconds = None if sample is None else seconds_of("--sample", sample)
     share = None if fail_above is None else share_of("--fail-above", fail_above)

@@ -150,12 +150,11 @@ def plan(
 ) -> None:
     """Plan the fewest moves that bring every topic into compliance, off drained brokers and to its requirements.
 
-    With --filename only the topics of its KafkaTopics are planned for, to what these say: what would be created is
-    placed and printed, and what the API server or Kafka would refuse, or can never be Ready, is told with its file and
-    line and ends with exit code 2. With --topology it is the
-    plan that the operator tells of in the status, with the same hash; with --rebalance as well, the one that it would
-    make with `rebalance: OnNewBrokers`, which fills brokers that are new or were emptied. The plan states its lower
-    bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
+    With --filename it plans only for the topics of its KafkaTopics, as these ask. New topics are placed and printed.
+    What the API server or Kafka would refuse, or can never be Ready, is an error with file and line, and exit code 2.
+    With --topology it is the plan in the status, with the same hash; with --rebalance as well, the one that the
+    operator would make with `rebalance: OnNewBrokers`, which fills brokers that are new or were emptied. The plan
+    states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     with detailed_exit_codes(asked=detailed_exitcode):
         if dry_run is FileCheck.SERVER and (topology is None or not filename):

@@ -129,7 +129,7 @@ def scan(
 ) -> None:
     """Scan whole clusters: findings, what each loss would do, and how it was before.
 
-    The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read is told as a
+    The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read has a
     failed scan, and the others go on. Small clusters are scanned in this process, large and many ones on Spark.
     """
     names = level_names(levels)

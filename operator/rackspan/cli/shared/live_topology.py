@@ -197,7 +197,7 @@ def plan_differences(made: "TopologyPlan", changed: Collection[ObjectKey] = ()) 
             continue
         known = made.topics[key].status.plan
         if known is None:
-            told[str(key)] = "the operator has told of no plan yet"
+            told[str(key)] = "the status has no plan yet"
         else:
             told[str(key)] = (
                 f"the operator's plan is {known.hash}: it was made when something else lay on the brokers or was "
