@@ -72,9 +72,12 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
     objects.until_topology("BrokersOnline")
 
     own_kafka.stop_broker(3)
-    delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # as when its node is drained
     try:
-        told = objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
+        # Without its pod, a broker that some other one still lists would be one without a rack.
+        objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
+        delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # as when its node is drained
+        operator.after_passes(1)
+        told = objects.topology()
         away = next(broker for broker in told["status"]["brokers"] if broker["id"] == 3)
         assert away["rack"] == FOUR[3].path, "where it stands is known"
         assert condition(told, "Ready")["status"] == "True", "it is no matter of racks"
