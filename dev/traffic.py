@@ -57,7 +57,9 @@ class Traffic:
         """
         for partition in range(self._partitions):
             eventually(partial(self._find_end, partition), f"the end of partition {partition}")
-        eventually(self._find_coordinator, "the coordinator of the group")
+        one = [TopicPartition(self._topic, 0)]
+        asked = partial(self._consumer.committed, one, timeout=30)
+        eventually(asked, "the coordinator of the group", retry_on=KafkaException)
         self._producing.start()
         self._consuming.start()
         return self
@@ -68,12 +70,6 @@ class Traffic:
         with contextlib.suppress(KafkaException):
             self._next_offset[partition] = self._consumer.get_watermark_offsets(at, timeout=30)[1]
         return partition in self._next_offset
-
-    def _find_coordinator(self) -> bool:
-        with contextlib.suppress(KafkaException):
-            self._consumer.committed([TopicPartition(self._topic, 0)], timeout=30)
-            return True
-        return False
 
     def __exit__(self, *_: object) -> None:
         """Produce no more, and wait until all is acknowledged and read."""
