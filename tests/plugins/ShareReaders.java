@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -24,6 +25,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -120,7 +122,14 @@ public class ShareReaders {
     ) throws Exception {
         ShareGroupDescription found = null;
         for (long start = System.nanoTime(); System.nanoTime() - start < PATIENCE.toNanos(); Thread.sleep(500)) {
-            found = admin.describeShareGroups(List.of(group)).all().get().get(group);
+            try {
+                found = admin.describeShareGroups(List.of(group)).all().get().get(group);
+            } catch (ExecutionException exception) {
+                if (exception.getCause() instanceof GroupIdNotFoundException) {
+                    continue;  // until its first member has joined
+                }
+                throw exception;
+            }
             Map<String, Set<TopicPartition>> assigned = new HashMap<>();
             Set<TopicPartition> all = new HashSet<>();
             for (ShareMemberDescription member : found.members()) {
