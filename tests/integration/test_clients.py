@@ -256,3 +256,12 @@ def test_all_consumers_of_a_streams_application_take_the_rack_of_its_node(kafka,
     reads_near(kafka, processes, application, "totals")
     told = processes.log(application).read_text()
     assert re.findall(r"client\.id = \S+-restore-consumer\s+client\.rack = (\S+)", told) == [SITE.path]
+
+
+def test_a_streams_group_is_where_its_members_say(kafka, kafka_distribution, processes, run, totals):
+    if kafka_distribution.version < "4.2":
+        pytest.skip(f"streams groups are a preview in Kafka {kafka_distribution.version}")
+    file = "> /rack/streams.properties"
+    more = r"group.protocol=streams\napplication.id=totals-by-brokers\nclient.rack=" + SITE.path
+    application = run("streams", {file: f"{file}; printf '{more}\\n' >{file}"})
+    reads_near(kafka, processes, application, "totals-by-brokers")

@@ -9,13 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from dev.stack.kafka_cluster import FAST_START
 from dev.stack.nodes import SIX_BROKERS
+from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.topics import move
 from tests.support.waiting import until
 
 from rackspan.api.reasons import Reason
-from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, ReplicaPlaces, Selector
+from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, ReplicaPlaces, Selector
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import consumer_groups as reading
 from rackspan.kafka.cluster_snapshot import take_snapshot
@@ -172,15 +174,63 @@ def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_
         until(all_near, "all to be near again")
 
 
-def test_of_the_consumer_protocol_the_host_says_where_a_member_is_and_it_counts_as_reading_from_leaders(
-    kafka, topic, name
-):
+def test_of_the_consumer_protocol_brokers_say_the_rack_and_the_subscription_of_a_member(kafka, topic, name):
     with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
         seen = read_consumer_groups(kafka.bootstrap(), {})
-        assert any("client.rack cannot be seen in groups of the consumer protocol" in text for text in seen.warnings)
-        here = tuple(US.strip("/").split("/"))
-        assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 2, 1, 2, 0)
-        assert counts(row_of(kafka, seen, name, {})) == (1, 4, 0, 0, 0, 1)
+        (member,) = next(one for one in seen.groups if one.name == name).members
+        assert (member.client_rack, member.topics) == (US, {topic})
+        assert counts(row_of(kafka, seen, name, {})) == (1, 4, 2, 2, 2, 0)
+        assert not seen.warnings
+
+
+def test_share_consumers_read_from_leaders_though_replicas_are_in_their_racks(
+    kafka, kafka_distribution, processes, topic, name
+):
+    if kafka_distribution.version < "4.2":
+        pytest.skip(f"share groups are a preview in Kafka {kafka_distribution.version}")
+    consumer = kafka_distribution.command(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        *("--bootstrap-server", kafka.bootstrap(), "--topic", topic, "--group", name),
+        jvm=("-Xmx128m", *FAST_START),
+    )
+    racks = {f"{name}-a": EU, f"{name}-b": US}
+    for process, rack in racks.items():
+        processes.start(process, [*consumer, "--consumer-property", f"client.rack={rack}"])
+
+    def whole():
+        for process in racks:
+            processes.check(process)
+        seen = read_consumer_groups(kafka.bootstrap(), {})
+        group = next((one for one in seen.groups if one.name == name), None)
+        numbers = [number for member in group.members for number in member.partitions.get(topic, ())] if group else []
+        return seen if len(group.members if group else ()) == 2 and sorted(numbers) == [0, 1, 2, 3] else None
+
+    try:
+        seen = eventually(whole, "a share group to have all partitions", interval=0.5)
+    finally:
+        for process in racks:
+            processes.kill(process)
+    group = next(one for one in seen.groups if one.name == name)
+    assert (group.protocol, group.assignor) == (GroupProtocol.SHARE, "simple")
+    assert {member.client_rack for member in group.members} == {EU, US}
+    near = {EU: {2, 3}, US: {0}}  # what is led there
+    expected = sum(len(near[member.client_rack].intersection(member.partitions[topic])) for member in group.members)
+    row = row_of(kafka, seen, name, {})
+    assert (row.members, row.partitions, row.near, row.reads_near) == (2, 4, expected, expected)
+
+
+def test_where_kafka_python_gets_no_answer_a_warning_says_what_is_not_known(kafka, topic, name, monkeypatch):
+    def refused(_admin):
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, "not allowed", Remedy.ACCESS))
+
+    with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
+        monkeypatch.setattr(reading, "describe_groups", refused)
+        seen = read_consumer_groups(kafka.bootstrap(), {})
+        group = next(one for one in seen.groups if one.name == name)
+        assert not group.racks_seen
+        (warning,) = seen.warnings
+        about = "client.rack in the consumer protocol, share groups and streams groups are not known: not allowed"
+        assert warning == about
 
 
 def test_an_empty_group_is_listed_and_reads_nothing(kafka, topic, name):
@@ -209,7 +259,8 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
     names = {group.name for group in seen.groups}
     assert name not in names
     assert f"{name}-other" in names
-    assert told[-1][0] == told[-1][1] == len(names) + 1
+    described = [group for group in seen.groups if group.protocol in (GroupProtocol.CLASSIC, GroupProtocol.CONSUMER)]
+    assert told[-1][0] == told[-1][1] == len(described) + 1
     assert not any(name in text for text in seen.warnings)
 
 

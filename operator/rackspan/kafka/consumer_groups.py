@@ -1,8 +1,8 @@
 """Consumer groups of a live cluster: their members, and what each reads.
 
-confluent-kafka describes groups of both protocols, but not their members' racks. Of the classic protocol brokers hand
-out what each member told its coordinator, so rack ids and subscriptions are read from there. Of the consumer protocol
-(KIP-848) brokers know the rack, and the client has no way to ask for it: such a member has no `client_rack`.
+confluent-kafka describes groups of the classic and the consumer protocol, but not their members' racks. Of the classic
+protocol brokers hand out what each member told its coordinator, so rack ids and subscriptions are read from there. The
+rest is asked through kafka-python (`group_descriptions`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from kafka.errors import GroupIdNotFoundError
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
+from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
 from rackspan.kafka.kafka_errors import failure_of
+from rackspan.kafka.python_connection import failure_of as python_failure
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import Credentials
@@ -102,6 +105,20 @@ class _GroupsAdmin(ConfluentAdmin):
 
         return await self._run(call)
 
+    async def described_by_brokers(self) -> tuple[GroupDescriptions, Sequence[str]]:
+        """What confluent-kafka cannot ask for, and warnings about what is not known of it."""
+        what = "client.rack in the consumer protocol, share groups and streams groups"
+        try:
+            found = await self._run(lambda: self._python_connection().ask(describe_groups))
+        except FailureError as error:
+            return GroupDescriptions(), (f"{what} are not known: {error.failure.message}",)
+        failed = {name: error for name, error in found.failed.items() if not isinstance(error, GroupIdNotFoundError)}
+        if not failed:
+            return found, ()
+        name, first = next(iter(failed.items()))
+        why = f"{len(failed)} not read, such as {name}: {python_failure(first).message}"
+        return found, (f"{what} are not all known: {why}",)
+
 
 async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> ConsumerGroups:
     try:
@@ -118,11 +135,13 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
             answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
         ]
         told, about_told = await _subscriptions(admin, found)
-        selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], found)
+        others, about_others = await admin.described_by_brokers()
+        groups = (*(_group(group, {**told, **others.subscriptions}) for group in found), *others.groups)
+        selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
     finally:
         await admin.close()
-    warnings += [*about_told, *about_selector]
-    return ConsumerGroups(tuple(_group(group, told) for group in found), selector, tuple(warnings))
+    warnings += [*about_told, *about_others, *about_selector]
+    return ConsumerGroups(groups, selector, tuple(warnings))
 
 
 async def _subscriptions(
@@ -138,10 +157,10 @@ async def _subscriptions(
 
 
 async def _selector(
-    admin: _GroupsAdmin, brokers: Sequence[int], groups: Sequence[Any]
+    admin: _GroupsAdmin, brokers: Sequence[int], groups: Sequence[GroupSeen]
 ) -> tuple[Selector, Sequence[str]]:
-    """How brokers choose replicas, taking one of them for all."""
-    if not any(group.members for group in groups):
+    """How brokers choose replicas, taking one of them for all. Share consumers read from leaders anyway."""
+    if not any(group.members for group in groups if group.protocol is not GroupProtocol.SHARE):
         return Selector.LEADER, ()
     from_leaders = "consumers are taken to read from leaders"
     try:
@@ -152,17 +171,18 @@ async def _selector(
         return Selector.LEADER, (f"brokers have no {_SELECTOR}, so all consumers read from leaders",)
     if name not in _SELECTORS:
         return Selector.LEADER, (f"how {_SELECTOR} {name} chooses is not known, {from_leaders}",)
-    unseen = sum(bool(group.members) and not _is_classic(group) for group in groups)
-    about = (
-        f"client.rack cannot be seen in groups of the consumer protocol (KIP-848), here {unseen}: their {from_leaders}"
-    )
-    return _SELECTORS[name], (about,) if unseen else ()
+    return _SELECTORS[name], ()
 
 
 def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSeen:
-    members = (_member(member, told.get((found.group_id, member.member_id))) for member in found.members)
-    protocol = GroupProtocol.CLASSIC if _is_classic(found) else GroupProtocol.CONSUMER
-    return GroupSeen(found.group_id, found.partition_assignor or "", tuple(members), protocol)
+    subscriptions = [told.get((found.group_id, member.member_id)) for member in found.members]
+    return GroupSeen(
+        found.group_id,
+        found.partition_assignor or "",
+        tuple(map(_member, found.members, subscriptions)),
+        GroupProtocol.CLASSIC if _is_classic(found) else GroupProtocol.CONSUMER,
+        racks_seen=None not in subscriptions,
+    )
 
 
 def _member(member: Any, told: Subscription | None) -> MemberSeen:

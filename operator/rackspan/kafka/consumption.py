@@ -14,6 +14,7 @@ import numpy as np
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as ConfluentPartition
 
+from rackspan.core.consumers.group_locality import GroupProtocol
 from rackspan.core.consumers.rates import bytes_per_offset, rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
@@ -60,9 +61,11 @@ def sample_rates(
     """
     Look at committed offsets twice; `wait` is what passes in between, and should be longer than commits are apart.
 
-    Raises FailureError where Kafka does not answer. A group that may not be read is told in a warning.
+    Share groups commit no offsets, so they have no rates. Raises FailureError where Kafka does not answer. A warning
+    names a group that may not be read.
     """
-    return asyncio.run(_sampled(properties, [group for group in groups if group.members], replicas, wait))
+    committing = [group for group in groups if group.members and group.protocol is not GroupProtocol.SHARE]
+    return asyncio.run(_sampled(properties, committing, replicas, wait))
 
 
 class _OffsetsAdmin(KafkaReassignments):

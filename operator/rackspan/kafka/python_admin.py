@@ -12,7 +12,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
@@ -43,6 +43,10 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
             for topic in answer.responses
             for one in topic.partitions
         }
+
+    def brokers(self) -> Sequence[int]:
+        """Ids of the brokers that the cluster's metadata names."""
+        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def ask(self, request: Any, seconds: float) -> Any:
         """The answer of whichever broker there is. Raises what the library raises."""

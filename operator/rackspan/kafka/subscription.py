@@ -16,9 +16,9 @@ _WITH_OWNED_PARTITIONS, _WITH_GENERATION, _WITH_RACK = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics and `client.rack`; the rack is None where it is not set, or the client is older than KIP-881."""
+    """Topics, None for a regular expression, and `client.rack`, None where it is not set or older than KIP-881."""
 
-    topics: frozenset[str]
+    topics: frozenset[str] | None
     rack: str | None = None
 
 

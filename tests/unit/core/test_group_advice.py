@@ -99,10 +99,37 @@ def test_the_plug_in_for_brokers_looks_at_racks():
     assert list(said) == [AdviceCode.ASSIGNOR_FALLS_SHORT]
 
 
-def test_of_the_consumer_protocol_nobody_knows_the_client_rack():
-    seen = GroupSeen("g", "uniform", (member(orders=[1]),), GroupProtocol.CONSUMER)
-    said = told(seen)
-    assert list(said) == [AdviceCode.CLIENT_RACK_UNSEEN]
+def test_where_kafka_does_not_say_the_client_rack_nobody_is_told_that_it_is_missing():
+    seen = GroupSeen("g", "uniform", (member(orders=[1]),), GroupProtocol.CONSUMER, racks_seen=False)
+    assert told(seen) == {
+        AdviceCode.CLIENT_RACK_UNSEEN: (
+            "client.rack of the one member is not known: make sure that it is set to the rack id of the node"
+        )
+    }
+
+
+def test_share_consumers_are_told_of_the_assignor_and_of_leaders_elsewhere():
+    crossed = (member(orders=[0]), member("two", host="10.0.0.2", orders=[1]))
+    racks = {"10.0.0.1": ("us", "a"), "10.0.0.2": ("eu", "a")}
+    assert told(GroupSeen("g", "simple", crossed, GroupProtocol.SHARE), racks) == {
+        AdviceCode.ASSIGNOR: (
+            "assignor simple does not look at racks, up to 2 more partitions could be near: set "
+            "group.share.assignors=dev.rackspan.kafka.RackAwareShareAssignor on brokers"
+        )
+    }
+    assert told(GroupSeen("g", "rack-aware", crossed, GroupProtocol.SHARE), racks) == {}
+    far = GroupSeen("g", "rack-aware", (member(orders=[0, 2]),), GroupProtocol.SHARE)
+    assert told(far, {"10.0.0.1": ("eu", "a")}) == {
+        AdviceCode.NO_REPLICA_NEAR: (
+            "1 of 2 partitions cannot be near: share consumers read from leaders, and too few of these are where "
+            "members are"
+        )
+    }
+
+
+def test_members_of_a_streams_group_are_told_of_serving_alone():
+    seen = GroupSeen("g", "", (member(orders=[1]),), GroupProtocol.STREAMS)
+    assert list(told(seen)) == [AdviceCode.CLIENT_RACK_MISSING]
 
 
 def test_a_partition_without_a_replica_where_members_are_is_told():

@@ -1,10 +1,13 @@
 """Consumer locality, on a cluster small enough to follow each read."""
 
+import itertools
+
 import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
 from rackspan.core.consumers.group_locality import (
+    GroupProtocol,
     GroupSeen,
     MemberSeen,
     ReplicaPlaces,
@@ -76,6 +79,34 @@ def test_a_member_whose_rack_nobody_knows_is_near_nothing_and_far_from_nothing()
 def test_where_the_host_is_says_more_than_what_the_client_says():
     moved = group(member(rack="/eu/a", orders=[0]))
     assert counts(locality(REPLICAS, moved, {"10.0.0.1": US_B})) == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("selector", Selector)
+def test_a_share_consumer_reads_from_leaders_and_each_reader_of_a_partition_counts(selector):
+    members = (member(rack="/eu/b", orders=[1, 2]), member("two", rack="/us/a", orders=[1]))
+    seen = locality(REPLICAS, GroupSeen("group", "simple", members, GroupProtocol.SHARE), {}, selector)
+    # 1 is led in /us/a and has a replica in /eu/b; 2 is led in /eu/b.
+    assert counts(seen) == (3, 2, 2, 1)
+    assert seen.could_be_near == 2
+
+
+def test_no_assignment_of_a_share_group_has_more_near_than_the_bound_says():
+    places = ["/eu/a", "/us/a", "/us/b", None]
+    leaders = {0: "/eu/a", 1: "/us/a", 2: "/eu/b"}
+    for racks in itertools.product(places, repeat=3):
+        for sizes in itertools.product(range(1, 4), repeat=3):
+            choices = [list(itertools.combinations(leaders, size)) for size in sizes]
+            near = [
+                sum(leaders[number] == rack for numbers, rack in zip(chosen, racks, strict=True) for number in numbers)
+                for chosen in itertools.product(*choices)
+                if {number for numbers in chosen for number in numbers} == set(leaders)
+            ]
+            if not near:
+                continue
+            first = next(c for c in itertools.product(*choices) if set().union(*c) == set(leaders))
+            members = (member(str(at), rack=rack, orders=list(first[at])) for at, rack in enumerate(racks))
+            seen = locality(REPLICAS, GroupSeen("group", "simple", tuple(members), GroupProtocol.SHARE), {})
+            assert max(near) == seen.could_be_near, (racks, sizes)
 
 
 def test_a_rack_id_that_no_broker_has_finds_the_leader():

@@ -16,6 +16,7 @@ from rackspan.core.text import plural, shown
 _RACK_AWARE = {
     GroupProtocol.CLASSIC: frozenset({"range", "cooperative-sticky"}),
     GroupProtocol.CONSUMER: frozenset({"rack-aware"}),  # the plug-in
+    GroupProtocol.SHARE: frozenset({"rack-aware"}),  # the plug-in
 }
 _IN_KAFKA = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _BY_PATHS = "dev.rackspan.kafka.NearestReplicaSelector"
@@ -47,24 +48,26 @@ def advise(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, selector:
     """What would let a group read nearer, the first things first; `found` is what `locality` says of it."""
     if found.reads_near == found.partitions:
         return ()
+    if group.protocol is GroupProtocol.SHARE:
+        return tuple(_about_sharing(group, found))
     return (*_about_serving(replicas, group, found, selector), *_about_assigning(group, found))
 
 
 def _about_serving(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, selector: Selector) -> Iterator[Advice]:
     without = sum(member.client_rack is None for member in group.members)
+    unseen = without if not group.racks_seen else 0
     at_stake = found.near > found.reads_near or found.members_without_rack > 0
     if selector is Selector.LEADER and at_stake:
         yield Advice(
             AdviceCode.SELECTOR_MISSING,
             f"brokers serve from leaders only: set replica.selector.class={_IN_KAFKA} on them",
         )
-    if without and at_stake and group.protocol is GroupProtocol.CONSUMER:
+    if unseen and at_stake:
         yield Advice(
             AdviceCode.CLIENT_RACK_UNSEEN,
-            f"client.rack of {_of(without, group)} cannot be seen in the consumer protocol: see that it is set to the "
-            "rack id of the node",
+            f"client.rack of {_of(unseen, group)} is not known: make sure that it is set to the rack id of the node",
         )
-    elif without and (at_stake or found.could_be_near > found.near):
+    elif without and not unseen and (at_stake or found.could_be_near > found.near):
         yield Advice(
             AdviceCode.CLIENT_RACK_MISSING,
             f"{_of(without, group)} {_verb(without, 'sends', 'send')} no client.rack, so brokers serve "
@@ -84,7 +87,27 @@ def _about_serving(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, s
         )
 
 
+def _about_sharing(group: GroupSeen, found: Locality) -> Iterator[Advice]:
+    gain = found.could_be_near - found.near
+    assignor = shown(group.assignor, _LONGEST) or "of an unknown name"
+    if gain > 0 and group.assignor not in _RACK_AWARE[GroupProtocol.SHARE]:
+        yield Advice(
+            AdviceCode.ASSIGNOR,
+            f"assignor {assignor} does not look at racks, up to {gain:,} more {_verb(gain, 'partition', 'partitions')} "
+            "could be near: set group.share.assignors=dev.rackspan.kafka.RackAwareShareAssignor on brokers",
+        )
+    beyond = found.partitions - max(found.could_be_near, found.near)
+    if beyond > 0 and not found.members_without_rack:
+        yield Advice(
+            AdviceCode.NO_REPLICA_NEAR,
+            f"{beyond:,} of {plural(found.partitions, 'partition')} cannot be near: share consumers read from leaders, "
+            "and too few of these are where members are",
+        )
+
+
 def _about_assigning(group: GroupSeen, found: Locality) -> Iterator[Advice]:
+    if group.protocol is GroupProtocol.STREAMS:
+        return
     gain = found.could_be_near - found.near
     if gain > 0:
         could = f"{gain:,} more {_verb(gain, 'partition', 'partitions')} could be near"

@@ -49,10 +49,17 @@ class Selector(StrEnum):
 
 
 class GroupProtocol(StrEnum):
-    """Who assigns partitions: clients, or brokers (KIP-848). Words of `group.protocol`."""
+    """
+    What a group is, in Kafka's words.
+
+    Consumers assign partitions themselves (classic), or brokers do (KIP-848). Those of a share group read from leaders,
+    and several may read a partition (KIP-932). To members of a streams group brokers assign tasks (KIP-1071).
+    """
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +81,18 @@ class MemberSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """A consumer group and its members, none when it is empty. `assignor` is such as `range`, empty where unknown."""
+    """
+    A group and its members, none when it is empty.
+
+    `assignor` is such as `range`, empty where unknown. `racks_seen` is false where Kafka did not say the `client.rack`
+    of all members.
+    """
 
     name: str
     assignor: str = ""
     members: tuple[MemberSeen, ...] = ()
     protocol: GroupProtocol = GroupProtocol.CLASSIC
+    racks_seen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,10 @@ class Locality:
     a rack-aware assignment (`core.consumers.assignors`); fewer than `near` only where counts are uneven now.
     `cross_bytes_per_second` is what comes from other domains, of the partitions whose rate is known; None where none
     is.
+
+    In a share group, a partition counts once for each member that reads it, what is near is led in the member's domain,
+    and `could_be_near` is a bound that no assignment with as many partitions for each member exceeds. In a streams
+    group `could_be_near` is `near`: tasks are not assigned here.
     """
 
     members: int
@@ -210,7 +227,8 @@ def locality(
     if not len(row):
         return Locality(len(places), without, 0, 0, 0, 0, 0, None)
     here = np.array([replicas.domain_of(place) for place in places], dtype=np.int64)
-    held = replicas.domain[replicas.at[row]]
+    shared = group.protocol is GroupProtocol.SHARE
+    held = replicas.domain[replicas.leader[row][:, None] if shared else replicas.at[row]]
     home = here[reading]
     near = ((held == home[:, None]) & (home != NONE)[:, None]).any(axis=1)
     source = replicas.domain[_served_by(replicas, group, reading, row, selector)]
@@ -223,7 +241,7 @@ def locality(
         near=int(np.count_nonzero(near)),
         reads_near=int(np.count_nonzero(told & (source == home))),
         reads_far=int(np.count_nonzero(far)),
-        could_be_near=_could_be_near(replicas, group, reading, row, here),
+        could_be_near=_could_be_near(replicas, group, reading, row, here, near),
         cross_bytes_per_second=None if rates is None else _sum_of_known(rates[row][told], far[told]),
     )
 
@@ -247,7 +265,7 @@ def _served_by(
     replicas: ReplicaPlaces, group: GroupSeen, reading: IntArray, row: IntArray, selector: Selector
 ) -> IntArray:
     """Position of the broker that serves each partition, -1 where none does."""
-    match selector:
+    match Selector.LEADER if group.protocol is GroupProtocol.SHARE else selector:
         case Selector.LEADER:
             return replicas.leader[row]
         case Selector.SAME_RACK:
@@ -273,7 +291,11 @@ def _chosen(replicas: ReplicaPlaces, row: IntArray, score: IntArray) -> IntArray
 
 
 def _assigned(replicas: ReplicaPlaces, group: GroupSeen) -> tuple[IntArray, IntArray]:
-    """Which member reads which row of the table; a partition that two claim for a moment counts for the first."""
+    """
+    Which member reads which row of the table.
+
+    Outside share groups, a partition that two claim for a moment counts for the first.
+    """
     claims = [
         (at, topic, number)
         for at, member in enumerate(group.members)
@@ -282,25 +304,51 @@ def _assigned(replicas: ReplicaPlaces, group: GroupSeen) -> tuple[IntArray, IntA
     ]
     rows = replicas.rows([topic for _, topic, _ in claims], [number for *_, number in claims])
     known = np.flatnonzero(rows != NONE)
-    row, first = np.unique(rows[known], return_index=True)
-    return np.array([at for at, *_ in claims], dtype=np.int64)[known][first], row
+    reading, row = np.array([at for at, *_ in claims], dtype=np.int64)[known], rows[known]
+    if group.protocol is GroupProtocol.SHARE:
+        return reading, row
+    row, first = np.unique(row, return_index=True)
+    return reading[first], row
 
 
-def _could_be_near(replicas: ReplicaPlaces, group: GroupSeen, reading: IntArray, row: IntArray, here: IntArray) -> int:
+def _could_be_near(
+    replicas: ReplicaPlaces, group: GroupSeen, reading: IntArray, row: IntArray, here: IntArray, near: BoolArray
+) -> int:
+    if group.protocol is GroupProtocol.STREAMS:
+        return int(np.count_nonzero(near))
     domains = np.unique(here[here != NONE])
     if not len(domains):
         return 0
-    held = replicas.domain[replicas.at[row]]
-    near = np.column_stack([(held == domain).any(axis=1) for domain in domains])
     topics, topic = np.unique(replicas.partitions.topic[row], return_inverse=True)
     subscribed = np.zeros((len(here), len(topics)), dtype=bool)
     subscribed[reading, topic] = True
     names = [replicas.partitions.names[at] for at in topics.tolist()]
     for at, member in enumerate(group.members):
         subscribed[at] |= [member.topics is None or name in member.topics for name in names]
+    if group.protocol is GroupProtocol.SHARE:
+        return _most_shared_near(replicas, reading, row, here, subscribed[:, topic.reshape(-1)])
+    held = replicas.domain[replicas.at[row]]
+    in_domains = np.column_stack([(held == domain).any(axis=1) for domain in domains])
     domain = np.where(here == NONE, NONE, np.searchsorted(domains, here))
-    readers = Readers(topic.reshape(-1), replicas.partitions.number[row], near, domain, subscribed)
+    readers = Readers(topic.reshape(-1), replicas.partitions.number[row], in_domains, domain, subscribed)
     return (assign_ranges if group.assignor == _RANGE else assign_evenly)(readers).near
+
+
+def _most_shared_near(
+    replicas: ReplicaPlaces, reading: IntArray, row: IntArray, here: IntArray, subscribed: BoolArray
+) -> int:
+    """
+    A bound on what a share group reads near with as many partitions for each member as now.
+
+    No member has more near than it has, or than there are; and a partition that is near to no member takes a place.
+    `subscribed` is (members, assigned partitions).
+    """
+    _, first = np.unique(row, return_index=True)
+    led = replicas.domain[replicas.leader[row[first]]]
+    near = (here[:, None] == led) & (here != NONE)[:, None] & subscribed[:, first]
+    has = np.bincount(reading, minlength=len(here))
+    far = np.count_nonzero(~near.any(axis=0))
+    return int(min(np.minimum(has, near.sum(axis=1)).sum(), len(row) - far))
 
 
 def _sum_of_known(rates: FloatArray, chosen: BoolArray) -> float | None:
