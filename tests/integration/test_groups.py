@@ -294,10 +294,14 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
 def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
     records, each = 100, 1000
     producer = Producer(kafka.client_config())
-    for partition in (0, 1, 2):
-        for _ in range(records):
-            producer.produce(topic, secrets.token_bytes(each), partition=partition)
-    assert producer.flush(300) == 0
+
+    def produce(*partitions):
+        for partition in partitions:
+            for _ in range(records):
+                producer.produce(topic, secrets.token_bytes(each), partition=partition)
+        assert producer.flush(300) == 0
+
+    produce(0, 1, 2)
     consumer = Consumer({**kafka.client_config(), "group.id": name})
     snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
     replicas = ReplicaPlaces(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)
@@ -309,6 +313,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
 
     async def wait():
         commit(20, 90, 10)
+        produce(3)
 
     try:
         commit(0, 50, 10)
@@ -324,6 +329,9 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
     assert second == pytest.approx(2 * first, rel=0.1)
     assert third == 0
     assert math.isnan(fourth)
+    *idle, written = found.written[replicas.rows([topic] * 4, [0, 1, 2, 3])].tolist()
+    assert idle == [0, 0, 0]
+    assert records * each / elapsed < written
 
 
 def test_where_nobody_answers_there_is_a_reason():

@@ -1,4 +1,4 @@
-"""How many bytes per second consumer groups read of each partition, sampled from the offsets that they commit.
+"""How many bytes per second are read and written of each partition, sampled from offsets of groups and of logs.
 
 Kafka tells offsets of groups and of logs, and the bytes of logs on disk; `core.consumers.rates` makes rates of them.
 """
@@ -15,7 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from rackspan.core.consumers.group_locality import GroupProtocol
-from rackspan.core.consumers.rates import bytes_per_offset, rates
+from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
 from rackspan.kafka.admin import client
@@ -38,9 +38,15 @@ _NO_OFFSET = 0
 
 @dataclass(frozen=True, slots=True)
 class SampledRates:
-    """Bytes per second by group and partition (`core.consumers.rates`), and sentences about what is not known."""
+    """
+    Bytes per second of each partition in the table, shape (n,), NaN where not known.
+
+    `rates` are what each group reads (`core.consumers.rates`), `written` what producers write; `warnings` are sentences
+    about what is not known.
+    """
 
     rates: Mapping[str, FloatArray]
+    written: FloatArray
     warnings: tuple[str, ...]
 
 
@@ -59,7 +65,7 @@ def sample_rates(
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
     """
-    Look at committed offsets twice; `wait` is what passes in between, and should be longer than commits are apart.
+    Look at offsets twice; `wait` is what passes in between, and should be longer than commits are apart.
 
     Share groups commit no offsets, so they have no rates. Raises FailureError where Kafka does not answer. A warning
     names a group that may not be read.
@@ -118,44 +124,37 @@ async def _sampled(
     admin = _OffsetsAdmin(properties)
     try:
         names = [group.name for group in groups]
+        table = replicas.partitions
+        rows = np.flatnonzero(table.leader != NONE)
+        partitions = [TopicPartition(table.names[table.topic[row]], int(table.number[row])) for row in rows.tolist()]
         before, unread = await admin.committed(names)
+        began, first = time.monotonic(), await admin.log_offsets(partitions, client.OffsetSpec.latest())
         await wait()
         after, failed = await admin.committed([name for name in names if name in before.at])
-        per_offset = await _bytes_per_offset(admin, groups, replicas)
+        seconds, last = time.monotonic() - began, await admin.log_offsets(partitions, client.OffsetSpec.latest())
+        mean = await _bytes_per_offset(admin, partitions, table.leader[rows].tolist(), last)
     finally:
         await admin.close()
+    per_offset, written = np.full((2, len(table)), np.nan)
+    per_offset[rows] = mean
+    written[rows] = written_rates(first, last, seconds, mean)
     found = {
         name: rates(replicas, before.offsets[name], offsets, after.at[name] - before.at[name], per_offset)
         for name, offsets in after.offsets.items()
     }
-    return SampledRates(found, tuple(_warnings({**unread, **failed})))
+    return SampledRates(found, written, tuple(_warnings({**unread, **failed})))
 
 
-async def _bytes_per_offset(admin: _OffsetsAdmin, groups: Sequence[GroupSeen], replicas: ReplicaPlaces) -> FloatArray:
-    """Of each partition that some group reads, shape (n,), NaN elsewhere."""
-    table = replicas.partitions
-    claims = [
-        (topic, number)
-        for group in groups
-        for member in group.members
-        for topic, numbers in member.partitions.items()
-        for number in numbers
-    ]
-    rows = np.unique(replicas.rows([topic for topic, _ in claims], [number for _, number in claims]))
-    rows = rows[rows != NONE]
-    rows = rows[table.leader[rows] != NONE]
-    partitions = [TopicPartition(table.names[table.topic[row]], int(table.number[row])) for row in rows.tolist()]
-    leaders = table.leader[rows].tolist()
-    found = np.full(len(table), np.nan)
-    if not partitions:
-        return found
+async def _bytes_per_offset(
+    admin: _OffsetsAdmin, partitions: Sequence[TopicPartition], leaders: Sequence[int], ends: IntArray
+) -> FloatArray:
+    """Of the logs of leaders, with these end offsets."""
     sizes = await admin.sizes({at: [leader] for at, leader in zip(partitions, leaders, strict=True)})
-    found[rows] = bytes_per_offset(
+    return bytes_per_offset(
         await admin.log_offsets(partitions, client.OffsetSpec.earliest()),
-        await admin.log_offsets(partitions, client.OffsetSpec.latest()),
+        ends,
         np.array([sizes.get(of, NONE) for of in zip(partitions, leaders, strict=True)], dtype=np.int64),
     )
-    return found
 
 
 def _offsets(answer: Any) -> Offsets:

@@ -23,10 +23,10 @@ IDLE = GroupSeen("idle")
 def groups(monkeypatch):
     """The cluster has these groups: `groups(FAR, NEAR)`."""
 
-    def have(*seen, selector=Selector.SAME_RACK, rates=None):
+    def have(*seen, selector=Selector.SAME_RACK, rates=None, written=None):
         found = LiveGroups(Connection("127.0.0.1:1", {}), seen, selector, REPLICAS)
         monkeypatch.setattr(LiveGroups, "by_options", lambda *_: found)
-        sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, rates or {})
+        sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, rates or {}, written)
         monkeypatch.setattr(LiveGroups, "sampled", lambda *_: sampled)
 
     return have
@@ -100,6 +100,50 @@ def test_what_is_not_known_counts_as_read_from_afar(groups):
     assert ran.code == 1
     assert (ran.json["groups"][0]["readsFar"], ran.json["groups"][0]["shareNotReadNear"]) == (0, 1)
     assert "of 2 it is not known" in cli("locality", *SERVER).out
+
+
+def test_producers_are_told_how_near_they_write_and_what_else_is_possible(groups):
+    groups(NEAR, written=np.array([1e6, 2e6, 3e6, 0.0, np.nan]))
+    arguments = ("--producers", "/eu/a=3", "--producers", "/us/b", "--sample", "1s", "--price-per-gb", "0.02")
+    ran = cli("locality", *SERVER, *arguments, "-o", "json")
+    assert ran.code == 0
+    orders, sales = ran.json["writes"]["topics"]
+    assert orders == {
+        "topic": "orders",
+        "partitions": 3,
+        "near": 0.25,
+        "nearByRack": 0.75,
+        "couldBeNear": 0.25,
+        "bytesPerSecond": 6e6,
+    }
+    assert (sales["topic"], sales["near"], sales["bytesPerSecond"]) == ("sales", 0.25, None)
+    assert {name: ran.json["writes"][name] for name in ("near", "nearByRack", "crossBytesPerSecond")} == {
+        "near": 0.25,
+        "nearByRack": 0.75,
+        "crossBytesPerSecond": 4.5e6,
+    }
+    assert ran.json["writes"]["costPerMonth"] == round(4.5e6 * 730 * 3600 / 1e9 * 0.02, 2)
+    told = cli("locality", *SERVER, *arguments)
+    assert "producers in 2 racks write to 2 topics: 25% to leaders in their own zone" in told.out
+    assert "4.3 MiB/s to other domains: 236.52 EUR a month" in told.out
+
+
+def test_a_rack_of_producers_that_no_broker_reports_is_named(groups):
+    groups(NEAR)
+    told = cli("locality", *SERVER, "--producers", "eu/a")
+    assert (
+        "no broker reports 1 rack id of producers, such as eu/a: partitioner.rack.aware compares whole ids" in told.out
+    )
+    assert "?" not in told.out.rpartition("producers in")[2]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "=", "=2", "/eu/a=", "/eu/a=0", "/eu/a=-1", "/eu/a=1.5", "/eu/a=x", "/eu/a=9999999999"]
+)
+def test_producers_are_a_rack_and_a_count(groups, text):
+    groups(NEAR)
+    ran = cli("locality", *SERVER, "--producers", text)
+    assert (ran.code, "such as /eu/eu-1a=3" in ran.err) == (2, True)
 
 
 def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):

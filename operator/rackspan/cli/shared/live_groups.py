@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Self
 
 from rackspan.cli.rendering.progress import ProgressStep, step
@@ -17,12 +18,19 @@ from rackspan.core.topology import TopologyError
 from rackspan.reports.group_rows import racks_of_hosts
 
 
+class Topics(Enum):
+    """Whose replicas are read: those of topics that groups read, or of all."""
+
+    READ = "read"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveGroups:
     """
     Consumer groups, the replicas that they read, and where their members' hosts are, by address.
 
-    `rates` are of `core.consumers.rates`, by group; none before they are sampled.
+    `rates`, by group, and `written` are of `core.consumers.rates`; none before they are sampled.
     """
 
     connection: Connection
@@ -31,20 +39,26 @@ class LiveGroups:
     replicas: ReplicaPlaces
     host_racks: Mapping[str, RackPath] = field(default_factory=dict)
     rates: Mapping[str, FloatArray] = field(default_factory=dict)
+    written: FloatArray | None = None
 
     @classmethod
-    def by_options(cls, connection: Connection, topology: TopologyOptions, level: str | None) -> Self:
+    def by_options(cls, connection: Connection, topology: TopologyOptions, level: str | None, topics: Topics) -> Self:
         """Members are where their client.rack says, brokers where theirs does. Raises CommandError."""
-        return cls._read(connection, None, topology, level)
+        return cls._read(connection, None, topology, level, topics)
 
     @classmethod
-    def by_topology(cls, live: LiveTopology, level: str | None) -> Self:
+    def by_topology(cls, live: LiveTopology, level: str | None, topics: Topics) -> Self:
         """Members are where their pods' nodes are, brokers where the operator sees them. Raises CommandError."""
-        return cls._read(Connection.by_topology(live), live, TopologyOptions(), level)
+        return cls._read(Connection.by_topology(live), live, TopologyOptions(), level, topics)
 
     @classmethod
     def _read(
-        cls, connection: Connection, live: LiveTopology | None, topology: TopologyOptions, level: str | None
+        cls,
+        connection: Connection,
+        live: LiveTopology | None,
+        topology: TopologyOptions,
+        level: str | None,
+        topics: Topics,
     ) -> Self:
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
@@ -54,7 +68,8 @@ class LiveGroups:
         with failures_told(connection.settings), step(f"reading consumer groups of {servers}") as progress:
             outline = take_outline(servers, properties)
             found = read_consumer_groups(servers, properties, progress.advance)
-            portion = take_portion(servers, properties, found.topics)
+            wanted = found.topics if topics is Topics.READ else outline.topics
+            portion = take_portion(servers, properties, wanted)
         for sentence in (*found.warnings, *(f"topic {name}: {reason}" for name, reason in portion.unread.items())):
             warn(sentence)
         snapshot = replace(portion.snapshot, brokers=outline.brokers)
@@ -85,7 +100,7 @@ class LiveGroups:
             )
         for sentence in found.warnings:
             warn(sentence)
-        return replace(self, rates=found.rates)
+        return replace(self, rates=found.rates, written=found.written)
 
 
 async def _waited(seconds: float, progress: ProgressStep) -> None:

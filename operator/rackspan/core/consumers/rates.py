@@ -1,8 +1,8 @@
 """
-Bytes per second that a consumer group reads of each partition, from two looks at the offsets it has committed.
+Bytes per second that are read and written of each partition, from two looks at offsets.
 
-Kafka counts records, not bytes, per group: an offset is worth what the log has per offset on average, compressed as it
-lies on disk and goes over the wire. Where a group does not commit, or was set back in between, nothing is known.
+Kafka counts records, not bytes: an offset is worth what the log has per offset on average, compressed as it lies on
+disk and goes over the wire. Where a group does not commit, or was set back in between, nothing is known.
 """
 
 from collections.abc import Mapping
@@ -27,6 +27,17 @@ def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArr
     mean = np.full(len(start), np.nan)
     np.divide(size, end - start, out=mean, where=known)
     return mean
+
+
+def written_rates(before: IntArray, after: IntArray, seconds: float, per_offset: FloatArray) -> FloatArray:
+    """
+    Bytes per second that producers write to logs, shape (n,) as the arguments, NaN where not known.
+
+    `before` and `after` are end offsets, `seconds` apart, -1 where not known.
+    """
+    known = (before != NONE) & (after >= before)
+    grown = after - before
+    return np.where(known, np.where(grown == 0, 0.0, grown * per_offset / seconds), np.nan)
 
 
 def rates(
