@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+# What builds the site has an environment of its own: whoever writes documentation needs nothing else.
+SITE := build/site-venv
 # Processes that share the tests, each with servers of its own of some 3 GB where there is a stack, and one of low priority
 # that takes what needs no servers while these wait. A Kubernetes that the user names is everybody's, so it takes one.
 WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
@@ -139,6 +141,16 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --extra spark --constraint requirements/operator.lock --output-file requirements/scan.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --group readers --output-file requirements/readers.lock
+	$(COMPILE) $(LOCK_ARGS) --group site --output-file requirements/site.lock
+
+.PHONY: site
+site: $(SITE)/.ready ## Build the documentation as a site into build/site, and check its links
+	@$(SITE)/bin/python -m dev.website
+
+$(SITE)/.ready: requirements/site.lock
+	@$(PYTHON) -m venv --clear $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<
+	@touch $@
 
 .PHONY: release
 release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, plug-ins, SBOM, checksums

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from rackspan.reconcile.scans.scan_manifests import SPARK_VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOCKS = ("operator.lock", "scan.lock", "dev.lock", "readers.lock")
+LOCKS = ("operator.lock", "scan.lock", "dev.lock", "readers.lock", "site.lock")
 
 
 def locked(name: str) -> dict[str, str]:
@@ -63,6 +63,7 @@ def test_locks_leave_the_choice_of_an_index_to_the_machine(name):
         ("operator.lock", project()["project"]["dependencies"]),
         ("dev.lock", project()["project"]["dependencies"] + project()["dependency-groups"]["dev"]),
         ("readers.lock", project()["dependency-groups"]["readers"]),
+        ("site.lock", project()["dependency-groups"]["site"]),
     ],
 )
 def test_locks_satisfy_what_pyproject_asks_for(name, requirements):
@@ -110,7 +111,8 @@ def test_spark_applications_name_the_spark_of_the_scans_image():
 def test_every_path_that_the_map_for_contributors_names_is_there():
     named = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.py)`", (REPOSITORY / "CONTRIBUTING.md").read_text()))
     roots = (REPOSITORY, *(REPOSITORY / "operator/rackspan" / room for room in ("", "reconcile")))
-    made = {"operator/rackspan", "dist/release"} | {path for path in named if path.startswith("requirements/*")}
+    made = {"operator/rackspan", "dist/release", "build/site"}
+    made |= {path for path in named if path.startswith("requirements/*")}
     assert [path for path in sorted(named - made) if not any((root / path).exists() for root in roots)] == []
     assert len(named) > 40
 

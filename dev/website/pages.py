@@ -1,0 +1,51 @@
+"""The pages of docs/ as the site reads them: links to files beside docs/ lead to the repository on its forge."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+_TARGET = re.compile(r"(?<=\]\()[^)\s#:]+")
+"""The file that a Markdown link names, without its anchor; an address has a colon."""
+_ITEM = re.compile(r"(?:[-*]|\d+\.) +")
+
+
+def gather(source: Path, folder: Path, forge: str) -> None:
+    """Copy pages and pictures of `source`/docs into `folder`; `forge` is the repository's address, without a slash."""
+    docs = source / "docs"
+    for path in sorted(path for path in docs.rglob("*") if path.suffix in {".md", ".png", ".svg"}):
+        copy = folder / path.relative_to(docs)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            copy.write_text(_with_wide_items(_with_links_to_forge(path, source, forge)))
+        else:
+            shutil.copyfile(path, copy)
+
+
+def _with_links_to_forge(page: Path, source: Path, forge: str) -> str:
+    def address(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(page.parent / link[0]))
+        if target.is_relative_to(source / "docs") or not target.is_relative_to(source) or not target.exists():
+            return link[0]  # a page; or a dead link, which the check of links reports
+        return f"{forge}/{'tree' if target.is_dir() else 'blob'}/main/{target.relative_to(source)}"
+
+    return _TARGET.sub(address, page.read_text())
+
+
+def _with_wide_items(text: str) -> str:
+    """
+    The text with four columns for what belongs to an item of a list, which Python-Markdown needs.
+
+    GitHub needs no more than the item's mark is wide. Lists inside of lists stay as they are.
+    """
+    lines, width, code = [], 0, False
+    for line in text.splitlines(keepends=True):
+        if not code and width and line.startswith(" " * width):
+            lines.append(" " * (4 - width) + line)
+            continue
+        lines.append(line)
+        code ^= line.startswith("```")
+        if line.strip():
+            item = None if code else _ITEM.match(line)
+            width = item.end() if item else 0
+    return "".join(lines)
