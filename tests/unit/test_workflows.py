@@ -21,8 +21,8 @@ def steps(path):
                 yield {**step, "run": run}
 
 
-def test_there_are_workflows_for_pushes_nights_and_releases():
-    assert {path.stem for path in WORKFLOWS} >= {"ci", "nightly", "release"}
+def test_there_are_workflows_for_pushes_nights_releases_and_the_site():
+    assert {path.stem for path in WORKFLOWS} >= {"ci", "nightly", "release", "site"}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
