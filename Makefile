@@ -17,14 +17,15 @@ SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --n
 # What needs neither a control plane nor a Kafka, what does, what takes real pods and therefore root, which is `make e2e`
 # only, what takes the controllers of others, which are long to build: `make gitops` only, what takes the Git history:
 # `make upgrade` only, what the programs of `dev/` and `benchmarks/` promise: `make test-tools` only, and what takes other
-# readers of histories: `make test-readers` only.
+# readers of histories, or botocore: `make test-readers` and `make test-msk` only.
 FAST_TESTS := tests/unit tests/property
 POD_TESTS := tests/e2e
 GITOPS_TESTS := tests/gitops
 UPGRADE_TESTS := tests/upgrade
 TOOL_TESTS := tests/tools
 READER_TESTS := tests/readers
-STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(UPGRADE_TESTS) $(TOOL_TESTS) $(READER_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
+MSK_TESTS := tests/msk
+STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(UPGRADE_TESTS) $(TOOL_TESTS) $(READER_TESTS) $(MSK_TESTS),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 # The Kafka that tests and demo run, of dev/distributions/kafka: `make test KAFKA=4.3.1`.
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
@@ -94,6 +95,11 @@ test-readers: $(READY) ## Polars, pandas, DuckDB and Spark read a history: not p
 	@$(PIP) --upgrade --no-deps --require-hashes --target $(VENV)/readers --requirement requirements/readers.lock
 	PYTHONPATH=$(VENV)/readers $(PYTEST) $(READER_TESTS)
 
+.PHONY: test-msk
+test-msk: $(READY) ## AWS credentials as botocore finds them: not part of `make test`, 30 MB of packages
+	@$(PIP) --upgrade --no-deps --require-hashes --target $(VENV)/msk --requirement requirements/msk.lock
+	PYTHONPATH=$(VENV)/msk $(PYTEST) $(MSK_TESTS)
+
 test-%: assets ## The tests of one folder: test-unit, test-crds, test-integration, ...
 	$(PYTEST) $(SHARED) tests/$*
 
@@ -142,6 +148,7 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 	$(COMPILE) $(LOCK_ARGS) --extra spark --group dev --constraint requirements/scan.lock --output-file requirements/dev.lock pyproject.toml
 	$(COMPILE) $(LOCK_ARGS) --group readers --output-file requirements/readers.lock
 	$(COMPILE) $(LOCK_ARGS) --group site --output-file requirements/site.lock
+	$(COMPILE) $(LOCK_ARGS) --group msk --output-file requirements/msk.lock
 
 .PHONY: site
 site: $(SITE)/.ready ## Build the documentation as a site into build/site, and check its links

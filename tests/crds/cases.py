@@ -385,6 +385,11 @@ def _tokens(**oauth: object) -> Patch:
     }
 
 
+def _msk(**region: str) -> Patch:
+    sasl = {"mechanism": "AWS_MSK_IAM", "secretRef": {"name": "aws"}, "mskIam": {"region": "eu-west-1", **region}}
+    return {"kafka": {"tls": {}, "sasl": sasl}}
+
+
 def _token_ca(**secret: str) -> Patch:
     return _tokens(caSecretRef={"name": "ca", **secret})
 
@@ -526,6 +531,30 @@ TOPOLOGY_CASES = [
         rejected=[
             {"kafka": {"sasl": {"mechanism": "OAUTHBEARER", "secretRef": {"name": "me"}}}},
             {"kafka": {"sasl": {**_tokens()["kafka"]["sasl"], "mechanism": "PLAIN"}}},
+        ],
+    ),
+    _topology(
+        "spec.kafka.sasl",
+        "mechanism AWS_MSK_IAM needs mskIam, and no other mechanism takes it.",
+        accepted=[_msk(), _sasl()],
+        rejected=[
+            {"kafka": {"tls": {}, "sasl": {"mechanism": "AWS_MSK_IAM", "secretRef": {"name": "aws"}}}},
+            {"kafka": {"sasl": {**_msk()["kafka"]["sasl"], "mechanism": "PLAIN"}}},
+        ],
+    ),
+    _topology(
+        "spec.kafka",
+        "mechanism AWS_MSK_IAM needs tls, so that the token is encrypted.",
+        accepted=[_msk()],
+        rejected=[{"kafka": {"sasl": _msk()["kafka"]["sasl"]}}],
+    ),
+    _topology(
+        "spec.kafka.sasl.mskIam.region",
+        "region is a region of AWS, such as eu-west-1.",
+        accepted=[_msk(region=region) for region in ("eu-west-1", "us-gov-east-1", "ap-southeast-12")],
+        rejected=[
+            _msk(region=region)
+            for region in ("eu-west-1\n", "eu west 1", "EU-WEST-1", "-eu-1", "eu-west", "a.b/1", "a?b=1", "1-1", "é-1")
         ],
     ),
     _topology(

@@ -124,6 +124,24 @@ def test_a_token_that_brokers_refuse_is_told_in_one_sentence(oauth_kafka, oauth,
         assert (ran.code, ran.error) == (3, REFUSED)
 
 
+def test_a_token_for_amazon_msk_reaches_brokers_which_refuse_it_here(oauth_kafka, tmp_path, monkeypatch):
+    for name, value in (
+        ("ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+        ("SECRET_ACCESS_KEY", "canary"),
+        ("REGION", "eu-west-1"),
+    ):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    file = tmp_path / "msk.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+        "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={oauth_kafka.ca.cert}\n"
+    )
+    servers = oauth_kafka.bootstrap("SASL_SSL")
+    ran = cli("check", "--bootstrap-server", servers, "--command-config", file)
+    assert (ran.code, ran.error) == (3, REFUSED)
+
+
 @dataclass(frozen=True, slots=True)
 class WithTokens(Secure):
     """A namespace with the Secrets for a token endpoint with TLS; brokers take its tokens for those of the other."""
@@ -205,6 +223,28 @@ def test_a_token_that_brokers_do_not_take(secure, operator, promise):
     secure.endpoint.claims = {"aud": "others"}
     _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
     _goes_on(secure)
+
+
+def _msk(secure, identifier):
+    secure.secret("ca", ca_crt=secure.kafka.ca.cert.read_text())
+    secure.secret("aws", accessKeyId=identifier, secretAccessKey="canary")
+    return {
+        "bootstrapServers": secure.kafka.bootstrap("SASL_SSL"),
+        "tls": {"caSecretRef": {"name": "ca"}},
+        "sasl": {"mechanism": "AWS_MSK_IAM", "secretRef": {"name": "aws"}, "mskIam": {"region": "eu-west-1"}},
+    }
+
+
+def test_an_access_key_of_aws_that_is_none(secure, operator, promise):
+    kafka = _msk(secure, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+    _refused(secure, kafka, "Stalled", "AuthenticationFailed", promise)
+
+
+def test_a_token_for_amazon_msk_is_sent_to_brokers(secure, operator):
+    """These take no such token, so that their answer shows that they got one."""
+    secure.create_topology(_msk(secure, "AKIAIOSFODNN7EXAMPLE"))
+    told = secure.objects.until_topology("Stalled", "True", "AuthenticationFailed")
+    assert condition(told, "Stalled")["message"] == REFUSED
 
 
 def test_a_token_endpoint_that_is_no_such_thing(secure, operator, promise):

@@ -19,6 +19,7 @@ ORDER = (
     "integration",
     "tools",
     "readers",
+    "msk",
     "gitops",
     "upgrade",
     "e2e",

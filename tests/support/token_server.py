@@ -150,8 +150,11 @@ def reset(server: TokenServer) -> None:
 
 
 def broker_properties(server: TokenServer) -> dict[str, str | None]:
-    """What brokers need to take tokens at SASL_PLAINTEXT, and to end a session with its token (KIP-368)."""
-    listener = "listener.name.sasl_plaintext"
+    """What brokers need to take tokens, with TLS and without, and to end a session with its token (KIP-368)."""
+    return _at("listener.name.sasl_plaintext", server) | _at("listener.name.sasl_ssl", server)
+
+
+def _at(listener: str, server: TokenServer) -> dict[str, str | None]:
     kafka = "org.apache.kafka.common.security.oauthbearer"
     return {
         f"{listener}.sasl.enabled.mechanisms": "OAUTHBEARER",

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from rackspan.reconcile.scans.scan_manifests import SPARK_VERSION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOCKS = ("operator.lock", "scan.lock", "dev.lock", "readers.lock", "site.lock")
+LOCKS = ("operator.lock", "scan.lock", "dev.lock", "readers.lock", "msk.lock", "site.lock")
 
 
 def locked(name: str) -> dict[str, str]:
@@ -64,6 +64,7 @@ def test_locks_leave_the_choice_of_an_index_to_the_machine(name):
         ("dev.lock", project()["project"]["dependencies"] + project()["dependency-groups"]["dev"]),
         ("readers.lock", project()["dependency-groups"]["readers"]),
         ("site.lock", project()["dependency-groups"]["site"]),
+        ("msk.lock", project()["project"]["optional-dependencies"]["msk"]),
     ],
 )
 def test_locks_satisfy_what_pyproject_asks_for(name, requirements):

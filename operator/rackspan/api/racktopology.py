@@ -40,8 +40,9 @@ DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
 
 
 class SaslMechanism(StrEnum):
-    """How to log in: with a user name and a password, or with tokens by client credentials."""
+    """How to log in: with a user name and a password, or with tokens by client credentials or by an AWS access key."""
 
+    AWS_MSK_IAM = "AWS_MSK_IAM"
     OAUTHBEARER = "OAUTHBEARER"
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -191,18 +192,27 @@ class OauthSpec(ApiStruct, frozen=True):
     client_secret_key: str = "clientSecret"  # noqa: S105  # the name of a key
 
 
+class MskIamSpec(ApiStruct, frozen=True):
+    """The region of an Amazon MSK cluster, for which tokens are signed."""
+
+    region: str
+
+
 class SaslSpec(ApiStruct, frozen=True):
-    """How to log in. `oauth` is there for OAUTHBEARER alone."""
+    """How to log in. `oauth` is there for OAUTHBEARER alone, and `msk_iam` for AWS_MSK_IAM."""
 
     mechanism: SaslMechanism
     secret_ref: SaslSecretRef
     oauth: OauthSpec | None = None
+    msk_iam: MskIamSpec | None = None
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The Secret's keys: of the user name and the password, or of the client's id and secret."""
+        """The Secret's keys: of the user name and the password, the client's id and secret, or the access key."""
         if self.oauth is not None:
             return self.oauth.client_id_key, self.oauth.client_secret_key
+        if self.msk_iam is not None:
+            return "accessKeyId", "secretAccessKey"
         return self.secret_ref.username_key, self.secret_ref.password_key
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.client_properties import first_error
 from rackspan.api.racktopology import SaslMechanism
 from rackspan.api.reasons import Reason
+from rackspan.kafka import msk_login
 from rackspan.kafka.oauth_login import CA_PEM, CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE, wrong_with_url
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
@@ -63,6 +64,14 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
 
 def _login(sasl: SaslSpec, credentials: Credentials) -> dict[str, str]:
     first, second = credentials.username or "", credentials.password or ""
+    if sasl.mechanism is SaslMechanism.AWS_MSK_IAM:
+        if sasl.msk_iam is None:
+            raise FailureError(
+                Failure(Reason.INVALID_SPEC, f"{sasl.mechanism} needs spec.kafka.sasl.mskIam", Remedy.SPEC)
+            )
+        keys = {msk_login.ACCESS_KEY_ID: first, msk_login.SECRET_ACCESS_KEY: second}
+        token = {msk_login.SESSION_TOKEN: credentials.session_token} if credentials.session_token else {}
+        return keys | token | {msk_login.REGION: sasl.msk_iam.region}
     if sasl.mechanism is not SaslMechanism.OAUTHBEARER:
         return {"sasl.username": first, "sasl.password": second}
     if sasl.oauth is None:

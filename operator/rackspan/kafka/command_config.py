@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import javaproperties
 
+from rackspan.kafka import msk_login
 from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE
 from rackspan.reconcile.failures import KafkaSetting
 
@@ -23,6 +24,7 @@ _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+\w+\s*(?P<options>.*?);?\s*", re.D
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _TOKEN_MODULE = "OAuthBearerLoginModule"  # noqa: S105 - a class's name
+_MSK_MODULE = "IAMLoginModule"
 _PEM = "PEM"
 _JAVA_ONLY = frozenset(
     {
@@ -69,6 +71,12 @@ _OLDER = {
     "scope": SCOPE,
 }
 """Names of librdkafka, and of JAAS options until Kafka 4.1."""
+_MSK_OPTIONS = {
+    "awsProfileName": msk_login.PROFILE,
+    "awsRoleArn": msk_login.ROLE_ARN,
+    "awsRoleSessionName": msk_login.ROLE_SESSION_NAME,
+    "awsStsRegion": msk_login.STS_REGION,
+}
 
 
 SETTINGS: Final = {
@@ -117,14 +125,17 @@ def _take_login(rest: dict[str, str], found: dict[str, str], name: str) -> None:
     if jaas is None:
         return
     match = _JAAS.fullmatch(jaas)
-    if match is None or not match["module"].endswith((*_LOGIN_MODULES, _TOKEN_MODULE)):
+    if match is None or not match["module"].endswith((*_LOGIN_MODULES, _TOKEN_MODULE, _MSK_MODULE)):
         raise CommandConfigError(
-            f"{name}: sasl.jaas.config: only PlainLoginModule, ScramLoginModule and {_TOKEN_MODULE} are understood; "
-            "for other mechanisms write librdkafka's own properties"
+            f"{name}: sasl.jaas.config: only {', '.join(_LOGIN_MODULES)}, {_TOKEN_MODULE} and {_MSK_MODULE} are "
+            "understood; for other mechanisms write librdkafka's own properties"
         )
     options = {key: re.sub(r"\\(.)", r"\1", a or b) or c for key, a, b, c in _OPTION.findall(match["options"])}
     if match["module"].endswith(_TOKEN_MODULE):
         _take_token_options(options, rest, found, name)
+        return
+    if match["module"].endswith(_MSK_MODULE):
+        _take_msk_options(options, rest, found, name)
         return
     for option in ("username", "password"):
         if option not in options:
@@ -139,7 +150,7 @@ def _take_tokens(rest: dict[str, str], name: str) -> None:
         if way is not None and way.rpartition(".")[2] not in ways:
             raise CommandConfigError(
                 f"{name}: {key}: {way} is not supported: tokens come by client credentials only (a client id and a "
-                "client secret); MSK IAM is not supported"
+                f"client secret), or at MSK by sasl.mechanism={msk_login.MSK_MECHANISM} with {_MSK_MODULE}"
             )
     for old, new in _OLDER.items():
         if old in rest and old.startswith("sasl."):
@@ -158,6 +169,17 @@ def _take_token_options(options: Mapping[str, str], rest: dict[str, str], found:
     trust.pop("ssl.truststore.password", None)
     _take_trust(trust, own, f"{name}: sasl.jaas.config")
     found |= {key.replace("ssl.ca.", "https.ca."): value for key, value in own.items()}
+
+
+def _take_msk_options(options: Mapping[str, str], rest: Mapping[str, str], found: dict[str, str], name: str) -> None:
+    """The options of Amazon's login module, which takes the credentials of whoever runs it."""
+    if rest.get("sasl.mechanism") != msk_login.MSK_MECHANISM:
+        raise CommandConfigError(
+            f"{name}: sasl.jaas.config: {_MSK_MODULE} needs sasl.mechanism={msk_login.MSK_MECHANISM}"
+        )
+    for option in sorted(options.keys() - _MSK_OPTIONS.keys()):
+        raise CommandConfigError(f"{name}: sasl.jaas.config: {option} is not supported")
+    found |= {msk_login.USER: "true"} | {_MSK_OPTIONS[option]: value for option, value in options.items()}
 
 
 def _take_trust(rest: dict[str, str], found: dict[str, str], name: str) -> None:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
 from rackspan.api.reasons import Reason
+from rackspan.kafka.msk_login import MSK_MECHANISM, PREFIX, msk_login_of
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rackspan.kafka.msk_login import MskLogin
 
 MECHANISM: Final = "OAUTHBEARER"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
@@ -64,13 +67,15 @@ class OauthLogin:
 
 def uses_tokens(properties: Mapping[str, str | int | bool]) -> bool:
     """Whether a client with these properties logs in with tokens."""
-    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+    mechanism = _mechanism(properties)
     protocol = str(properties.get("security.protocol", ""))
-    return mechanism == MECHANISM and protocol.upper().startswith("SASL")
+    return mechanism == MSK_MECHANISM or (mechanism == MECHANISM and protocol.upper().startswith("SASL"))
 
 
-def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin:
+def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin | MskLogin:
     """The login in a client's properties. Raises FailureError where something is missing, wrong or not supported."""
+    if _mechanism(properties) == MSK_MECHANISM:
+        return msk_login_of(properties)
     given = {name: str(value) for name, value in properties.items() if name.startswith(_OAUTH)}
     for name in sorted(given.keys() - _NAMES):
         raise FailureError(Failure(Reason.INVALID_SPEC, f"{name} is not supported", Remedy.SPEC))
@@ -92,8 +97,14 @@ def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin:
 
 
 def without_login(properties: Mapping[str, str | int | bool]) -> dict[str, str | int | bool]:
-    """The properties without those that `login_of` reads, for the clients themselves."""
-    return {name: value for name, value in properties.items() if not name.startswith(_OAUTH)}
+    """The properties without those that `login_of` reads, for the clients themselves, which know one mechanism."""
+    rest = {name: value for name, value in properties.items() if not name.startswith((*_OAUTH, PREFIX))}
+    rest.pop("sasl.mechanisms", None)
+    return {**rest, "sasl.mechanism": MECHANISM}
+
+
+def _mechanism(properties: Mapping[str, str | int | bool]) -> str | int | bool | None:
+    return properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
 
 
 def wrong_with_url(url: str, *, loopback: bool) -> str | None:

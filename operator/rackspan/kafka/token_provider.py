@@ -8,12 +8,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rackspan.api.reasons import Reason
+from rackspan.kafka.aws_credentials import credentials_of
+from rackspan.kafka.msk_login import AwsUser, MskLogin
+from rackspan.kafka.msk_token import signed
 from rackspan.kafka.oauth_login import login_of, uses_tokens
 from rackspan.kafka.token_request import Token, ask, no_answer, trust
-from rackspan.reconcile.failures import Failure, FailureError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rackspan.kafka.oauth_login import OauthLogin
 
@@ -59,11 +63,10 @@ class TokenProvider:
     It asks in a thread of its own, one at a time, because a host name may take longer to resolve than any deadline.
     """
 
-    def __init__(self, login: OauthLogin, seconds: float = SECONDS) -> None:
+    def __init__(self, login: OauthLogin | MskLogin, seconds: float = SECONDS) -> None:
         """Raise FailureError where the endpoint's certificate authority cannot be used."""
-        self._login = login
         self._seconds = seconds
-        self._context = trust(login)
+        self._new, self._no_answer = _question(login, seconds)
         self._lock = threading.Lock()
         self._held: _Held | None = None
         self._asking: Future[_Held] | None = None
@@ -98,7 +101,7 @@ class TokenProvider:
         try:
             return asking.result(self._seconds + _GRACE_SECONDS)
         except TimeoutError:
-            failure = no_answer(self._login, self._seconds)
+            failure = self._no_answer
         except FailureError as error:
             failure = error.failure
         with self._lock:
@@ -120,7 +123,7 @@ class TokenProvider:
     def _ask(self, asking: Future[_Held]) -> None:
         asked_at = time.monotonic()
         try:
-            held = _Held(ask(self._login, self._context, self._seconds), asked_at)
+            held = _Held(self._new(), asked_at)
         except BaseException as error:  # whoever waits for it has to hear of it
             with self._lock:
                 self._asking = None
@@ -129,3 +132,17 @@ class TokenProvider:
         with self._lock:
             self._held, self._failure, self._asking = held, None, None
         asking.set_result(held)
+
+
+def _question(login: OauthLogin | MskLogin, seconds: float) -> tuple[Callable[[], Token], Failure]:
+    """What gives a new token, and the Failure where it takes too long."""
+    if isinstance(login, MskLogin):
+        what = f"no token for Kafka: AWS has given no credentials within {seconds:g} s"
+        return lambda: _signed(login), Failure(Reason.AUTHENTICATION_FAILED, what, Remedy.RETRY)
+    context = trust(login)
+    return lambda: ask(login, context, seconds), no_answer(login, seconds)
+
+
+def _signed(login: MskLogin) -> Token:
+    keys = login.credentials
+    return signed(credentials_of(keys, login.region) if isinstance(keys, AwsUser) else keys, login.region)

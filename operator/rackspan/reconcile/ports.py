@@ -205,7 +205,7 @@ class Administrator(KafkaAdmin, Protocol):
 class Credentials:
     """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged.
 
-    `username` and `password` are a client's id and secret where it logs in with tokens.
+    `username` and `password` are a client's id and secret where it logs in with tokens, or an access key of AWS.
     """
 
     ca_pem: str | None = field(default=None, repr=False)
@@ -214,6 +214,7 @@ class Credentials:
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     token_ca_pem: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
 
 
 class KafkaConnector(Protocol):

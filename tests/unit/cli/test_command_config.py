@@ -1,5 +1,7 @@
 """Properties files of Kafka's own tools, in librdkafka's words."""
 
+import sys
+
 import pytest
 
 from rackspan.kafka.command_config import CommandConfigError, read_command_config
@@ -106,8 +108,8 @@ def test_values_are_read_as_java_reads_them(tmp_path, text, value):
         (
             "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;",
             (
-                "sasl.jaas.config: only PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule are understood; "
-                "for other mechanisms write librdkafka's own properties"
+                "sasl.jaas.config: only PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule and IAMLoginModule "
+                "are understood; for other mechanisms write librdkafka's own properties"
             ),
         ),
         (f'sasl.jaas.config={PLAIN} required username="ann";', "sasl.jaas.config: holds no password"),
@@ -212,3 +214,62 @@ def test_other_ways_to_a_token_are_refused(tmp_path, text, sentence):
         read(tmp_path, TOKENS + text)
     assert sentence in str(caught.value)
     assert "canary" not in str(caught.value)
+
+
+MSK = """
+security.protocol=SASL_SSL
+sasl.mechanism=AWS_MSK_IAM
+sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler
+sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required"""
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("", {}),
+        (' awsProfileName="prod"', {"aws.profile": "prod"}),
+        (
+            " awsRoleArn=arn:aws:iam::123456789012:role/kafka awsRoleSessionName=me awsStsRegion='eu-west-1'",
+            {
+                "aws.role.arn": "arn:aws:iam::123456789012:role/kafka",
+                "aws.role.session.name": "me",
+                "aws.sts.region": "eu-west-1",
+            },
+        ),
+    ],
+)
+def test_a_client_of_amazon_msk_is_translated(tmp_path, options, found):
+    assert read(tmp_path, f"{MSK}{options};") == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "aws.user": "true",
+        **found,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"{MSK} awsDebugCreds=true;", "sasl.jaas.config: awsDebugCreds is not supported"),
+        (f"{MSK} awsExternalId=canary;", "sasl.jaas.config: awsExternalId is not supported"),
+        (
+            f"{MSK};\nsasl.mechanism=OAUTHBEARER",
+            "sasl.jaas.config: IAMLoginModule needs sasl.mechanism=AWS_MSK_IAM",
+        ),
+    ],
+)
+def test_what_amazons_module_has_and_is_not_supported_is_told(tmp_path, text, sentence):
+    with pytest.raises(CommandConfigError) as caught:
+        read(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path}/client.properties: {sentence}"
+
+
+def test_without_aws_credentials_a_command_says_what_to_install(rackspan, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    (tmp_path / "msk.properties").write_text(f"{MSK};\n")
+    ran = rackspan("check", "--bootstrap-server", "127.0.0.1:1", "--command-config", tmp_path / "msk.properties")
+    assert ran.code == 3
+    assert ran.error.startswith("no token for Kafka: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set")
+    assert ran.error.endswith("for other AWS credentials botocore is not installed: pip install 'rackspan[msk]'")

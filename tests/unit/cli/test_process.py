@@ -114,7 +114,7 @@ def test_the_answer_to_kubectl_is_installed_under_the_name_that_kubectl_asks_for
     assert scripts["kubectl_complete-rackspan"] == f"{main.__module__}:{main.__name__}"
 
 
-HEAVY = {"numpy", "msgspec", "asyncio", "aiohttp", "confluent_kafka", "kafka", "kopf", "kubernetes"}
+HEAVY = {"numpy", "msgspec", "asyncio", "aiohttp", "confluent_kafka", "kafka", "kopf", "kubernetes", "botocore"}
 
 
 @pytest.mark.parametrize("words", ["--help", "", "pl"])

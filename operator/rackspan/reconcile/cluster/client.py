@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """The keys that Kubernetes allows in a Secret."""
+_SESSION_TOKEN: Final = "sessionToken"  # noqa: S105 - the name of a key
+"""Temporary access keys of AWS have one."""
 _log = logging.getLogger("rackspan.reconcile")
 
 
@@ -49,6 +51,8 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
     ca = tls.ca_secret_ref if tls else None
     client = tls.client_cert_secret_ref if tls else None
     token_ca = sasl.oauth.ca_secret_ref if sasl and sasl.oauth else None
+    aws = sasl.secret_ref.name if sasl and sasl.msk_iam else None
+    temporary = aws is not None and _SESSION_TOKEN in await kube.secret(namespace, aws)
     return Credentials(
         ca_pem=await entry(ca.name, ca.key) if ca else None,
         certificate_pem=await entry(client.name, client.cert_key) if client else None,
@@ -56,6 +60,7 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
         username=await entry(sasl.secret_ref.name, sasl.keys[0]) if sasl else None,
         password=await entry(sasl.secret_ref.name, sasl.keys[1]) if sasl else None,
         token_ca_pem=await entry(token_ca.name, token_ca.key) if token_ca else None,
+        session_token=await entry(aws, _SESSION_TOKEN) if aws is not None and temporary else None,
     )
 
 

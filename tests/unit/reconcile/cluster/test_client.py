@@ -101,3 +101,21 @@ async def test_a_client_of_a_token_endpoint_has_keys_of_its_own(world):
     found["login"]["clientSecret"] = b""
     with pytest.raises(FailureError, match="Secret default/login: clientSecret is empty"):
         await read_credentials(kafka, "default", world)
+
+
+@pytest.mark.parametrize("session", [{}, {"sessionToken": b"session\n"}])
+async def test_an_access_key_of_aws_may_be_temporary(world, session):
+    found = {"accessKeyId": b"me", "secretAccessKey": b"secret", **session}
+
+    async def secret(namespace, name):
+        return found
+
+    world.secret = secret
+    sasl = {"mechanism": "AWS_MSK_IAM", "secretRef": {"name": "aws"}, "mskIam": {"region": "eu-west-1"}}
+    kafka = topology(kafka={"bootstrapServers": "kafka:9098", "tls": {}, "sasl": sasl}).spec.kafka
+    read = await read_credentials(kafka, "default", world)
+    assert (read.username, read.password, read.session_token) == ("me", "secret", "session" if session else None)
+    assert repr(read) == "Credentials()"
+    del found["secretAccessKey"]
+    with pytest.raises(FailureError, match="Secret default/aws has no key secretAccessKey"):
+        await read_credentials(kafka, "default", world)

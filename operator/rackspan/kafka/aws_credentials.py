@@ -1,0 +1,66 @@
+"""The AWS credentials of whoever runs a command: from the environment, or as botocore finds them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from rackspan.api.reasons import Reason
+from rackspan.kafka.msk_login import AwsKeys, wrong_with_keys
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+
+if TYPE_CHECKING:
+    from rackspan.kafka.msk_login import AwsUser
+
+logging.getLogger("botocore").setLevel(logging.CRITICAL)  # it logs whole answers; what matters comes back from calls
+_ID, _SECRET, _TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+_TOLD = ("ConfigParseError", "EndpointConnectionError", "PartialCredentialsError", "ProfileNotFound")
+"""Errors of botocore whose words have no secret in them. Those of others may quote what a program printed."""
+
+
+def credentials_of(user: AwsUser, region: str) -> AwsKeys:
+    """The present credentials. Raises FailureError where there are none, or where AWS refuses a role."""
+    own = AwsKeys(os.environ.get(_ID, ""), os.environ.get(_SECRET, ""), os.environ.get(_TOKEN))
+    if own.access_key_id and own.secret_access_key and not user.profile and not user.role_arn:
+        keys: AwsKeys | None = own
+    else:
+        keys = _by_botocore(user, region)
+    if keys is None:
+        raise _none(f"there are no AWS credentials: set {_ID} and {_SECRET}, or AWS_PROFILE")
+    wrong = wrong_with_keys(keys)
+    if wrong is not None:
+        raise _none(wrong)
+    return keys
+
+
+def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - an extra
+        from botocore.session import Session  # noqa: PLC0415 - the same
+    except ImportError as error:
+        why = f"{_ID} and {_SECRET} are not set, or not used, and for other AWS credentials botocore is not installed"
+        raise _none(f"{why}: pip install 'rackspan[msk]'") from error
+    try:
+        session = Session(profile=user.profile)
+        if user.role_arn:
+            sts = session.create_client("sts", region_name=user.sts_region or region)
+            role = sts.assume_role(RoleArn=user.role_arn, RoleSessionName=user.role_session_name or "rackspan")[
+                "Credentials"
+            ]
+            return AwsKeys(role["AccessKeyId"], role["SecretAccessKey"], role["SessionToken"])
+        found: Any = session.get_credentials()
+        if found is None:
+            return None
+        frozen = found.get_frozen_credentials()
+        return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "an error")
+        raise _none(f"AWS says {code} to the role {user.role_arn}") from error
+    except (BotoCoreError, OSError, RuntimeError, ValueError) as error:
+        name = type(error).__name__
+        raise _none(f"botocore says {name}" + (f": {error}" if name in _TOLD else "")) from error
+
+
+def _none(what: str) -> FailureError:
+    return FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {what}", Remedy.ACCESS))
