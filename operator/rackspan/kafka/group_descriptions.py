@@ -115,12 +115,16 @@ def _share_group(group: Any) -> GroupSeen:
 
 
 def _streams_group(group: Any) -> GroupSeen:
-    """A member reads the partitions of its active tasks; standby tasks read changelogs, which count for no member."""
+    """
+    A member reads the partitions of its active tasks; standby tasks read changelogs, which count for no member.
+
+    Clients before Kafka 4.4 do not say their rack, whether they have one or not.
+    """
     sources = {
         one.subtopology_id: (*one.source_topics, *(topic.name for topic in one.repartition_source_topics))
         for one in (group.topology.subtopologies if group.topology else None) or ()
     }
-    members = (
+    members = [
         _member(
             member,
             (
@@ -130,8 +134,9 @@ def _streams_group(group: Any) -> GroupSeen:
             ),
         )
         for member in group.members
-    )
-    return GroupSeen(group.group_id, "", tuple(members), GroupProtocol.STREAMS)
+    ]
+    said = all(member.client_rack is not None for member in members)
+    return GroupSeen(group.group_id, "", tuple(members), GroupProtocol.STREAMS, racks_seen=said)
 
 
 def _member(
