@@ -326,7 +326,7 @@ def _could_be_near(
     for at, member in enumerate(group.members):
         subscribed[at] |= [member.topics is None or name in member.topics for name in names]
     if group.protocol is GroupProtocol.SHARE:
-        return _most_shared_near(replicas, reading, row, here, subscribed[:, topic.reshape(-1)])
+        return _most_shared_near(replicas, reading, row, topic.reshape(-1), here, subscribed)
     held = replicas.domain[replicas.at[row]]
     in_domains = np.column_stack([(held == domain).any(axis=1) for domain in domains])
     domain = np.where(here == NONE, NONE, np.searchsorted(domains, here))
@@ -335,20 +335,22 @@ def _could_be_near(
 
 
 def _most_shared_near(
-    replicas: ReplicaPlaces, reading: IntArray, row: IntArray, here: IntArray, subscribed: BoolArray
+    replicas: ReplicaPlaces, reading: IntArray, row: IntArray, topic: IntArray, here: IntArray, subscribed: BoolArray
 ) -> int:
     """
     A bound on what a share group reads near with as many partitions for each member as now.
 
     No member has more near than it has, or than there are; and a partition that is near to no member takes a place.
-    `subscribed` is (members, assigned partitions).
+    `subscribed` is (members, topics).
     """
     _, first = np.unique(row, return_index=True)
-    led = replicas.domain[replicas.leader[row[first]]]
-    near = (here[:, None] == led) & (here != NONE)[:, None] & subscribed[:, first]
+    led = np.zeros((subscribed.shape[1], int(replicas.domain.max()) + 2), dtype=np.int64)
+    np.add.at(led, (topic[first], replicas.domain[replicas.leader[row[first]]]), 1)
+    led[:, NONE] = 0  # the last column is of what is led nowhere
+    near = (subscribed * led[:, here].T).sum(axis=1)
     has = np.bincount(reading, minlength=len(here))
-    far = np.count_nonzero(~near.any(axis=0))
-    return int(min(np.minimum(has, near.sum(axis=1)).sum(), len(row) - far))
+    reached = sum(int(led[subscribed[here == domain].any(axis=0), domain].sum()) for domain in np.unique(here).tolist())
+    return int(min(np.minimum(has, near).sum(), len(row) - (len(first) - reached)))
 
 
 def _sum_of_known(rates: FloatArray, chosen: BoolArray) -> float | None:
