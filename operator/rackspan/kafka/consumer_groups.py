@@ -136,7 +136,8 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
         ]
         told, about_told = await _subscriptions(admin, found)
         others, about_others = await admin.described_by_brokers()
-        groups = (*(_group(group, {**told, **others.subscriptions}) for group in found), *others.groups)
+        subscriptions = {**told, **others.subscriptions}
+        groups = (*(_group(group, subscriptions) for group in found), *others.groups)
         selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
     finally:
         await admin.close()

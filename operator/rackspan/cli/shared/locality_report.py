@@ -76,7 +76,7 @@ def document(report: LocalityReport) -> Mapping[str, Any]:
         "pricePerGb": report.price.per_gb if report.price else None,
         "currency": report.price.currency if report.price else None,
         "crossBytesPerSecond": report.cross_bytes_per_second,
-        "costPerMonth": _cost(report, report.cross_bytes_per_second),
+        "costPerMonth": monthly_cost(report.price, report.cross_bytes_per_second),
         "groups": _groups(report),
     }
 
@@ -97,13 +97,14 @@ def _groups(report: LocalityReport) -> Iterator[Mapping[str, Any]]:
             "couldBeNear": found.could_be_near,
             "shareNotReadNear": round(found.share_not_read_near, 6),
             "crossBytesPerSecond": found.cross_bytes_per_second,
-            "costPerMonth": _cost(report, found.cross_bytes_per_second),
+            "costPerMonth": monthly_cost(report.price, found.cross_bytes_per_second),
             "advice": [{"code": str(one.code), "message": one.message} for one in row.advice],
         }
 
 
-def _cost(report: LocalityReport, rate: float | None) -> float | None:
-    return None if report.price is None or rate is None else round(report.price.per_month(rate), 2)
+def monthly_cost(price: Price | None, rate: float | None) -> float | None:
+    """What bytes per second cost in a month, in a document; None where one of both is not known."""
+    return None if price is None or rate is None else round(price.per_month(rate), 2)
 
 
 def print_report(report: LocalityReport, *, show_all: bool) -> None:

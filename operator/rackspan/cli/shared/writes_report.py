@@ -8,7 +8,7 @@ from typing import Any, Self
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.live_groups import LiveGroups
-from rackspan.cli.shared.locality_report import Price
+from rackspan.cli.shared.locality_report import Price, monthly_cost
 from rackspan.core.text import plural, size
 from rackspan.core.write_locality import WriteLocality, write_localities
 
@@ -19,13 +19,18 @@ _near, _near_by_rack, _could_be_near = map(attrgetter, ("near", "near_by_rack", 
 
 @dataclass(frozen=True, slots=True)
 class WritesReport:
-    """Topics, those with the most writes from afar first; `foreign` are producers' rack ids that no broker reports."""
+    """
+    Topics, those with the most writes from afar first.
+
+    `foreign` are producers' rack ids that no broker reports; `sampled`: the bytes of some topic are known.
+    """
 
     level: str
     rows: tuple[WriteLocality, ...]
     foreign: tuple[str, ...]
     producers: int
     price: Price | None
+    sampled: bool
 
     @classmethod
     def of(cls, seen: LiveGroups, producers: Mapping[str, float], price: Price | None) -> Self:
@@ -33,7 +38,8 @@ class WritesReport:
         rows = write_localities(seen.replicas, producers, seen.written)
         worst = sorted(rows, key=lambda row: (-_afar(row.near, row), row.near, row.topic))
         foreign = tuple(rack for rack in producers if not seen.replicas.is_reported(rack))
-        return cls(seen.replicas.level, tuple(worst), foreign, len(producers), price)
+        sampled = any(row.bytes_per_second is not None for row in rows)
+        return cls(seen.replicas.level, tuple(worst), foreign, len(producers), price, sampled)
 
     def share(self, near: Callable[[WriteLocality], float]) -> float:
         """Of all writes, by bytes where they are known, otherwise by partitions."""
@@ -70,7 +76,7 @@ def document(report: WritesReport) -> Mapping[str, Any]:
         "nearByRack": round(report.share(_near_by_rack), 6),
         "couldBeNear": round(report.share(_could_be_near), 6),
         "crossBytesPerSecond": report.afar(_near),
-        "costPerMonth": _cost(report, report.afar(_near)),
+        "costPerMonth": monthly_cost(report.price, report.afar(_near)),
         "unreportedRacks": list(report.foreign),
         "topics": [
             {
@@ -95,7 +101,7 @@ def print_report(report: WritesReport, *, show_all: bool) -> None:
     far = [row for row in report.rows if row.near < 1]
     shown = far if show_all else far[:_ROWS]
     if shown:
-        sampled = ["#to afar"] if report.afar(_near) is not None else []
+        sampled = ["#to afar"] if report.sampled else []
         prices = [f"#{report.price.currency} a month"] if report.price else []
         rows = table("topic", "#partitions", "#near", "#by rack", "#could be near", *sampled, *prices)
         for row in shown:
@@ -128,7 +134,7 @@ def _cells(report: WritesReport, row: WriteLocality) -> Iterator[str]:
     for share in (row.near, row.near_by_rack, row.could_be_near):
         yield f"{share:.0%}"
     rate = None if row.bytes_per_second is None else _afar(row.near, row)
-    if report.afar(_near) is not None:
+    if report.sampled:
         yield "?" if rate is None else f"{size(rate)}/s"
     if report.price is not None:
         yield "?" if rate is None else f"{report.price.per_month(rate):,.2f}"
@@ -136,7 +142,3 @@ def _cells(report: WritesReport, row: WriteLocality) -> Iterator[str]:
 
 def _afar(near: float, row: WriteLocality) -> float:
     return (row.bytes_per_second or 0.0) * (1 - near)
-
-
-def _cost(report: WritesReport, rate: float | None) -> float | None:
-    return None if report.price is None or rate is None else round(report.price.per_month(rate), 2)
