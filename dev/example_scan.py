@@ -11,6 +11,17 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+
+from rackspan.core.consumers.group_locality import ReplicaPlaces
+from rackspan.core.rack_path import parse_rack
+from rackspan.core.scanning import BrokerLocations
+from rackspan.core.snapshot import table
+from rackspan.core.topology import BrokerLocation
+from rackspan.core.write_locality import write_counts
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.arrow_batches import write_batch
+from rackspan.jobs.scan import document_rows
 from rackspan.reports import document as d
 
 LEVELS = ("region", "zone", "rack")
@@ -118,6 +129,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
         findings=listed,
         topics=_topics(cluster, listed, by_topic)[: d.MAX_TOPICS],
         groups=_groups(random, partitions),
+        writes=_writes(cluster),
         trend=_trend(random, len(partitions), len(findings), len(unfair)),
         history="/var/lib/rackspan/history",
         warnings=["2 topics were deleted while the scan was reading them"],
@@ -400,6 +412,21 @@ def _groups(random: Random, partitions: list[_Partition]) -> list[d.GroupRow]:
         name = f"{topic.split('.')[0]}-{('indexer', 'billing', 'exporter', 'alerts')[at % 4]}-{topic.split('.')[1]}"
         rows.append(d.GroupRow(name, max(1, number // 4), number, near, now, could, without, crossing))
     return sorted(rows, key=lambda row: -(row.cross_bytes_per_second or 0))
+
+
+def _writes(cluster: _Cluster) -> d.Writes | None:
+    """Two producers are in the first rack, and one is in the last."""
+    producers = {min(cluster.racks.values()): 2, max(cluster.racks.values()): 1}
+    brokers = tuple(BrokerLocation(broker, rack, parse_rack(rack)) for broker, rack in cluster.racks.items())
+    locations = BrokerLocations(LEVELS, brokers)
+    names = tuple(dict.fromkeys(partition.topic for partition in cluster.partitions))
+    rows = []
+    for one in cluster.partitions:
+        alive = cluster.alive(one)
+        rows.append((names.index(one.topic), one.number, list(one.replicas), alive, next(iter(alive), None), one.size))
+    counts = write_counts(ReplicaPlaces(locations.tree, brokers, table(names, rows)), producers)
+    counted = aggregates.writes(pa.Table.from_batches([write_batch(names, tuple(producers), counts)]))
+    return document_rows.writes(counted, producers, locations)
 
 
 def _trend(random: Random, partitions: int, findings: int, unfair: int) -> list[d.Day]:

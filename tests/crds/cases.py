@@ -870,6 +870,12 @@ TOPOLOGY_CASES = [
         rejected=[{"compliance": {"retentionDays": 30}}],
     ),
     _topology(
+        "spec.compliance.producers[].rack",
+        "rack has a character that is not printed.",
+        accepted=[{"compliance": {"producers": [{"rack": "/eu/eu-1a"}, {"rack": "flat id", "count": 3}]}}],
+        rejected=[{"compliance": {"producers": [{"rack": "/eu/\n"}]}}],
+    ),
+    _topology(
         "spec.compliance",
         "The engines Auto and Job have no executors. Choose SparkOnKubernetes or SparkApplication.",
         accepted=[

@@ -83,6 +83,18 @@ pytestmark = pytest.mark.stack
         ("RackTopology", {"drainBrokers": [-1]}, "spec.drainBrokers[0]", "greater than or equal to 0"),
         ("RackTopology", {"drainRacks": ["/a", "/a"]}, "spec.drainRacks[1]", 'Duplicate value: "/a"'),
         ("RackTopology", {"compliance": {"retentionDays": 0}}, "spec.compliance.retentionDays", "or equal to 1"),
+        (
+            "RackTopology",
+            {"compliance": {"producers": [{"rack": "/a"}, {"rack": "/a", "count": 2}]}},
+            "spec.compliance.producers[1]",
+            'Duplicate value: {"rack":"/a"}',
+        ),
+        (
+            "RackTopology",
+            {"compliance": {"producers": [{"rack": "/a", "count": 0}]}},
+            "spec.compliance.producers[0].count",
+            "or equal to 1",
+        ),
         ("ComplianceReport", {"topologyRef": None}, "spec.topologyRef", "Required value"),
         ("Reassignment", {"plan": None}, "spec.plan", "Required value"),
         ("Reassignment", {"plan": "a" * 400_001}, "spec.plan", "may not be more than 400000"),

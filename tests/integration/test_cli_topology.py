@@ -224,3 +224,18 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     assert "spec.topicName: cannot change from" in renamed
     assert "> max.compaction.lag.ms (5)" in refused
     assert f"KafkaTopic {adopted.namespace}/orders already stands for topic" in conflict
+
+
+def test_a_scan_shows_how_near_the_producers_of_the_topology_write(adopted, control_plane):
+    racks = {broker["id"]: broker["rack"] for broker in adopted.topology()["status"]["brokers"]}
+    producers = [{"rack": racks[0], "count": 2}, {"rack": "/nowhere"}]
+    adopted.change_topology(compliance={"producers": producers})
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    scanned = ("scan", *cluster, "--engine", "local", "--exit-zero", "-o", "json")
+    found = cli(*scanned).json["writes"]["racks"]
+    assert [(row["rack"], row["producers"], row["reported"]) for row in found] == [
+        (racks[0], 2, True),
+        ("/nowhere", 1, False),
+    ]
+    (other,) = cli(*scanned, "--producers", racks[1]).json["writes"]["racks"]
+    assert other["rack"] == racks[1]

@@ -79,11 +79,11 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
 
 
 @pytest.fixture(scope="session")
-def bytes_out(java):
-    """What each broker of a cluster has sent to consumers, by topic, as it counts it itself."""
+def counted(java):
+    """What each broker of a cluster counts by topic, such as `BytesOutPerSec`: what it has sent to consumers."""
 
-    def read(cluster):
+    def read(cluster, metric):
         pids = {str(pid): broker for broker, pid in cluster.broker_pids().items()}
-        return {pids[pid]: sent for pid, sent in java("BytesOut", *pids).items()}
+        return {pids[pid]: bytes_of for pid, bytes_of in java("BrokerBytes", metric, *pids).items()}
 
     return read

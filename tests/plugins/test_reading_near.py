@@ -40,9 +40,9 @@ def read_all(brokers, rack):
     consumer.close()
 
 
-def test_only_the_plug_in_finds_the_replica_in_the_next_rack(brokers, topics, bytes_out):
+def test_only_the_plug_in_finds_the_replica_in_the_next_rack(brokers, topics, counted):
     read_all(brokers, "/eu/eu-1a/r9")
-    sent = bytes_out(brokers)
+    sent = counted(brokers, "BytesOutPerSec")
     total = MESSAGES * BYTES
     assert {
         topic: [sent[broker].get(topic, 0) >= total for broker in (leader, EU)] for topic, leader in LEADERS.items()
@@ -55,7 +55,7 @@ def test_only_the_plug_in_finds_the_replica_in_the_next_rack(brokers, topics, by
     assert sent[LEADERS["nearest"]].get("nearest", 0) == 0, sent
     # In the replica's own rack both selectors find it.
     read_all(brokers, "/eu/eu-1a/r2")
-    again = bytes_out(brokers)
+    again = counted(brokers, "BytesOutPerSec")
     assert again[LEADERS["kafkas-selector"]]["kafkas-selector"] == sent[LEADERS["kafkas-selector"]]["kafkas-selector"]
     assert again[EU]["nearest"] >= 2 * total
     assert again[EU]["kafkas-selector"] >= total

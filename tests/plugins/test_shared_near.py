@@ -82,11 +82,11 @@ def test_a_share_group_reads_in_its_own_region_with_the_plug_in_and_not_with_kaf
         assert sorted(len(records) for records in found) == [1, 1, 1, 1, 2, 2, 2, 2], told
 
 
-def test_a_share_consumer_reads_from_the_leader_though_a_replica_is_in_its_rack(java, brokers, group_of, bytes_out):
+def test_a_share_consumer_reads_from_the_leader_though_a_replica_is_in_its_rack(java, brokers, group_of, counted):
     """Where a consumer would read from the follower: its leader has the selector of the plug-ins."""
     topic, leader, follower = "led-far", 2, 3
     Topics(brokers.admin()).create(topic, [[leader, follower]])
     read(java, brokers, group_of(BY_PLUGIN), {topic: [[leader, follower]]}, [brokers.racks[follower]])
-    sent = bytes_out(brokers)
+    sent = counted(brokers, "BytesOutPerSec")
     assert sent[leader][topic] >= RECORDS * BYTES
     assert sent[follower].get(topic, 0) == 0

@@ -115,7 +115,9 @@ def random_criteria(seed):
         gone, offline, *others = locations.brokers
         locations = replace(locations, brokers=(replace(offline, online=False), *others))
         assert gone.id not in locations.online
-    criteria = Criteria(f"cluster-{seed}", locations, random_wishes(chance, snapshot))
+    racks = [broker.reported_rack for broker in locations.brokers if broker.reported_rack]
+    producers = {rack: chance.randint(1, 3) for rack in [*chance.sample(racks, 2), "/nowhere"]} if seed % 2 else {}
+    criteria = Criteria(f"cluster-{seed}", locations, random_wishes(chance, snapshot), producers)
     return criteria, snapshot
 
 
@@ -151,6 +153,7 @@ def test_both_engines_write_the_same_rows_and_tell_the_same(spark, tmp_path, see
             document = scan_cluster(engine, made(criteria, some, least, slices), run, lambda _: None)
             told.append(replace_struct(document, finished_at="", seconds={}, history=None))
         assert document.changes.cleared > 0
+        assert (document.writes is not None) == bool(criteria.producers)
         told.append(contents(history))
     assert told[:3] == told[3:]
 

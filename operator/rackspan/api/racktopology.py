@@ -339,6 +339,13 @@ class HistoryVolume(ApiStruct, frozen=True):
     sub_path: str | None = None
 
 
+class ProducersSpec(ApiStruct, frozen=True):
+    """How many producers have one `client.rack`."""
+
+    rack: str
+    count: int = 1
+
+
 class ComplianceScanSpec(ApiStruct, frozen=True):
     """How and when the whole cluster is scanned. Without a schedule only on demand."""
 
@@ -360,6 +367,7 @@ class ComplianceScanSpec(ApiStruct, frozen=True):
     history_location: str | None = None
     history_volume: HistoryVolume | None = None
     retention_days: int | None = None
+    producers: tuple[ProducersSpec, ...] = ()
 
     @property
     def history(self) -> str | None:

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -77,7 +77,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
         raise ScanJobError(str(error)) from error
     scan_id = request.scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     run = ScanRun(scan_id, now, history, request.retention_days)
-    ready = _writable(list(_clusters(request, run)), run)
+    ready = _writable([_with_producers(one, request.producers) for one in _clusters(request, run)], run)
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
         engine = cache(lambda: until_the_end.enter_context(_engine(ready, request, step)))
@@ -86,6 +86,12 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
+
+
+def _with_producers(one: ScannedCluster | ScanDocument, producers: Mapping[str, int]) -> ScannedCluster | ScanDocument:
+    if isinstance(one, ScanDocument) or not producers:
+        return one
+    return replace(one, criteria=replace(one.criteria, producers=producers))
 
 
 def _writable(ready: list[ScannedCluster | ScanDocument], run: ScanRun) -> list[ScannedCluster | ScanDocument]:

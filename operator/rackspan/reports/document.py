@@ -20,6 +20,8 @@ MAX_TOPICS: Final = 500
 """Topics that are listed, those with the worst findings first."""
 MAX_GROUPS: Final = 500
 """Consumer groups that are listed, those with the most cross-domain reads first."""
+MAX_WRITES: Final = 100
+"""Topics that are listed because producers write to them from afar, those with the most such partitions first."""
 
 
 class ScanOutcome(StrEnum):
@@ -137,6 +139,47 @@ class GroupRow(Struct, frozen=True, rename="camel", gc=False):
     cross_bytes_per_second: float | None = None
 
 
+class ProducersRow(Struct, frozen=True, rename="camel", gc=False):
+    """
+    Producers with one `client.rack`: shares of what they write, from 0 to 1, as in `Writes`.
+
+    `reported` tells whether a broker reports the very same id, which `partitioner.rack.aware` compares.
+    """
+
+    rack: str
+    producers: int
+    near: float
+    near_by_rack: float
+    could_be_near: float
+    reported: bool
+
+
+class WritesRow(Struct, frozen=True, rename="camel", gc=False):
+    """A topic that producers write to from afar; shares as in `Writes`. `partitions` are those that have a leader."""
+
+    topic: str
+    partitions: int
+    near: float
+    near_by_rack: float
+    could_be_near: float
+
+
+class Writes(Struct, frozen=True, rename="camel", gc=False):
+    """
+    How near producers write: shares of the records, from 0 to 1, if all partitions are written to evenly.
+
+    `near` go to a leader in the producer's domain of the deepest level, `near_by_rack` of those without a key would
+    with `partitioner.rack.aware` (KIP-1123), `could_be_near` if the replica in sync led that is nearest to most
+    producers.
+    """
+
+    near: float
+    near_by_rack: float
+    could_be_near: float
+    racks: list[ProducersRow] = []
+    topics: list[WritesRow] = []
+
+
 class Day(Struct, frozen=True, rename="camel", gc=False):
     """
     One day (UTC) of the history, such as `2026-03-10`, or one hour, such as `2026-03-10T06`.
@@ -195,7 +238,8 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     `cluster` is a name for people: `namespace/name` of the RackTopology, or the snapshot file's. Times are RFC 3339 in
     UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
     without `broker`. `throttle` is how much a broker copies at most (bytes per second), None for no limit. `hours` are
-    there as long as `trend` has two days at most. `seconds` tells where the time went, by step.
+    there as long as `trend` has two days at most.
+    `writes` is None where no producers are named. `seconds` tells where the time went, by step.
     """
 
     scan_id: str
@@ -215,6 +259,7 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     findings: list[FindingRow] = []
     topics: list[TopicRow] = []
     groups: list[GroupRow] = []
+    writes: Writes | None = None
     trend: list[Day] = []
     hours: list[Day] = []
     history: str | None = None

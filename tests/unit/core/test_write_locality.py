@@ -18,7 +18,7 @@ IDS = [*RACKS.values(), "/eu/c", "us/a", "nowhere"]
 
 
 def test_records_go_to_all_leaders_evenly_and_a_partition_without_one_takes_none():
-    orders, sales = write_localities(REPLICAS, {"/eu/a": 1.0, "/eu/b": 1.0})
+    orders, sales = write_localities(REPLICAS, {"/eu/a": 1, "/eu/b": 1})
     # Leaders of orders: 0 in /eu/a, 2 in /us/a, 1 in /eu/b, none. One of sales: 3 in /us/b; its follower is in /eu/b.
     assert (orders.topic, orders.partitions) == ("orders", 3)
     assert orders.near == pytest.approx((1 / 3 + 1 / 3) / 2)
@@ -28,18 +28,18 @@ def test_records_go_to_all_leaders_evenly_and_a_partition_without_one_takes_none
 
 
 def test_the_partitioner_compares_whole_ids_so_another_spelling_finds_no_leader():
-    (orders, _) = write_localities(REPLICAS, {"us/a": 1.0})
+    (orders, _) = write_localities(REPLICAS, {"us/a": 1})
     assert orders.near == orders.near_by_rack == pytest.approx(1 / 3)
 
 
 def test_a_leader_that_was_carried_elsewhere_is_written_to_by_its_own_id_and_counts_where_it_stands():
     drifted = ReplicaPlaces(TREE, [BrokerLocation(0, "/us/b"), *BROKERS[1:]], REPLICAS.partitions)
-    (orders, _) = write_localities(drifted, {"/us/b": 1.0})
+    (orders, _) = write_localities(drifted, {"/us/b": 1})
     assert orders.near_by_rack == 0
 
 
 def test_rates_are_summed_over_the_partitions_that_are_known():
-    orders, sales = write_localities(REPLICAS, {"/eu/a": 1.0}, np.array([1.0, 10.0, math.nan, 1000.0, math.nan]))
+    orders, sales = write_localities(REPLICAS, {"/eu/a": 1}, np.array([1.0, 10.0, math.nan, 1000.0, math.nan]))
     assert (orders.bytes_per_second, sales.bytes_per_second) == (11.0, None)
 
 
@@ -47,14 +47,14 @@ def test_without_a_leader_there_is_nothing_to_write_to():
     replicas = ReplicaPlaces(
         cluster("zone", {0: "/a"}), [BrokerLocation(0, "/a")], table(["t"], [(0, 0, [0], [], None, None)])
     )
-    assert write_localities(replicas, {"/a": 1.0}) == []
+    assert write_localities(replicas, {"/a": 1}) == []
 
 
 @given(
     st.lists(st.permutations(list(RACKS)).map(lambda brokers: brokers[:2]), min_size=1, max_size=5),
     st.lists(st.booleans(), min_size=5, max_size=5),
     st.lists(st.sampled_from(["/eu/a", "/us/b", None]), min_size=4, max_size=4),
-    st.dictionaries(st.sampled_from(IDS), st.integers(1, 5).map(float), min_size=1),
+    st.dictionaries(st.sampled_from(IDS), st.integers(1, 5), min_size=1),
     st.sampled_from(["region", "zone"]),
 )
 def test_shares_are_those_of_writes_counted_one_by_one(rows, in_sync, said, producers, level):

@@ -11,12 +11,13 @@ from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.batches.arrow_batches import partition_batches, partitions_of
 from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, WRITES
 
 TRUTH = BrokerLocations(
     ("region", "zone"),
     tuple(BrokerLocation(broker, f"/eu/z{broker % 3}", ("eu", f"z{broker % 3}")) for broker in range(7)),
 )
+PRODUCERS = {"/eu/z0": 2, "/eu/z1": 1, "elsewhere": 1}
 COLUMNS = ("topic", "number", "replicas", "in_sync", "leader", "size_bytes")
 
 
@@ -59,7 +60,7 @@ def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
 
 def _judged(rows):
     """Rows of PARTITIONS as one portion."""
-    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements()))
+    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS))
     return pa.Table.from_batches(judge(iter(rows.combine_chunks().to_batches())), schema=JUDGED)
 
 
@@ -68,8 +69,10 @@ def _told(judged):
     rows = judged.to_pylist()
     sums = {}
     for row in rows:
-        key = (row["kind"], row["topic"] if row["kind"] == TOPIC else None, row["level"], row["domain"])
-        for name in ("partitions", "replicas", "leaders", "offline", "not_writable", "moves", "bytes", "non_compliant"):
+        topic = row["topic"] if row["kind"] in (TOPIC, WRITES) else None
+        key = (row["kind"], topic, row["level"], row["domain"], row["client_rack"])
+        counts = ("partitions", "replicas", "leaders", "offline", "not_writable", "moves", "bytes", "non_compliant")
+        for name in (*counts, "near", "same_rack", "near_same_rack", "could_be_near"):
             if row["kind"] != FINDING and row[name] is not None:
                 sums[(*key, name)] = sums.get((*key, name), 0) + row[name]
     return {(row["id"], row["severity"]) for row in rows if row["kind"] == FINDING}, sums
@@ -95,17 +98,17 @@ def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
     assert {key: number for key, number in sums.items() if number} == {k: n for k, n in whole[1].items() if n}
 
 
-def test_judged_rows_are_of_four_kinds_with_the_declared_columns():
+def test_judged_rows_are_of_five_kinds_with_the_declared_columns():
     partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
     judged = _judged(as_table(partitions, np.array([2])))
-    assert set(judged["kind"].to_pylist()) == {FINDING, TOPIC, HOLDING, UNFAIR}
+    assert set(judged["kind"].to_pylist()) == {FINDING, TOPIC, HOLDING, UNFAIR, WRITES}
     assert judged.schema.equals(JUDGED)
 
 
 def test_the_worker_s_function_judges_what_it_is_given_in_batches():
     partitions = table(["orders"], [(0, number, [0, 3, 1], [0, 3, 1], 0, 100) for number in range(4)])
     rows = as_table(partitions, np.array([1]))
-    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements()))
+    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS))
     found = pa.Table.from_batches(judge(iter(rows.to_batches(max_chunksize=1))), schema=JUDGED)
     assert _told(found) == _told(_judged(rows))
     assert list(judge(iter(()))) == []

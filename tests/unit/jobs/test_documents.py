@@ -2,11 +2,20 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
+from rackspan.core.consumers.group_locality import ReplicaPlaces
+from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
+from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
-from rackspan.jobs.batches.schemas import TABLES
+from rackspan.core.write_locality import write_localities
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.arrow_batches import partition_batches
+from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
+from rackspan.jobs.batches.schemas import JUDGED, TABLES, WRITES
 from rackspan.jobs.scan import document_rows
 
 TRUTH = BrokerLocations(
@@ -103,3 +112,59 @@ def test_the_trend_is_told_by_day():
     assert (row.date, row.compliant_share, row.violation_minutes) == ("2026-03-01", 0.987654, 12.3)
     hour = day | {"date": datetime(2026, 3, 1, 6, tzinfo=UTC), "violation_minutes": 0.0}
     assert [row.date for row in document_rows.trend([hour])] == ["2026-03-01T06"]
+
+
+def test_how_near_producers_write_is_told_by_rack_and_by_topic_the_worst_first():
+    made = table(
+        ["far", "near", "mixed", "offline"],
+        [
+            *((0, number, [1, 2], [1, 2], 1, None) for number in range(3)),
+            (1, 0, [2, 1], [2, 1], 2, None),
+            (2, 0, [2, 1], [2], 2, None),
+            (2, 1, [1, 2], [1], 1, None),
+            (3, 0, [1, 2], [], None, None),
+        ],
+    )
+    producers = {"/eu/a": 3, "/eu/b": 1}
+    found = written(made, producers)
+    assert [(row.rack, row.producers, row.near, row.near_by_rack, row.could_be_near) for row in found.racks] == [
+        ("/eu/a", 3, about(2 / 6), about(3 / 6), about(5 / 6)),
+        ("/eu/b", 1, about(4 / 6), about(5 / 6), about(1 / 6)),
+    ]
+    assert (found.near, found.could_be_near) == (about(2.5 / 6), about(4 / 6))
+    assert [(row.topic, row.partitions, row.near) for row in found.topics] == [
+        ("far", 3, 0.25), ("mixed", 2, 0.5), ("near", 1, 0.75),
+    ]  # fmt: skip
+    replicas = ReplicaPlaces(TRUTH.tree, TRUTH.brokers, made)
+    by_name = {row.topic: row for row in write_localities(replicas, producers)}
+    for row in found.topics:
+        alone = by_name[row.topic]
+        assert (row.near, row.near_by_rack, row.could_be_near) == about(
+            (alone.near, alone.near_by_rack, alone.could_be_near)
+        )
+
+
+def test_a_rack_of_producers_that_no_broker_reports_is_marked():
+    (row,) = written(table(["t"], [(0, 0, [1], [1], 1, None)]), {"/eu/c": 1}).racks
+    assert (row.reported, row.near, row.near_by_rack) == (False, 0, 0)
+
+
+def test_without_leaders_nothing_is_written_near_and_without_producers_nothing_is_told():
+    offline = table(["t"], [(0, 0, [1], [], None, None)])
+    found = written(offline, {"/eu/a": 1})
+    assert (found.near, found.could_be_near, found.topics, len(found.racks)) == (0, 0, [], 1)
+    assert written(offline, {}) is None
+
+
+def about(share):
+    """A share as the document rounds it."""
+    return pytest.approx(share, abs=1e-6)
+
+
+def written(partitions, producers):
+    batches = partition_batches(partitions, np.ones(len(partitions.names), dtype=np.int64))
+    judged = pa.Table.from_batches(
+        judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), producers))(batches), schema=JUDGED
+    )
+    counted = aggregates.writes(judged.filter(pa.compute.equal(judged["kind"], WRITES)))
+    return document_rows.writes(counted, producers, TRUTH)

@@ -51,3 +51,18 @@ def test_a_history_that_cannot_be_written_is_one_sentence_before_spark_starts(tm
 def test_trying_to_write_leaves_nothing(tmp_path):
     History(str(tmp_path / "a" / "history")).try_writing()
     assert list((tmp_path / "a" / "history").iterdir()) == []
+
+
+def test_producers_that_are_named_are_in_the_document_and_in_the_text(tmp_path):
+    file = tmp_path / "prod.json"
+    file.write_text(json.dumps(cluster(topic("orders", [0, 3], [3, 0], isr=[0, 3]))))
+    arguments = ("scan", "--snapshot", file, "--levels", "region,zone,rack", "--producers", "/eu/eu-1a/r1=2")
+    ran = cli(*arguments, "--producers", "eu", "-o", "json")
+    document = ran.json
+    assert [(row["rack"], row["producers"], row["reported"]) for row in document["writes"]["racks"]] == [
+        ("/eu/eu-1a/r1", 2, True),
+        ("eu", 1, False),
+    ]
+    assert document["writes"]["couldBeNear"] == pytest.approx(2 / 3, abs=1e-6)
+    assert "producers: 50% of records to leaders in their own rack, with" in cli(*arguments).out
+    assert cli(*arguments[:5], "-o", "json").json["writes"] is None

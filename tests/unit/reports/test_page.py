@@ -11,7 +11,16 @@ import msgspec
 import pytest
 from dev import example_scan
 
-from rackspan.reports.document import BrokerRow, DomainRow, FindingRow, ScanDocument, Summary, WhatIf
+from rackspan.reports.document import (
+    BrokerRow,
+    DomainRow,
+    FindingRow,
+    ProducersRow,
+    ScanDocument,
+    Summary,
+    WhatIf,
+    Writes,
+)
 from rackspan.reports.page import formats
 from rackspan.reports.page.assessment import assessment
 from rackspan.reports.page.rendering import render
@@ -178,6 +187,18 @@ def test_the_page_holds_the_whole_document():
     page = render(document)
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert msgspec.convert(data["document"], ScanDocument) == document
+
+
+def test_producers_have_a_part_where_some_are_named():
+    writes = Writes(0.25, 0.5, 1, [ProducersRow("/eu/<b>", 3, 0.25, 0.5, 1, reported=False)], [])
+    page = render(scan(levels=["region", "zone"], summary=Summary(partitions=4), brokers=[broker(0)], writes=writes))
+    part = re.search(r'<section id="producers".*?</section>', page, re.DOTALL)[0]
+    assert "25 % of records go to a leader in the producer's own zone" in part
+    assert "/eu/&lt;b&gt;" in part
+    assert "no broker reports this id" in part
+    assert "<b>25 %</b> · 100 % · 50 %" in part
+    assert '<a href="#producers">' in page
+    assert 'id="producers"' not in render(scan(levels=["zone"], brokers=[broker(0)]))
 
 
 def test_the_same_document_gives_the_same_page():

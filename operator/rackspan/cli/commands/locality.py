@@ -12,9 +12,9 @@ from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_groups import LiveGroups, Topics
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.locality_report import LocalityReport, Price, document, print_report
-from rackspan.cli.shared.quantities import seconds_of, share_of
+from rackspan.cli.shared.quantities import producers_of, seconds_of, share_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.cli.shared.writes_report import WritesReport, producers_of
+from rackspan.cli.shared.writes_report import WritesReport
 
 app = command_app()
 EPILOG = options.epilog(

@@ -18,6 +18,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
+from rackspan.cli.shared.quantities import producers_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
@@ -62,6 +63,15 @@ def scan(
         typer.Option(metavar="PARTITIONS", min=1, rich_help_panel=_CLUSTER, help="Make a cluster up, for load tests."),
     ] = None,
     levels: options.Levels = "",
+    producers: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RACK[=COUNT]",
+            rich_help_panel=_CLUSTER,
+            help="Show how near producers write: the client.rack of some, and how many have it. Repeat it. "
+            "Default: what the RackTopology names.",
+        ),
+    ] = None,
     history: Annotated[
         str | None,
         typer.Option(
@@ -170,6 +180,7 @@ def scan(
         retention_days=retention_days,
         scan_id=scan_id,
         publish=publish,
+        producers=producers_of(producers or ()),
     )
     found = _scanned(request)
     for document in found:

@@ -1,9 +1,15 @@
-"""Bytes, bytes per second, throttles, times and shares as people write them, with the unit spelled out."""
+"""Bytes, bytes per second, throttles, times, shares and counts by rack as people write them."""
+
+from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.core.reassignment import Adaptive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _UNITS = {
     "B": 1,
@@ -21,6 +27,7 @@ _QUANTITY = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,3}))? ?([A-Za-z]*)(/s)?", re
 _MOST = 2**63 - 1
 _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 _ADAPTIVE = "adaptive"
+_MOST_RACKS, _MOST_PRODUCERS = 100, 10**6
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)(%?)", re.ASCII)
 
 
@@ -67,6 +74,23 @@ def share_of(option: str, text: str) -> float:
     if not 0 <= share <= 1:
         raise CommandError(f'{option} "{text}": write a share from 0 to 1, such as 0.1 or 10%')
     return share
+
+
+def producers_of(texts: Sequence[str]) -> dict[str, int]:
+    """Read `/eu/eu-1a` and `/eu/eu-1b=3`: how many producers have each `client.rack`. Raises CommandError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        rack, equals, count = text.rpartition("=")
+        if not equals:
+            rack, count = text, "1"
+        if not rack or not re.fullmatch("[0-9]{1,7}", count) or not 0 < int(count) <= _MOST_PRODUCERS:
+            raise CommandError(
+                f'--producers "{text}": write a client.rack, and how many producers have it, such as /eu/eu-1a=3'
+            )
+        found[rack] = found.get(rack, 0) + int(count)
+    if len(found) > _MOST_RACKS:
+        raise CommandError(f"--producers names {len(found):,} racks, more than {_MOST_RACKS}")
+    return found
 
 
 def _read(option: str, text: str, per: str, example: str) -> int:

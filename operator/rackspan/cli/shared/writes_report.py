@@ -6,14 +6,12 @@ from operator import attrgetter
 from typing import Any, Self
 
 from rackspan.cli.rendering.tables import console, print_hidden, table
-from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.cli.shared.locality_report import Price, monthly_cost
 from rackspan.core.text import plural, size
 from rackspan.core.write_locality import WriteLocality, write_localities
 
 _ROWS = 20
-_HEAVIEST = 10**9
 _near, _near_by_rack, _could_be_near = map(attrgetter, ("near", "near_by_rack", "could_be_near"))
 
 
@@ -33,7 +31,7 @@ class WritesReport:
     sampled: bool
 
     @classmethod
-    def of(cls, seen: LiveGroups, producers: Mapping[str, float], price: Price | None) -> Self:
+    def of(cls, seen: LiveGroups, producers: Mapping[str, int], price: Price | None) -> Self:
         """Judge topics that were read."""
         rows = write_localities(seen.replicas, producers, seen.written)
         worst = sorted(rows, key=lambda row: (-_afar(row.near, row), row.near, row.topic))
@@ -52,21 +50,6 @@ class WritesReport:
         """Bytes per second to other domains, None where no rate is known."""
         known = [row for row in self.rows if row.bytes_per_second is not None]
         return sum(_afar(near(row), row) for row in known) if known else None
-
-
-def producers_of(texts: list[str]) -> dict[str, float]:
-    """Read `/eu/eu-1a` and `/eu/eu-1b=3`: the weight of each rack id. Raises CommandError."""
-    found: dict[str, float] = {}
-    for text in texts:
-        rack, equals, weight = text.rpartition("=")
-        if not equals:
-            rack, weight = text, "1"
-        if not rack or not weight.isascii() or not weight.isdecimal() or not 0 < int(weight) <= _HEAVIEST:
-            raise CommandError(
-                f'--producers "{text}": write a client.rack, and how many producers have it, such as /eu/eu-1a=3'
-            )
-        found[rack] = found.get(rack, 0.0) + int(weight)
-    return found
 
 
 def document(report: WritesReport) -> Mapping[str, Any]:

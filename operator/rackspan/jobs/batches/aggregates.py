@@ -16,6 +16,7 @@ _COUNTED: Final = ("excess", "moves")
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
 _MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
+_WRITTEN: Final = ("partitions", "near", "same_rack", "near_same_rack", "could_be_near")
 _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 _TIME: Final = TABLES["findings"].field("first_seen").type
 
@@ -78,6 +79,12 @@ def holdings(judged: pa.Table) -> pa.Table:
 def unfair(judged: pa.Table) -> pa.Table:
     """`level` and `partitions`: how many partitions are split unfairly there."""
     return _grouped(judged, ["level"], [("partitions", "sum")])
+
+
+def writes(judged: pa.Table) -> pa.Table:
+    """Counts of writes by topic and `client_rack`, in this order."""
+    keys = ["topic", "client_rack"]
+    return _grouped(judged, keys, [(name, "sum") for name in _WRITTEN]).sort_by([(key, "ascending") for key in keys])
 
 
 def counts(found: pa.Table) -> pa.Table:

@@ -10,7 +10,8 @@ from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD
+from rackspan.core.write_locality import WriteCounts
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD, WRITES
 
 _LARGEST_BATCH = 1 << 16
 
@@ -120,6 +121,21 @@ def finding_batches(
             "moves": pa.array(found.moves),
         }
         yield _batch(FINDING, len(found), columns)
+
+
+def write_batch(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCounts) -> pa.RecordBatch:
+    """Give counts of writes as a batch of JUDGED, a row per topic and `client.rack`; `names` are the topics'."""
+    topics = len(counts.topic)
+    columns = {
+        "topic": _words(counts.topic.repeat(len(racks)), names),
+        "client_rack": _words(np.tile(np.arange(len(racks)), topics), racks),
+        "partitions": pa.array(counts.partitions.repeat(len(racks))),
+        **{
+            name: pa.array(getattr(counts, name).reshape(-1))
+            for name in ("near", "same_rack", "near_same_rack", "could_be_near")
+        },
+    }
+    return _batch(WRITES, topics * len(racks), columns)
 
 
 def _topics(names: tuple[str, ...], portion: Portion) -> pa.RecordBatch:

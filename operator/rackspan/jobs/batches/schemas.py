@@ -60,14 +60,23 @@ HOLDING_COLUMNS: Final = [
     ("not_writable", pa.int64()),
     ("last_replica", pa.int64()),
 ]
+WRITE_COLUMNS: Final = [
+    ("client_rack", pa.string()),
+    ("near", pa.int64()),
+    ("same_rack", pa.int64()),
+    ("near_same_rack", pa.int64()),
+    ("could_be_near", pa.int64()),
+]
+"""Those of `core.write_locality.WriteCounts`; `partitions` are those that have a leader."""
 
-JUDGED: Final = pa.schema([("kind", pa.string()), *FINDING_COLUMNS, *TOPIC_COLUMNS, *HOLDING_COLUMNS])
+JUDGED: Final = pa.schema([("kind", pa.string()), *FINDING_COLUMNS, *TOPIC_COLUMNS, *HOLDING_COLUMNS, *WRITE_COLUMNS])
 """What judging gives, in one pass: rows of several kinds, each with the columns of its kind and null in the others."""
 
 FINDING: Final = "finding"
 TOPIC: Final = "topic"
 HOLDING: Final = "holding"
 UNFAIR: Final = "unfair"
+WRITES: Final = "writes"
 UNREAD: Final = "unread"
 """A topic that could not be read; `reason` tells why."""
 

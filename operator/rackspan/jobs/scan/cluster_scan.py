@@ -18,14 +18,14 @@ from rackspan.api.times import timestamp
 from rackspan.core.scanning import examine_brokers
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_batches
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD
+from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD, WRITES
 from rackspan.jobs.history.history_writer import HistoryTrend, HistoryWriter
 from rackspan.jobs.history.previous_scan import PreviousScan
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan import document_rows, history_rows
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
-from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, decode
+from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, Writes, decode
 
 Tell = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
@@ -80,6 +80,7 @@ class _Seen:
     holdings: list[Mapping[str, Any]]
     summary: Summary
     changes: ScanChanges
+    writes: Writes | None
     unread: Mapping[str, str]
 
 
@@ -127,7 +128,9 @@ class _Scan:
         with self._step("comparing with the scan before"):
             changes = self._changes(found)
             topics = history_rows.with_minutes(topics, self._previous.non_compliant_topics, self._minutes)
-        return _Seen(found, topics, holdings, summary, changes, unread)
+        criteria = self._cluster.criteria
+        writes = document_rows.writes(aggregates.writes(judged[WRITES]), criteria.producers, criteria.locations)
+        return _Seen(found, topics, holdings, summary, changes, writes, unread)
 
     def _judged(self) -> Mapping[str, pa.Table]:
         """What judging gives, by kind."""
@@ -135,7 +138,7 @@ class _Scan:
         for batch in self._engine(self._cluster, self._previous.known_topics):
             if batch.num_rows:
                 of_kind[batch.column("kind")[0].as_py()].append(batch)
-        kinds = (FINDING, TOPIC, HOLDING, UNFAIR, UNREAD)
+        kinds = (FINDING, TOPIC, HOLDING, UNFAIR, WRITES, UNREAD)
         return {kind: pa.Table.from_batches(of_kind[kind], schema=JUDGED) for kind in kinds}
 
     def _found(self, judged: pa.Table, unread: Mapping[str, str]) -> pa.Table:
@@ -202,6 +205,7 @@ class _Scan:
             findings=document_rows.finding_rows(aggregates.worst(found, MAX_FINDINGS).to_pylist()),
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),
+            writes=seen.writes,
             trend=document_rows.trend(trend.days),
             hours=document_rows.trend(trend.hours),
             history=history.location if history else None,

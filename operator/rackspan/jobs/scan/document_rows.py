@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rackspan.api import times
@@ -15,15 +16,20 @@ from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
+from rackspan.core.write_locality import WriteCounts, WriteShares
 from rackspan.reports.document import (
     MAX_TOPICS,
+    MAX_WRITES,
     BrokerRow,
     Day,
     DomainRow,
     FindingRow,
+    ProducersRow,
     Summary,
     TopicRow,
     WhatIf,
+    Writes,
+    WritesRow,
 )
 
 Row = Mapping[str, Any]
@@ -184,6 +190,44 @@ def topic_rows(
         )
         for row in wrong[:MAX_TOPICS]
     ]
+
+
+def writes(counted: pa.Table, producers: Mapping[str, int], locations: BrokerLocations) -> Writes | None:
+    """
+    How near producers write, None where none are named.
+
+    `counted` are counts of writes by topic and rack, in this order; `producers` how many have each `client.rack`.
+    """
+    if not producers:
+        return None
+    racks = sorted(producers)
+    of = {name: counted[name].to_numpy().reshape(-1, len(racks)) for name in counted.column_names}
+    topics, partitions = of.pop("topic")[:, 0], of.pop("partitions")[:, 0]
+    del of["client_rack"]
+    shares = WriteShares.of(WriteCounts(np.arange(len(topics)), partitions, **of))
+    each = np.stack([shares.near, shares.near_by_rack, shares.could_be_near])
+    by_rack = partitions @ each / max(1, partitions.sum())
+    weights = np.array([producers[rack] for rack in racks]) / sum(producers.values())
+    by_topic = each @ weights
+    afar = np.lexsort((topics.astype(str), -partitions * (1 - by_topic[0])))
+    reported = {broker.reported_rack for broker in locations.brokers}
+    return Writes(
+        **_shares(by_rack @ weights),
+        racks=[
+            ProducersRow(rack, producers[rack], reported=rack in reported, **_shares(by_rack[:, at]))
+            for at, rack in enumerate(racks)
+        ],
+        topics=[
+            WritesRow(topics[at], int(partitions[at]), **_shares(by_topic[:, at]))
+            for at in afar[:MAX_WRITES]
+            if by_topic[0, at] < 1
+        ],
+    )
+
+
+def _shares(shares: Iterable[float]) -> dict[str, float]:
+    names = ("near", "near_by_rack", "could_be_near")
+    return {name: round(float(share), 6) for name, share in zip(names, shares, strict=True)}
 
 
 def trend(days: Iterable[Row]) -> list[Day]:

@@ -1,6 +1,6 @@
 """What the scan job is asked to do; this module needs no Spark."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,7 @@ class ScanRequest:
     What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four names clusters.
 
     `slices` is the least number of parts in which a cluster is read, `driver_memory` in Java's notation, such as `2g`.
+    `producers` are how many have each `client.rack`, in place of those that the RackTopology names.
     """
 
     snapshot: Path | None
@@ -43,3 +44,4 @@ class ScanRequest:
     retention_days: int | None
     scan_id: str | None
     publish: bool
+    producers: Mapping[str, int]

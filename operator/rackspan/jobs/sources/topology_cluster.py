@@ -51,7 +51,9 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
     online = {broker.id for broker in outline.brokers}
     seen_now = tuple(replace(broker, online=broker.id in online) for broker in locations.brokers)
-    criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements)
+    compliance = topology.spec.compliance
+    producers = {} if compliance is None else {some.rack: some.count for some in compliance.producers}
+    criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements, producers)
     reader = LiveReader(kafka.bootstrap_servers, properties, slices)
     cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
     reassigned = reassignment_warnings(kafka.bootstrap_servers, properties)

@@ -1,3 +1,4 @@
+import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -10,18 +11,22 @@ import javax.management.remote.JMXServiceURL;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.tools.attach.VirtualMachine;
 
-/** What brokers have sent to consumers, by process id and topic, as each broker itself counts it. */
-public class BytesOut {
-    public static void main(String[] processes) throws Exception {
+/**
+ * What each broker itself counts, by process id and topic.
+ *
+ * Arguments: a metric, such as BytesOutPerSec, and process ids.
+ */
+public class BrokerBytes {
+    public static void main(String[] arguments) throws Exception {
         Map<String, Map<String, Long>> bytes = new TreeMap<>();
-        for (String process : processes) {
+        for (String process : Arrays.asList(arguments).subList(1, arguments.length)) {
             VirtualMachine machine = VirtualMachine.attach(process);
             String address = machine.startLocalManagementAgent();
             machine.detach();
             try (JMXConnector connector = JMXConnectorFactory.connect(new JMXServiceURL(address))) {
                 MBeanServerConnection beans = connector.getMBeanServerConnection();
                 Map<String, Long> byTopic = new TreeMap<>();
-                ObjectName every = new ObjectName("kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,topic=*");
+                ObjectName every = new ObjectName("kafka.server:type=BrokerTopicMetrics,name=" + arguments[0] + ",topic=*");
                 for (ObjectName bean : beans.queryNames(every, null)) {
                     byTopic.put(bean.getKeyProperty("topic"), (Long) beans.getAttribute(bean, "Count"));
                 }

@@ -1,0 +1,53 @@
+"""How near a producer of Kafka's own tools writes, by what brokers count: as it is told of it, with each remedy."""
+
+import pytest
+from tests.support.topics import Topics
+
+from rackspan.core.consumers.group_locality import ReplicaPlaces
+from rackspan.core.snapshot import tree_of
+from rackspan.core.write_locality import write_localities
+from rackspan.kafka.cluster_snapshot import take_snapshot
+
+HERE = "/us/us-1a/r1"
+"""The rack of broker 0."""
+RECORDS, BYTES = 2_000, 200
+NOW = [[0, 1], [1, 0], [2, 3], [3, 0]]
+OTHER_LEADERS = [[0, 1], [0, 1], [2, 3], [0, 3]]
+"""Those of `NOW`, with the leaders that are nearest to the producer."""
+
+
+@pytest.fixture
+def written_near(brokers, kafka_distribution, counted):
+    """Have a producer in the rack of broker 0 write to a topic; the share of the bytes that this broker got."""
+
+    def write(topic, *properties):
+        alone = ("batch.size=1", "partitioner.adaptive.partitioning.enable=false")  # each record may go elsewhere
+        settings = (f"bootstrap.servers={brokers.bootstrap()}", f"client.rack={HERE}", *alone, *properties)
+        load = ("--num-records", str(RECORDS), "--record-size", str(BYTES), "--throughput", "-1")
+        kafka_distribution.run_tool("ProducerPerformance", "--topic", topic, *load, "--producer-props", *settings)
+        got = {broker: bytes_of.get(topic, 0) for broker, bytes_of in counted(brokers, "BytesInPerSec").items()}
+        assert sum(got.values()) >= RECORDS * BYTES
+        return got[0] / sum(got.values())
+
+    return write
+
+
+def told(brokers, topic):
+    snapshot = take_snapshot(brokers.bootstrap(), {}).snapshot
+    places = ReplicaPlaces(tree_of(snapshot.brokers, ("region", "zone", "rack")), snapshot.brokers, snapshot.partitions)
+    return next(one for one in write_localities(places, {HERE: 1}) if one.topic == topic)
+
+
+def test_brokers_get_the_shares_that_are_told_now_by_rack_and_with_other_leaders(
+    brokers, kafka_distribution, written_near
+):
+    made = Topics(brokers.admin())
+    for topic, replicas in (("written", NOW), ("written-by-rack", NOW), ("written-to-others", OTHER_LEADERS)):
+        made.create(topic, replicas)
+    expected = told(brokers, "written")
+    assert (expected.near, expected.near_by_rack, expected.could_be_near) == (0.25, 1.0, 0.75)
+    assert written_near("written") == pytest.approx(expected.near, abs=0.1)
+    assert written_near("written-to-others") == pytest.approx(expected.could_be_near, abs=0.1)
+    by_rack = written_near("written-by-rack", "partitioner.rack.aware=true")
+    knows_racks = kafka_distribution.version >= "4.4"  # before, the property is ignored
+    assert by_rack == (expected.near_by_rack if knows_racks else pytest.approx(expected.near, abs=0.1))
