@@ -12,6 +12,9 @@ from tests.support.command import cli
 from rackspan.kafka.admin import ConfluentAdmin
 
 KEY = "min.insync.replicas"
+FEATURE = "eligible.leader.replicas.version"
+SEVERAL = "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes"
+ONLY = "bring back broker {}: no other replica is sure to have all committed writes"
 
 
 def create(kafka, name, replicas, **config):
@@ -71,25 +74,75 @@ def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
 
 def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(kafka_factory):
     """Kafka finds out about a crash when the broker is back, takes it off the ELR, and waits for one that has all."""
+    kafka = with_orders(kafka_factory)
+    kafka.stop_broker(2)
+    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
+    kafka.kill_broker(1)
+    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
+    kafka.start_broker(1)
+    eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
+    kafka.start_broker(2)
+    eventually(lambda: seen(kafka).leader == 2, "broker 2 to lead")
+
+
+def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_before(kafka_factory):
+    kafka = with_orders(kafka_factory)
+    kafka.stop_broker(2)
+    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
+    kafka.kill_broker(1)
+    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    kafka.start_broker(1)
+    eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
+    kafka.tool("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
+    eventually(lambda: seen(kafka).leader == 1, "broker 1 to lead without the write")
+    assert named(kafka) == []
+    assert named(kafka, "UnderReplicated") == [(2, "bring back, or relieve, broker 2")]
+    (topic,) = cli("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
+    assert "elr" not in topic["partitions"][0]
+    kafka.start_broker(2)
+    eventually(lambda: sorted(seen(kafka).isrs) == [1, 2], "broker 2 to follow")
+    assert named(kafka, "UnderReplicated") == []
+
+
+def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_has(kafka_factory):
+    """What is on the list when they are turned off stays on it, and may lead."""
+    kafka = with_orders(kafka_factory)
+    kafka.stop_broker(2)
+    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
+    kafka.stop_broker(1)
+    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    assert named(kafka) == [(1, SEVERAL)]
+    kafka.tool("FeatureCommand", "downgrade", "--feature", f"{FEATURE}=0")
+    assert named(kafka) == [(1, SEVERAL)]
+    kafka.start_broker(2)
+    eventually(lambda: seen(kafka).leader == 2, "another of the ELR to lead")
+    assert named(kafka) == []
+    kafka.stop_broker(2)
+    eventually(lambda: seen(kafka).leader == -1, "no leader again")
+    assert named(kafka) == [(2, ONLY.format(2))]
+    kafka.tool("FeatureCommand", "upgrade", "--feature", f"{FEATURE}=1")
+    assert named(kafka) == [(2, ONLY.format(2))]
+    kafka.start_broker(2)
+    eventually(lambda: seen(kafka).leader == 2, "the last of the ISR to lead")
+    kafka.start_broker(1)
+    eventually(lambda: sorted(seen(kafka).isrs) == [1, 2], "both to be in sync")
+    assert written(kafka, "orders")
+
+
+def with_orders(kafka_factory):
+    """Three brokers, and a partition on two of them that has an acknowledged write."""
     kafka = kafka_factory(["/a", "/b", "/c"])
     create(kafka, "orders", [1, 2], **{KEY: "2"})
     assert written(kafka, "orders")
+    return kafka
 
-    def seen():
-        return kafka.known_to(0).topics["orders"].partitions[0]
 
-    def named():
-        findings = cli("check", "--bootstrap-server", kafka.bootstrap(), "-o", "json").json["findings"]
-        return [(one["broker"], one["fix"]) for one in findings if one["rule"] == "Offline"]
+def seen(kafka):
+    return kafka.known_to(0).topics["orders"].partitions[0]
 
-    kafka.stop_broker(2)
-    eventually(lambda: seen().isrs == [1], "broker 2 to be out of sync")
-    kafka.kill_broker(1)
-    eventually(lambda: seen().leader == -1, "no leader")
-    several = "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes"
-    eventually(lambda: named() == [(1, several)], "both to be named")
-    kafka.start_broker(1)
-    only = "bring back broker 2: no other replica is sure to have all committed writes"
-    eventually(lambda: named() == [(2, only)], "broker 1 to be off the ELR")
-    kafka.start_broker(2)
-    eventually(lambda: seen().leader == 2, "broker 2 to lead")
+
+def named(kafka, rule="Offline"):
+    """The broker of each finding, and what would mend it."""
+    findings = cli("check", "--bootstrap-server", kafka.bootstrap(), "-o", "json").json["findings"]
+    return [(one["broker"], one["fix"]) for one in findings if one["rule"] == rule]

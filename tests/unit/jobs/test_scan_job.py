@@ -66,3 +66,11 @@ def test_producers_that_are_named_are_in_the_document_and_in_the_text(tmp_path):
     assert document["writes"]["couldBeNear"] == pytest.approx(2 / 3, abs=1e-6)
     assert "producers: 50% of records to leaders in their own rack, with" in cli(*arguments).out
     assert cli(*arguments[:5], "-o", "json").json["writes"] is None
+
+
+def test_where_brokers_have_no_racks_nothing_is_written_near(tmp_path):
+    file = tmp_path / "prod.json"
+    file.write_text(json.dumps(cluster(topic("orders", [0, 1], isr=[0, 1]), racks={0: None, 1: None})))
+    scanned = ("scan", "--snapshot", file, "--producers", "/eu", "--page", tmp_path / "page.html")
+    assert "producers: 0% of records to leaders in their own domain" in cli(*scanned).out
+    assert "no broker reports this id" in (tmp_path / "page.html").read_text()

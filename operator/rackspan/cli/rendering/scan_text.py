@@ -42,9 +42,10 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
             f"since {document.changes.since}: {document.changes.new:,} new, {document.changes.cleared:,} cleared"
         )
     if document.writes is not None:
+        deepest = document.levels[-1] if document.levels else "domain"
         near, by_rack, could = document.writes.near, document.writes.near_by_rack, document.writes.could_be_near
         screen.print(
-            f"producers: {near:.0%} of records to leaders in their own {document.levels[-1]}, with "
+            f"producers: {near:.0%} of records to leaders in their own {deepest}, with "
             f"partitioner.rack.aware {by_rack:.0%} of those without a key, with other leaders {could:.0%}"
         )
     lines = [FindingLine.of(finding, finding.first_seen) for finding in document.findings[:ROWS]]
