@@ -225,6 +225,13 @@ def test_a_token_that_brokers_do_not_take(secure, operator, promise):
     _goes_on(secure)
 
 
+def test_keys_of_tokens_that_brokers_cannot_get(secure, operator, promise):
+    """A new key, while the server of the keys is away; tokens of the key that brokers know are taken."""
+    secure.endpoint.key_id, secure.endpoint.keys_status = "rotated", 503
+    _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
+    _goes_on(secure)
+
+
 def _msk(secure, identifier):
     secure.secret("ca", ca_crt=secure.kafka.ca.cert.read_text())
     secure.secret("aws", accessKeyId=identifier, secretAccessKey="canary")

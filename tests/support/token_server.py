@@ -20,7 +20,6 @@ from dev.stack.certificates import Certificate
 ISSUER = "https://tokens.example"
 AUDIENCE = "kafka"
 CLIENT, SECRET = "rackspan", "a-secret-of-the-client"
-_KEY_ID = "of-the-tests"
 
 
 @cache
@@ -35,6 +34,10 @@ class TokenServer:
     key: rsa.RSAPrivateKey = field(default_factory=_key)
     seconds: int = 300
     """How long a token is good."""
+    key_id: str = "of-the-tests"
+    """The name of the key, which brokers ask for."""
+    keys_status: int = 200
+    """Of the answer with the public key."""
     claims: dict[str, Any] = field(default_factory=dict)
     """More of them, or others."""
     status: int = 200
@@ -70,7 +73,7 @@ class TokenServer:
             "jti": str(len(self.asked)),
             **self.claims,
         }
-        signed = f"{_encoded({'alg': 'RS256', 'typ': 'JWT', 'kid': _KEY_ID})}.{_encoded(claims)}"
+        signed = f"{_encoded({'alg': 'RS256', 'typ': 'JWT', 'kid': self.key_id})}.{_encoded(claims)}"
         signature = self.key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{signed}.{_base64(signature)}"
 
@@ -78,7 +81,7 @@ class TokenServer:
         """Its public key."""
         numbers = self.key.public_key().public_numbers()
         n, e = (_base64(one.to_bytes((one.bit_length() + 7) // 8)) for one in (numbers.n, numbers.e))
-        key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": _KEY_ID, "n": n, "e": e}
+        key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.key_id, "n": n, "e": e}
         return json.dumps({"keys": [key]}).encode()
 
     def answer(self, authorization: str, form: Mapping[str, list[str]]) -> tuple[int, bytes]:
@@ -103,7 +106,7 @@ def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._send(200, server.keys())
+            self._send(server.keys_status, server.keys() if server.keys_status == 200 else b"")
 
         def do_POST(self) -> None:
             form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
@@ -145,7 +148,7 @@ def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer
 def reset(server: TokenServer) -> None:
     """Let it be as it was at its start."""
     fresh = TokenServer()
-    for name in ("seconds", "claims", "status", "body", "delay", "trickle"):
+    for name in ("seconds", "key_id", "keys_status", "claims", "status", "body", "delay", "trickle"):
         setattr(server, name, getattr(fresh, name))
 
 
