@@ -1,6 +1,7 @@
 """A Git server on loopback: `git http-backend`, Git's own CGI program, behind Python's HTTP server."""
 
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,8 +25,9 @@ class Repository:
         """Make these files, by path, the whole content of the branch. Returns the hash of the commit."""
         for path in self.folder.iterdir():
             if path.name != ".git":
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         for name, text in files.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text)
         self._git("add", "--all")
         self._git(*_AUTHOR, "commit", "--quiet", "--allow-empty", f"--message={message}")

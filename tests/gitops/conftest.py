@@ -29,7 +29,7 @@ def in_git(objects, kafka, broker_sites):  # noqa: F811 - the fixture
 
 
 @pytest.fixture(scope="session")
-def _flux(processes, control_plane):
+def flux_controllers(processes, control_plane):
     programs = assets.find_flux()
     if programs is None:
         pytest.fail("Flux: not on this machine yet; run `make gitops`", pytrace=False)
@@ -37,7 +37,7 @@ def _flux(processes, control_plane):
 
 
 @pytest.fixture
-def flux(_flux, git, kubectl, namespace):
+def flux(flux_controllers, git, kubectl, namespace):
     """A Kustomization in the test's own namespace, over a repository of its own."""
     flux = Flux(kubectl.in_namespace(namespace), git.repository(namespace))
     flux.start()

@@ -20,7 +20,10 @@ PAGES = [
 ]
 CI = REPOSITORY / "examples" / "ci"  # its commands are run by tests/unit/cli/test_ci_examples.py
 ARGOCD = REPOSITORY / "examples" / "argocd"  # applied by tests/gitops/test_argocd.py
-EXAMPLES = sorted(path for path in (REPOSITORY / "examples").rglob("*.yaml") if not {CI, ARGOCD} & {*path.parents})
+FLUX = REPOSITORY / "examples" / "gitops" / "clusters"  # applied by tests/gitops/test_flux.py
+EXAMPLES = sorted(
+    path for path in (REPOSITORY / "examples").rglob("*.yaml") if not {CI, ARGOCD, FLUX} & {*path.parents}
+)
 # Kinds of other projects that samples may use, whose definitions the development stack does not have.
 ELSEWHERE = {"monitoring.coreos.com/v1", "kafka.strimzi.io/v1"}
 FENCE = re.compile(r"^(?P<indent> *)```ya?ml *\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)

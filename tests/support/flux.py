@@ -43,9 +43,32 @@ class Flux:
         files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
         return f"{BRANCH}@sha1:{self.repository.commit(files, message)}"
 
-    def until_ready(self, revision: str) -> None:
+    def until_ready(self, revision: str, name: str = NAME) -> None:
         """Wait until the Kustomization is Ready with the revision."""
-        self._until(revision, lambda ready: ready["status"] == "True")
+        self._until(revision, lambda ready: ready["status"] == "True", name)
+
+    def until_refused(self, name: str) -> str:
+        """Wait until the API server refuses what a Kustomization applies. Returns its message."""
+
+        def met() -> str | None:
+            ready = condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
+            return str(ready["message"]) if ready.get("reason") == "ReconciliationFailed" else None
+
+        return str(until(met, f"{name} to be refused"))
+
+    def suspend(self, *, suspended: bool) -> None:
+        """Stop the Kustomization, or let it go on."""
+        patch = json.dumps({"spec": {"suspend": suspended}})
+        self.kubectl("patch", "kustomization", NAME, "--type=merge", f"--patch={patch}")
+
+    def until_waits_for(self, dependency: str, name: str) -> None:
+        """Wait until a Kustomization says that it waits for another one."""
+
+        def met() -> bool:
+            ready = condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
+            return ready.get("reason") == "DependencyNotReady" and f"{dependency}'" in ready["message"]
+
+        until(met, f"{name} to wait for {dependency}")
 
     def until_failed(self, revision: str) -> str:
         """Wait for the first result of the revision, which has to be a failed health check. Returns its message."""
@@ -53,11 +76,11 @@ class Flux:
         assert result["reason"] == "HealthCheckFailed", result
         return str(result["message"])
 
-    def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool], name: str = NAME) -> dict[str, Any]:
         last: dict[str, Any] = {}
 
         def met() -> dict[str, Any] | None:
-            last.update(self.kubectl.json("get", "kustomization", NAME))
+            last.update(self.kubectl.json("get", "kustomization", name))
             attempted = last.get("status", {}).get("lastAttemptedRevision")
             ready = condition(last, "Ready")
             return ready if ready is not None and attempted == revision and holds(ready) else None
