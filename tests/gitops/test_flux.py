@@ -159,7 +159,7 @@ class Layout:
         files = {}
         for path in (path for folder in ("platform", "teams") for path in (EXAMPLE / folder).rglob("*.yaml")):
             name = self._replaced(str(path.relative_to(EXAMPLE)))
-            files[name] = "---\n".join(map(json.dumps, self._documents(path)))
+            files[name] = yaml.safe_dump_all(self._documents(path))
         files |= {name: json.dumps(manifest) for name, manifest in dict(more).items()}
         return f"main@sha1:{self.repository.commit(files, 'Change the layout')}"
 

@@ -217,7 +217,7 @@ def test_share_consumers_read_from_leaders_though_replicas_are_in_their_racks(
     group = next(one for one in seen.groups if one.name == name)
     assert (group.protocol, group.assignor) == (GroupProtocol.SHARE, "simple")
     assert {member.client_rack for member in group.members} == {EU, US}
-    near = {EU: {2, 3}, US: {0}}  # what is led there
+    near = {EU: {1, 2}, US: {0}}  # what is led there
     expected = sum(len(near[member.client_rack].intersection(member.partitions[topic])) for member in group.members)
     row = row_of(kafka, seen, name, {})
     assert (row.members, row.partitions, row.near, row.reads_near) == (2, 4, expected, expected)
