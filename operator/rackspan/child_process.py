@@ -1,5 +1,5 @@
 """
-A command in a child process, of which the parent tells in one sentence that it crashed.
+A command in a child process: the parent says in one sentence that it crashed.
 
 Kafka's native client ends its process on some answers, such as one without a cluster id. The parent has imported none
 of that: it waits, passes signals on, and ends as the child has ended.
@@ -33,7 +33,7 @@ def continue_in_child() -> None:
     if sys.platform != "linux":
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would tell nobody how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
     watched = _PASSED_ON | {signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     parent = os.getpid()
@@ -92,13 +92,13 @@ def _end_as(code: int) -> NoReturn:
         sys.exit(code)
     ended_by = signal.Signals(-code)
     if ended_by in _CRASHES:
-        _tell(
+        _report(
             f"crashed ({ended_by.name}), most likely in Kafka's client on an answer that it cannot read",
             "see that the address is that of Kafka brokers which you trust",
         )
         sys.exit(CRASHED)
     if ended_by is signal.SIGKILL:
-        _tell("was killed (SIGKILL), which the system does where memory is short", "")
+        _report("was killed (SIGKILL), which the system does where memory is short", "")
     elif ended_by is not signal.SIGSTOP:
         signal.signal(ended_by, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {ended_by})
@@ -106,7 +106,7 @@ def _end_as(code: int) -> NoReturn:
     sys.exit(128 - code)  # process 1 of a container is not ended by its own signals
 
 
-def _tell(what: str, hint: str) -> None:
+def _report(what: str, hint: str) -> None:
     if sys.argv[1:2] == ["apply"]:
         hint = "throttles may be left in Kafka: run the same command again, or with --cancel"
     command = shlex.join(["rackspan", *sys.argv[1:]])

@@ -65,16 +65,16 @@ def look_up(nodes_file: Path, node: str) -> str:
 
 def look_up_within(nodes_file: Path, node: str, seconds: float, pause: Callable[[float], None] = time.sleep) -> str:
     """The node's rack id as soon as the file has it. Raises RackNotFoundError once `seconds` have passed."""
-    told, ends = "", time.monotonic() + seconds
+    printed, ends = "", time.monotonic() + seconds
     while True:
         try:
             return look_up(nodes_file, node)
         except RackNotFoundError as error:
             if time.monotonic() >= ends:
                 raise
-            if str(error) != told:
-                told = str(error)
-                print(f"rackspan: waiting up to {seconds:g} s: {told}", file=sys.stderr, flush=True)
+            if str(error) != printed:
+                printed = str(error)
+                print(f"rackspan: waiting up to {seconds:g} s: {printed}", file=sys.stderr, flush=True)
         pause(_POLL_SECONDS)
 
 

@@ -1,7 +1,7 @@
 """Conditions, as the Kubernetes API conventions and kstatus have them.
 
 Ready summarises. Reconciling and Stalled are abnormal when true, and absent otherwise: `kubectl wait`, Argo CD and Flux
-understand the three. The others tell details.
+understand the three. The others give details.
 """
 
 from collections.abc import Iterable

@@ -165,7 +165,7 @@ class DurabilityStatus(ApiStruct, frozen=True):
 class KafkaTopicStatus(StatusStruct, frozen=True):
     """What the operator saw and did.
 
-    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` tells that
+    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` says that
     the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
     adoption. False denies what the annotation CREATED_FOR says.
     """
@@ -220,7 +220,7 @@ class KafkaTopic(ApiStruct, frozen=True):
 
     @property
     def adopt_topic_id(self) -> str | None:
-        """The id of a recreated topic that a person told this object to own."""
+        """The id of a recreated topic that a person asked this object to own."""
         return self.meta.annotations.get(ADOPT_TOPIC_ID)
 
     @property
@@ -231,5 +231,5 @@ class KafkaTopic(ApiStruct, frozen=True):
 
     @property
     def confirm_delete(self) -> str | None:
-        """The id of an adopted topic that a person told this object to delete in the end."""
+        """The id of an adopted topic that a person asked this object to delete in the end."""
         return self.meta.annotations.get(CONFIRM_DELETE)

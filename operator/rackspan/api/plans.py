@@ -12,7 +12,7 @@ MAX_PLAN_SAMPLES: Final = 5
 
 
 MAX_PLAN_NAMESPACES: Final = 50
-"""Namespaces whose parts of a plan are told one by one in a status."""
+"""Namespaces whose parts of a plan are listed one by one in a status."""
 MAX_APPROVED: Final = 100
 """Hashes that one approval may name."""
 

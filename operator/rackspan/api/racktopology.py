@@ -64,7 +64,7 @@ class MissingRackPolicy(StrEnum):
 
 
 class BrokerIdFrom(StrEnum):
-    """How a pod tells its broker id."""
+    """Where a pod's broker id is read."""
 
     NAME_SUFFIX = "NameSuffix"
     LABEL = "Label"
@@ -253,7 +253,7 @@ class LevelSpec(ApiStruct, frozen=True):
 
 
 class BrokerIdSpec(ApiStruct, frozen=True):
-    """How a pod tells its broker id: `key` names the label or annotation, `offset` is added to the number."""
+    """Where a pod's broker id is read: `key` names the label or annotation, `offset` is added to the number."""
 
     from_: BrokerIdFrom = BrokerIdFrom.NAME_SUFFIX
     key: str | None = None
@@ -564,7 +564,7 @@ class TopicCounts(ApiStruct, frozen=True):
 
 
 class LastScan(ApiStruct, frozen=True):
-    """The scan that was started last. `reason` and `message` tell why it failed, the counts what it found."""
+    """The scan that was started last. `reason` and `message` say why it failed, the counts what it found."""
 
     scan_id: str
     trigger: ScanTrigger

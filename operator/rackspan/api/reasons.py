@@ -53,7 +53,7 @@ class Reason(StrEnum):
     PLAN_APPROVED = "PlanApproved"  # A plan was approved just now, and is carried out.
     REASSIGNING = "Reassigning"  # A Reassignment, which the message names, is under way; the rest comes after it.
     PLAN_SETTLING = "PlanSettling"  # The plan begins once racks and plan have stayed the same for a while.
-    OUTSIDE_WINDOW = "OutsideWindow"  # The plan is approved, and waits for a maintenance window, whose time is told.
+    OUTSIDE_WINDOW = "OutsideWindow"  # The plan is approved, and waits for a maintenance window, whose time is given.
     PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
     STALE_APPROVAL = "StaleApproval"  # Another plan was approved than the one that is there now: look again.
 

@@ -40,7 +40,7 @@ class PartitionState:
 
     While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
     and to go. `offline` are those of its replicas whose disk, or whose broker, is away. `topic_id` is None where the
-    broker does not tell it.
+    broker does not report it.
     """
 
     replicas: tuple[int, ...]

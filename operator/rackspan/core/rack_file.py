@@ -1,5 +1,5 @@
 """
-The file that tells brokers and clients their rack: a line `node rack-id` for every node, by name.
+The file where brokers and clients find their rack: a line `node rack-id` for every node, by name.
 
 The operator publishes it as a ConfigMap before pods are scheduled, so a start waits for nothing and needs no right to
 read nodes. Lines that begin with `#` are for people. Only the standard library is imported, see `rack_path`.

@@ -12,7 +12,7 @@ from rackspan.core.text import shown
 RackPath = tuple[str, ...]
 
 UNNAMED = "<unnamed>"
-_LONGEST = 200  # characters of a rack id that are told, should it be none
+_LONGEST = 200  # characters of a rack id in an error message
 
 
 class RackPathError(ValueError):
@@ -25,16 +25,16 @@ def parse_rack(text: str) -> RackPath:
 
     Raises RackPathError, saying which step is wrong and why.
     """
-    body, told = text.removeprefix("/"), shown(text, _LONGEST)
+    body, quoted = text.removeprefix("/"), shown(text, _LONGEST)
     if not body:
-        raise RackPathError(f'rack id "{told}" is empty: write at least one step, such as "/zone-a"')
+        raise RackPathError(f'rack id "{quoted}" is empty: write at least one step, such as "/zone-a"')
     steps = tuple(body.split("/"))
     for number, step in enumerate(steps, start=1):
         if not step:
             before = "/" + "/".join(steps[: number - 1])
-            raise RackPathError(f'rack id "{told}": step {number} is empty (after "{shown(before, _LONGEST)}")')
+            raise RackPathError(f'rack id "{quoted}": step {number} is empty (after "{shown(before, _LONGEST)}")')
         if " " in step or not step.isprintable():
-            raise RackPathError(f'rack id "{told}": step {number} ("{shown(step, _LONGEST)}") holds {_unfit(step)}')
+            raise RackPathError(f'rack id "{quoted}": step {number} ("{shown(step, _LONGEST)}") holds {_unfit(step)}')
     return steps
 
 

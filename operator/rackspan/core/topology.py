@@ -60,7 +60,7 @@ class BrokerLocation:
     """
     A broker, where Kafka believes it stands and where it stands; None where that is not known.
 
-    `reported_rack` is its `broker.rack` as Kafka tells, which need not be a path. `rack` is what placements follow.
+    `reported_rack` is its `broker.rack` in Kafka, which need not be a path. `rack` is what placements follow.
     A broker that is `draining` shall hold nothing; one that is `cordoned` takes no new replica.
     """
 
@@ -73,7 +73,7 @@ class BrokerLocation:
 
     @property
     def drifts(self) -> bool:
-        """Whether Kafka believes it stands elsewhere. Raises RackPathError where what Kafka tells is no path."""
+        """Whether Kafka believes it stands elsewhere. Raises RackPathError where what Kafka reports is no path."""
         known = self.rack is not None and self.reported_rack is not None
         return known and parse_rack(self.reported_rack or "") != self.rack
 
@@ -111,7 +111,7 @@ class RackTree:
     `levels` are the names, top first. Raises TopologyError for a broker id used twice and for a rack with more steps
     than there are levels. `nodes` runs from the root (index 0) over the named levels to the brokers (last index).
     `missing_racks` are the ids of brokers without a rack where others have one; empty when all have one or none has.
-    `open` (brokers,) tells which may be given new replicas as far as their state goes: online, and not cordoned.
+    `open` (brokers,) says which may be given new replicas as far as their state goes: online, and not cordoned.
     """
 
     levels: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Kopf's connection to the API server: what kopf is told of objects is only what Rackspan reads of them.
+"""Kopf's connection to the API server: kopf gets only those fields of objects that Rackspan reads.
 
 Kopf asks for pages of a fixed number of whole objects, decodes all of an answer, and holds each object in a task of its
 own for a while. Whoever may write an object would choose how much memory that takes.

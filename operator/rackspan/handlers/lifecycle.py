@@ -47,7 +47,7 @@ async def _end_watches() -> None:
     """End those that kopf left behind.
 
     One that fails ends the task that would have ended the others. Kopf cancels them later, but together with the tasks
-    that tell them of a pause: a watch whose answer has not begun takes that for a pause, and goes on for ever.
+    that report a pause to them: a watch whose answer has not begun takes that for a pause, and goes on for ever.
     """
     watches = [task for task in asyncio.all_tasks() if task.get_name().startswith(_KOPFS_WATCH)]
     for watch in watches:

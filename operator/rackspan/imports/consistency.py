@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rackspan.imports.imported_topics import SourceCluster
 
 
-def told_apart(imported: Imported) -> Imported:
+def located(imported: Imported) -> Imported:
     """
     Complete the clusters that do not say where they are, where only one of the name does.
 

@@ -83,7 +83,7 @@ class SourceCluster:
     """
     A Kafka cluster as a source names it.
 
-    `where` tells apart clusters of one name: the namespace of Strimzi's objects, topicctl's environment and region.
+    `where` distinguishes clusters of one name: the namespace of Strimzi's objects, topicctl's environment and region.
     """
 
     name: str

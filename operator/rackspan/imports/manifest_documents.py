@@ -1,7 +1,7 @@
 """
 Files of several YAML documents or JSON values, read apart from each other: one that cannot be read hides no other.
 
-A document's fields are asked for by name; what is of another type is told with its line.
+A document's fields are asked for by name; what is of another type is reported with its line.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def read_documents(data: bytes, name: str) -> Documents:
 
 
 def _unreadable(name: str, error: YamlError | ManifestFieldError, text: str, first: int) -> Unread:
-    """What is wrong with a document; a template that is no YAML is told as one, at its first tag."""
+    """What is wrong with a document; a template that is no YAML is reported as one, at its first tag."""
     tag = _TAGS.search(text)
     line = 0 if tag is None else first + text.count("\n", 0, tag.start())
     if tag is None or line > error.line:

@@ -2,7 +2,7 @@
 Names of Kubernetes objects for topics.
 
 A topic that may be an object's name is one. Another becomes one in lower case, with hyphens for what is not allowed,
-and `spec.topicName` keeps its own. Where two come to the same, a part that tells them apart is added: first the
+and `spec.topicName` keeps its own. Where two come to the same, a part that distinguishes them is added: first the
 RackTopology's name, where several are imported at once, then a hash. Neither their order nor chance matters.
 """
 

@@ -143,7 +143,7 @@ def _needed(part: Part, key: str, most: int) -> int:
 
 
 def _where(meta: Part) -> str:
-    """Environment and region, which tell apart clusters of one name."""
+    """Environment and region, which distinguish clusters of one name."""
     return "/".join(filter(None, (meta.spelling("environment"), meta.spelling("region"))))
 
 

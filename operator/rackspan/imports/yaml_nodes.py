@@ -100,7 +100,7 @@ def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(filter(None, (error.problem, error.context))) or "it ends too early"
-        line = min(mark.line if mark else 0, text.rstrip().count("\n"))  # what ends too early is told where it ends
+        line = min(mark.line if mark else 0, text.rstrip().count("\n"))  # what ends too early is reported where it ends
         raise YamlError(first_line + line, f"is not YAML: {said}") from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         at = getattr(error, "position", 0)

@@ -143,7 +143,7 @@ class ProducersRow(Struct, frozen=True, rename="camel", gc=False):
     """
     Producers with one `client.rack`: shares of what they write, from 0 to 1, as in `Writes`.
 
-    `reported` tells whether a broker reports the very same id, which `partitioner.rack.aware` compares.
+    `reported` says whether a broker reports the very same id, which `partitioner.rack.aware` compares.
     """
 
     rack: str
@@ -200,7 +200,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
 
     `bytes` are those of all replicas whose size is known, `move_bytes` those that `moves` copy, None where not known.
-    `unread_topics` could not be read: they are told as the scan before found them.
+    `unread_topics` could not be read: they are shown as the scan before found them.
     """
 
     topics: int = 0
@@ -239,7 +239,7 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
     without `broker`. `throttle` is how much a broker copies at most (bytes per second), None for no limit. `hours` are
     there as long as `trend` has two days at most.
-    `writes` is None where no producers are named. `seconds` tells where the time went, by step.
+    `writes` is None where no producers are named. `seconds` says where the time went, by step.
     """
 
     scan_id: str

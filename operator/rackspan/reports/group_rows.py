@@ -60,7 +60,7 @@ def group_rows(
     """
     Rows of the groups with the most cross-domain reads, at most MAX_GROUPS of them, those with the most first.
 
-    `tree` is where brokers stand, `snapshot` has what they report. `host_racks` tells where members' hosts are, by IP
+    `tree` is where brokers stand, `snapshot` has what they report. `host_racks` says where members' hosts are, by IP
     address (`racks_of_hosts`). `rates`, by group, are bytes per second that it reads of each of the snapshot's
     partitions, NaN where not known. Domains are those of `level`, the deepest unless it is named.
     """

@@ -17,7 +17,7 @@ from rackspan.reports.page.vocabulary import RULES, where
 _ROWS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~]|(?<=www)\.)", re.IGNORECASE)
 _LIVE = re.compile(r"(@|#|[a-z]:(?=/)|(?:mailto|xmpp):|GH-(?=\d))", re.IGNORECASE)
-"""What GitHub and GitLab make links of, and tell people of, after Markdown is read, so that no backslash helps."""
+"""What GitHub and GitLab make links of, and notify people of, after Markdown is read: no backslash helps."""
 _NO_LINK = "&#8203;"
 """A space of no width."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

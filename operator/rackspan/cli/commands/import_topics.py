@@ -27,7 +27,7 @@ from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 from rackspan.imports import strimzi, topicctl
 from rackspan.imports.cluster_import import INTERNAL, cluster_topics
-from rackspan.imports.consistency import consistent, decided, of_cluster, told_apart
+from rackspan.imports.consistency import consistent, decided, located, of_cluster
 from rackspan.imports.imported_references import Topologies
 from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
 from rackspan.imports.manifest_documents import Part
@@ -268,7 +268,7 @@ class _Choice:
         documents = read_files(files)
         results = Imported.of(convert(source, part, self.topologies) for source, part in documents.found)
         unread = Imported.of(one.outcome(word) for one in documents.unread)
-        here = unread + of_cluster(told_apart(results), self.cluster)
+        here = unread + of_cluster(located(results), self.cluster)
         if not any((here.definitions, here.skipped, here.refused)):
             raise CommandError("the files hold no topics")
         if self.namespace is None:

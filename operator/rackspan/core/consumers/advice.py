@@ -3,7 +3,7 @@ What to change so that a consumer group reads nearer to where it runs, in plain 
 
 Three things have to be so: brokers choose replicas by rack (`replica.selector.class`), members say theirs
 (`client.rack`), and the assignor gives members what lies near them. What is left is a matter of where replicas and
-members are. A group that reads all near by is told nothing.
+members are. A group that reads all near by gets no advice.
 """
 
 from collections.abc import Iterator, Sequence

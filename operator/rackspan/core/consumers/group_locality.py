@@ -68,7 +68,7 @@ class MemberSeen:
     A member of a consumer group, as Kafka describes it.
 
     `host` is a `host_address`. `partitions` are those assigned to it, by topic. `client_rack` is None where it is not
-    set, or where Kafka does not tell; `topics`, its subscription, is None where Kafka does not tell.
+    set, or where Kafka does not report it; `topics`, its subscription, is None where Kafka does not report it.
     """
 
     id: str
@@ -200,7 +200,7 @@ class ReplicaPlaces:
 
 
 def host_address(host: str) -> str:
-    """Write an IP address in its one short form; brokers tell `/10.0.0.7` and `/fd00:0:0:0:0:0:0:7`."""
+    """Write an IP address in its one short form; brokers report `/10.0.0.7` and `/fd00:0:0:0:0:0:0:7`."""
     text = host.removeprefix("/").partition("%")[0]
     try:
         return str(ip_address(text))
@@ -216,9 +216,9 @@ def locality(
     rates: FloatArray | None = None,
 ) -> Locality:
     """
-    Tell how near a group reads.
+    Say how near a group reads.
 
-    `racks` tells where hosts are, by IP address; a member on another host is where its `client.rack` says. `rates` are
+    `racks` says where hosts are, by IP address; a member on another host is where its `client.rack` says. `rates` are
     bytes per second that a group reads of each partition in `replicas`, shape (n,), NaN where not known.
     """
     places = [racks.get(member.host) or replicas.rack_named(member.client_rack) for member in group.members]
@@ -232,17 +232,17 @@ def locality(
     home = here[reading]
     near = ((held == home[:, None]) & (home != NONE)[:, None]).any(axis=1)
     source = replicas.domain[_served_by(replicas, group, reading, row, selector)]
-    told = np.array([place is not None for place in places], dtype=bool)[reading] & (source != NONE)
-    far = told & (source != home)
+    known = np.array([place is not None for place in places], dtype=bool)[reading] & (source != NONE)
+    far = known & (source != home)
     return Locality(
         members=len(places),
         members_without_rack=without,
         partitions=len(row),
         near=int(np.count_nonzero(near)),
-        reads_near=int(np.count_nonzero(told & (source == home))),
+        reads_near=int(np.count_nonzero(known & (source == home))),
         reads_far=int(np.count_nonzero(far)),
         could_be_near=_could_be_near(replicas, group, reading, row, here, near),
-        cross_bytes_per_second=None if rates is None else _sum_of_known(rates[row][told], far[told]),
+        cross_bytes_per_second=None if rates is None else _sum_of_known(rates[row][known], far[known]),
     )
 
 

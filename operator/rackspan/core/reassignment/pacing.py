@@ -1,7 +1,7 @@
 """
 How fast copies may be, from what they do to others: slowly faster while all is calm, at once slower when it is not.
 
-What the Admin API tells of a broker that has too much to do is that followers on it, or of it, fall out of the ISR:
+What the Admin API shows of a broker that has too much to do is that followers on it, or of it, fall out of the ISR:
 after replica.lag.time.max.ms, 30 seconds by default. So trouble is answered by half the rate, as TCP answers a lost
 packet (additive increase, multiplicative decrease: Chiu and Jain, 1989), and not again before that time is over, since
 what falls behind until then does so for what was before.

@@ -67,7 +67,7 @@ class SetThrottle:
             return self._listing(self.names.union(_missing(wanted, seen)))
         if wanted in self.ours[-1:]:
             return self
-        # A broker that is behind tells of an earlier rate, but of none that is earlier than one it has told of.
+        # A broker that is behind reports an earlier rate, but none that is earlier than one it has reported.
         since = self.ours if seen is None else self.ours[self.ours.index(seen) :]
         return SetThrottle(self.before, (*(one for one in since if one != wanted), wanted))
 
@@ -91,7 +91,7 @@ class SetThrottle:
         return _listed(ListOperation.SUBTRACT, sorted(self.names)) if is_shared else ()
 
     def is_all_there_is(self, setting: Setting, seen: str | None) -> bool:
-        """Whether nobody else has set anything. A broker that has just started may tell of what was there before."""
+        """Whether nobody else has set anything. A broker that has just started may report what was there before."""
         return seen == self.before or not self.has_others(setting, seen)
 
     def _listing(self, names: frozenset[str]) -> "SetThrottle":
@@ -167,7 +167,7 @@ def wanted_throttles(
     Give the throttles that the copies under way need: `rate` bytes per second on each broker that gives or takes.
 
     `throttled` are topics with throttles, whose lists are kept up to date. Brokers that are away have no part in a
-    copy, nor can they be told of a throttle.
+    copy, and no throttle can be set on them.
     """
     wanted: dict[Setting, str] = {}
     brokers: set[int] = set()

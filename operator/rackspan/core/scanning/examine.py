@@ -34,7 +34,7 @@ class Examined:
     """
     What was found, and the compliance per partition, shape (partitions,).
 
-    `broken`: out of compliance; `moves_of`: the fewest moves that would mend it; `judged`: whether that could be told.
+    `broken`: out of compliance; `moves_of`: the fewest moves that would mend it; `judged`: whether that is known.
     `unfair` counts per level the partitions with an unfair split there.
     """
 
@@ -56,7 +56,7 @@ def examine(
     Look at partitions by every rule that is about them or their topics.
 
     `min_insync`, shape (topics,), is `min.insync.replicas`, whoever sets it. A topic whose partitions come in several
-    portions gets its findings as a topic once for each; `Findings.ids` tells that they are the same. Then
+    portions gets its findings as a topic once for each; `Findings.ids` shows that they are the same. Then
     `fewest_replicas`, shape (topics,), is that of all partitions (`Partitions.fewest_replicas`). Raises TopologyError
     for a requirement about a level that the topology does not have.
     """
@@ -328,7 +328,7 @@ def _about_topics(
 
 
 def _once(findings: Findings) -> Findings:
-    """A topic is told of once, however many of its partitions were looked at apart."""
+    """A topic is reported once, however many of its partitions were looked at apart."""
     is_topic = np.isin(findings.rule, [RULES.index(rule) for rule in TOPIC_RULES])
     if not is_topic.any():
         return findings

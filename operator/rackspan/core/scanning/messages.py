@@ -68,7 +68,7 @@ def shown_id(number: int) -> str:
 
 
 def message(facts: Facts) -> str:
-    """What is wrong, without the topic and the partition, which are told beside it."""
+    """What is wrong, without the topic and the partition, which are shown beside it."""
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
         return f"broker {facts.broker} lags"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:

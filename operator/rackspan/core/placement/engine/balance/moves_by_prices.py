@@ -43,7 +43,7 @@ def fewest_by_surplus(
     rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, total: IntArray
 ) -> int:
     """
-    The same for all loads that are as even as `load`, by the best prices that tell brokers with a surplus from others.
+    The same for all loads that are as even as `load`, by the best prices that set brokers with a surplus apart.
 
     A broker's surplus is what it holds before above what it holds after. Those with more than a threshold have the
     price 0, all others 1. `total` (brokers,) is the load with what else lies there.

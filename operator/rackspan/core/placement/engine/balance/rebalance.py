@@ -3,7 +3,7 @@ Rebalancing: moves that compliance does not need, so that replicas and leaders l
 
 Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
 the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. Where that
-would take too long the prices of the bound tell brokers with a surplus from others (`engine.balance.moves_by_prices`),
+would take too long the prices of the bound set brokers with a surplus apart (`engine.balance.moves_by_prices`),
 and it is not always reached.
 
 Partitions to be created take part: to place them elsewhere copies nothing.

@@ -247,7 +247,7 @@ class PlacedReplicas:
 
     def targets(self) -> IntArray:
         """
-        What each broker should end with, shape (brokers,), as far as the ranges of replicas tell.
+        What each broker should end with, shape (brokers,), as far as the ranges of replicas show.
 
         Replicas that may lie elsewhere are poured over what stays, those with the smallest ranges first. Ranges lie
         within one another, so nothing is more even, but for replicas of a partition that stand in each other's way.
@@ -531,7 +531,7 @@ def once(placed: IntArray) -> IntArray:
 
 def even_out(replicas: PlacedReplicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
-    replicas.relieve(cost)  # which replicas stay comes first: targets tell where the others go
+    replicas.relieve(cost)  # which replicas stay comes first: targets say where the others go
     for goal in (replicas.targets(), None):
         while replicas.relieve(cost, goal) > len(replicas.load):  # chains take less time than rounds that bring little
             pass
