@@ -148,7 +148,7 @@ def _scanned(
     done = 0
     with step(f"scanning {cluster.name}") as progress:
 
-        def told(what: str) -> None:
+        def announce(what: str) -> None:
             nonlocal done
             if what.startswith("warning: "):
                 warn(what.removeprefix("warning: "))
@@ -158,7 +158,7 @@ def _scanned(
             done += 1
 
         try:
-            return scan_cluster(engine, cluster, replace(run, observed_at=datetime.now(UTC)), told)
+            return scan_cluster(engine, cluster, replace(run, observed_at=datetime.now(UTC)), announce)
         except ClusterError as error:
             return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:

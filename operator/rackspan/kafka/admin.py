@@ -104,7 +104,7 @@ class ConfluentAdmin:
         self._tokens = tokens or token_provider(properties)
         own: dict[str, Any] = {**properties, "error_cb": self._on_error, "logger": _ClientLog()}
         if self._tokens is not None:
-            self._tokens.token()  # librdkafka would wait for one, and tell nothing of why there is none
+            self._tokens.token()  # librdkafka would wait for one, and not say why there is none
             own = {**without_login(own), "oauth_cb": self._tokens.for_librdkafka}
         try:
             self._client: Any = client.AdminClient(own)
@@ -132,7 +132,7 @@ class ConfluentAdmin:
             started = time.monotonic()
             cause, patience = None, 0.0
             while not answer.done() and time.monotonic() < started + self._answer_seconds:
-                # A wrong password or certificate is told long before the call times out. One broker's trouble is not
+                # A wrong password or certificate is known long before the call times out. One broker's trouble is not
                 # the cluster's, though: the others get their chance to answer.
                 self._client.poll(_POLL_SECONDS)
                 if cause is None and self._last_error is not None:
@@ -219,7 +219,7 @@ class ConfluentAdmin:
         return int(value) if value else None
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell: each knows its own.
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that report it: each knows its own.
 
         None: the broker's version has no cordons.
         """

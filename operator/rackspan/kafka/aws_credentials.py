@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logging.getLogger("botocore").setLevel(logging.CRITICAL)  # it logs whole answers; what matters comes back from calls
 _ID, _SECRET, _TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-_TOLD = ("ConfigParseError", "EndpointConnectionError", "PartialCredentialsError", "ProfileNotFound")
+_QUOTED = ("ConfigParseError", "EndpointConnectionError", "PartialCredentialsError", "ProfileNotFound")
 """Errors of botocore whose words have no secret in them. Those of others may quote what a program printed."""
 
 
@@ -59,7 +59,7 @@ def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
         raise _none(f"AWS says {code} to the role {user.role_arn}") from error
     except (BotoCoreError, OSError, RuntimeError, ValueError) as error:
         name = type(error).__name__
-        raise _none(f"botocore says {name}" + (f": {error}" if name in _TOLD else "")) from error
+        raise _none(f"botocore says {name}" + (f": {error}" if name in _QUOTED else "")) from error
 
 
 def _none(what: str) -> FailureError:

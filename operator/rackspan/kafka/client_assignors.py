@@ -3,7 +3,7 @@ The rack-aware `range` of the classic protocol (KIP-881) for consumers in Python
 
     KafkaConsumer("orders", group_id="shop", client_rack=rack, partition_assignment_strategy=[RackAwareRange(rack)])
 
-It speaks of itself as `range`, and tells its rack as Java's consumers do since Kafka 3.5: both may be in one group, and
+Its name is `range`, and it sends its rack as Java's consumers do since Kafka 3.5: both may be in one group, and
 whichever of them leads it assigns by racks. The member that leads decides: Java's by their own rules, this one as
 `assign_ranges` does, which is the best there is. Near is a replica whose `broker.rack` is exactly the member's rack id.
 """
@@ -39,7 +39,7 @@ class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
         self._rack = rack or None
 
     def metadata(self, topics: Iterable[str]) -> Any:
-        """What a member tells the one that leads the group."""
+        """What a member sends to the one that leads the group."""
         return ConsumerProtocolSubscription(
             version=_SUBSCRIPTION, topics=sorted(topics), user_data=b"", owned_partitions=[], rack_id=self._rack
         )
@@ -78,14 +78,14 @@ def _readers(
     at = {topic: number for number, topic in enumerate(topics)}
     places = {rack: number for number, rack in enumerate(racks)}
     # A member that an older client speaks for has no rack.
-    told = [getattr(member.metadata, "rack_id", None) for member in members]
+    reported = [getattr(member.metadata, "rack_id", None) for member in members]
     return Readers(
         topic=np.array([at[partition.topic] for partition in partitions], dtype=np.int64),
         number=np.array([partition.partition for partition in partitions], dtype=np.int64),
         near=np.array(
             [[_has_any(cluster, partition, some) for some in racks.values()] for partition in partitions], dtype=bool
         ).reshape(len(partitions), len(racks)),
-        domain=np.array([places.get(rack, -1) if rack else -1 for rack in told], dtype=np.int64),
+        domain=np.array([places.get(rack, -1) if rack else -1 for rack in reported], dtype=np.int64),
         subscribed=np.array([[topic in member.metadata.topics for topic in topics] for member in members], dtype=bool),
     )
 

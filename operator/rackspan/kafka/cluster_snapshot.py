@@ -79,12 +79,12 @@ def take_snapshot(
     servers: str, properties: Mapping[str, str], advance: Callable[[int, int], None] | None = None
 ) -> LiveSnapshot:
     """
-    Ask the cluster at `servers`; `advance` is told how many topics' configurations are read, and of how many.
+    Ask the cluster at `servers`; `advance` gets how many topics' configurations are read, and of how many.
 
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
-    told = advance or (lambda _done, _all: None)
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, told))
+    progress = advance or (lambda _done, _all: None)
+    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, progress))
 
 
 def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
@@ -108,7 +108,7 @@ def take_sizes(
     """
     Ask the brokers that hold partitions for their sizes, in bytes (DescribeLogDirs, KIP-113).
 
-    Partitions of which no broker tells the size are left out: it is away, or does not authorize it (Describe on the
+    Partitions of which no broker reports the size are left out: it is away, or does not authorize it (Describe on the
     cluster). Raises nothing, as whoever asks can do without.
     """
     with suppress(FailureError):

@@ -1,7 +1,7 @@
 """Consumer groups of a live cluster: their members, and what each reads.
 
 confluent-kafka describes groups of the classic and the consumer protocol, but not their members' racks. Of the classic
-protocol brokers hand out what each member told its coordinator, so rack ids and subscriptions are read from there. The
+protocol brokers hand out what each member sent its coordinator, so rack ids and subscriptions are read from there. The
 rest is asked through kafka-python (`group_descriptions`).
 """
 
@@ -58,9 +58,9 @@ def read_consumer_groups(
     servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> ConsumerGroups:
     """
-    Ask the cluster at `servers`; `advance` is told how many groups are described, and of how many.
+    Ask the cluster at `servers`; `advance` gets how many groups are described, and of how many.
 
-    A group that is gone in the meantime is left out, and one that cannot be described is told in a warning. Raises
+    A group that is gone in the meantime is left out, and one that cannot be described is named in a warning. Raises
     FailureError where Kafka does not answer, or does not let its groups be listed.
     """
     defaults = client_properties(KafkaSpec(servers), Credentials())
@@ -70,7 +70,7 @@ def read_consumer_groups(
 
 class _GroupsAdmin(ConfluentAdmin):
     async def groups(self) -> tuple[list[str], list[Exception]]:
-        """Names of all consumer groups, and the errors of brokers that could not tell theirs."""
+        """Names of all consumer groups, and the errors of brokers that could not list theirs."""
 
         def call() -> tuple[list[str], list[Exception]]:
             answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
@@ -97,10 +97,10 @@ class _GroupsAdmin(ConfluentAdmin):
 
         def call() -> Mapping[tuple[str, str], Subscription]:
             return {
-                (group.id, member.id): told
+                (group.id, member.id): subscription
                 for group in self._client.list_groups(timeout=_CALL_SECONDS)
                 for member in group.members
-                if (told := read_subscription(member.metadata)) is not None
+                if (subscription := read_subscription(member.metadata)) is not None
             }
 
         return await self._run(call)
@@ -123,8 +123,8 @@ class _GroupsAdmin(ConfluentAdmin):
 async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> ConsumerGroups:
     try:
         cluster = await admin.cluster()
-        names, untold = await admin.groups()
-        warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in untold[:1]]
+        names, unlisted = await admin.groups()
+        warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in unlisted[:1]]
         answers: dict[str, Any] = {}
         for start in range(0, len(names), _GROUPS_AT_ONCE):
             answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
@@ -134,14 +134,14 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
         found = [
             answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
         ]
-        told, about_told = await _subscriptions(admin, found)
+        own, about_own = await _subscriptions(admin, found)
         others, about_others = await admin.described_by_brokers()
-        subscriptions = {**told, **others.subscriptions}
+        subscriptions = {**own, **others.subscriptions}
         groups = (*(_group(group, subscriptions) for group in found), *others.groups)
         selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
     finally:
         await admin.close()
-    warnings += [*about_told, *about_others, *about_selector]
+    warnings += [*about_own, *about_others, *about_selector]
     return ConsumerGroups(groups, selector, tuple(warnings))
 
 
@@ -175,8 +175,8 @@ async def _selector(
     return _SELECTORS[name], ()
 
 
-def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSeen:
-    subscriptions = [told.get((found.group_id, member.member_id)) for member in found.members]
+def _group(found: Any, by_member: Mapping[tuple[str, str], Subscription]) -> GroupSeen:
+    subscriptions = [by_member.get((found.group_id, member.member_id)) for member in found.members]
     return GroupSeen(
         found.group_id,
         found.partition_assignor or "",
@@ -186,7 +186,7 @@ def _group(found: Any, told: Mapping[tuple[str, str], Subscription]) -> GroupSee
     )
 
 
-def _member(member: Any, told: Subscription | None) -> MemberSeen:
+def _member(member: Any, subscription: Subscription | None) -> MemberSeen:
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     for partition in member.assignment.topic_partitions if member.assignment else ():
         partitions[partition.topic].append(partition.partition)
@@ -195,8 +195,8 @@ def _member(member: Any, told: Subscription | None) -> MemberSeen:
         client_id=member.client_id or "",
         host=host_address(member.host or ""),
         partitions=dict(partitions),
-        client_rack=told.rack if told else None,
-        topics=told.topics if told else None,
+        client_rack=subscription.rack if subscription else None,
+        topics=subscription.topics if subscription else None,
     )
 
 

@@ -1,6 +1,6 @@
 """How many bytes per second are read and written of each partition, sampled from offsets of groups and of logs.
 
-Kafka tells offsets of groups and of logs, and the bytes of logs on disk; `core.consumers.rates` makes rates of them.
+Kafka reports offsets of groups and of logs, and the bytes of logs on disk; `core.consumers.rates` makes rates of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SampledRates:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What groups had committed, and when that was, in seconds; groups that did not tell are left out."""
+    """What groups had committed, and when that was, in seconds; groups that did not answer are left out."""
 
     offsets: Mapping[str, Offsets]
     at: Mapping[str, float]
@@ -76,7 +76,7 @@ def sample_rates(
 
 class _OffsetsAdmin(KafkaReassignments):
     async def committed(self, groups: Sequence[str]) -> tuple[_Look, Mapping[str, BaseException]]:
-        """What groups have committed, and why others do not tell."""
+        """What groups have committed, and why those of others are not known."""
 
         def call() -> tuple[_Look, Mapping[str, BaseException]]:
             offsets: dict[str, Offsets] = {}

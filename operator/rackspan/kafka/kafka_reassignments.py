@@ -69,7 +69,7 @@ class KafkaReassignments(ConfluentAdmin):
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
         if not self._python_connection().is_open:
-            return await super().cluster()  # it tells best what is wrong with a connection
+            return await super().cluster()  # it says best what is wrong with a connection
 
         def call() -> ClusterDescription:
             found = self._ask(lambda python: python.describe_cluster())
@@ -157,7 +157,7 @@ class KafkaReassignments(ConfluentAdmin):
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas on the given brokers; those that do not tell are left out."""
+        """Bytes of replicas on the given brokers; those that are not reported are left out."""
 
         def call() -> Mapping[tuple[TopicPartition, int], int]:
             asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -297,7 +297,7 @@ class KafkaReassignments(ConfluentAdmin):
         }
 
     def _log_dirs(self, wanted: Mapping[int, Mapping[str, Sequence[int]]]) -> Mapping[int, Sequence[Any]]:
-        """Log directories of brokers, all asked at the same time; those that do not tell are left out."""
+        """Log directories of brokers, all asked at the same time; those that do not answer are left out."""
         requests = {
             broker: DescribeLogDirsRequest(topics=list(topics.items())) for broker, topics in sorted(wanted.items())
         }

@@ -91,7 +91,7 @@ def _region(servers: str) -> str:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise _invalid(
-            f"{MSK_MECHANISM} needs the cluster's region, which the brokers' names do not tell: set AWS_REGION"
+            f"{MSK_MECHANISM} needs the cluster's region, which is not in the brokers' names: set AWS_REGION"
         )
     return region
 

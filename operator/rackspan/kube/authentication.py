@@ -99,7 +99,7 @@ class Authentication:
                 _log.warning("no new token for the API server: %s", error)
 
     def forget_login(self) -> None:
-        """Forget which token kopf was given: the first login after it starts anew tells of no refused token."""
+        """Forget which token kopf was given: the first login after it starts anew reports no refused token."""
         self._given_token = None
 
     async def login(self) -> Login:

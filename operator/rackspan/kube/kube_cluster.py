@@ -153,7 +153,7 @@ class KubeCluster:
             try:
                 async for item in self._rest.each("list_metadata", path, OWN_PAGE, accept=METADATA_LIST):
                     if FINALIZER in (item["metadata"].get("finalizers") or ()):
-                        with _told_where_unreadable(kind, item):
+                        with _logged_where_unreadable(kind, item):
                             found[key_of(item)] = Meta.from_object(item)
             except NotFoundError:
                 return ()
@@ -200,7 +200,7 @@ class KubeCluster:
 
 
 @contextlib.contextmanager
-def _told_where_unreadable(kind: str, item: Mapping[str, Any]) -> Iterator[None]:
+def _logged_where_unreadable(kind: str, item: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except SpecError as error:

@@ -22,7 +22,7 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class ListMetadata(msgspec.Struct):
-    """Where a list goes on, and up to which version it tells of objects."""
+    """Where a list goes on, and up to which version it shows objects."""
 
     resourceVersion: str = ""  # noqa: N815
     continue_: str = msgspec.field(default="", name="continue")

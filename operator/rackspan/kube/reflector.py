@@ -50,7 +50,7 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class KubeReflector:
-    """Tells a listener of all objects of one collection; implements `reconcile.ports.Reflector`.
+    """Reports all objects of one collection to a listener; implements `reconcile.ports.Reflector`.
 
     `namespace` is that of the collection, empty for one over all namespaces. `accept` are the forms in which a list and
     an object are asked for.
@@ -68,7 +68,7 @@ class KubeReflector:
         """Up to which all is known; empty where it has to be listed."""
 
     async def list(self) -> None:
-        """Tell of all objects, and of those that are gone. Raises FailureError."""
+        """Report all objects, and those that are gone. Raises FailureError."""
         for attempts_left in reversed(range(_LIST_ATTEMPTS)):
             try:
                 self._version = await self._list()
@@ -95,7 +95,7 @@ class KubeReflector:
         return version
 
     async def watch(self) -> None:
-        """Tell of every change since the list, for ever. Lists again where that is needed; never raises."""
+        """Report every change since the list, for ever. Lists again where that is needed; never raises."""
         failures = 0
         while True:
             try:
@@ -117,7 +117,7 @@ class KubeReflector:
             await _pause(min(_MOST_PAUSE_SECONDS, _LEAST_PAUSE_SECONDS * 2 ** min(failures, 10)))
 
     async def _follow(self) -> None:
-        """Tell of changes until the watch ends. Raises ExpiredError, NotFoundError and FailureError."""
+        """Report changes until the watch ends. Raises ExpiredError, NotFoundError and FailureError."""
         asked: dict[str, str | int] = {
             "watch": "true",
             "allowWatchBookmarks": "true",

@@ -45,7 +45,7 @@ async def publish_scan_with(rest: Rest, document: ScanDocument, topology: Object
     """
     Make or renew the topology's ComplianceReport, and its Report where the cluster has that kind.
 
-    Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is told of
+    Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is there
     leaves both alone. The Report is for other tools: what hinders it is logged, and no reason to fail.
     """
     found = await rest.get("get_topology", TOPOLOGIES.object(topology))

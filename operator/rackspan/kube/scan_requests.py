@@ -34,19 +34,19 @@ class FinishedScan:
 
 
 async def request_scan(
-    key: ObjectKey, tell: Callable[[str], None], patience: float, kubeconfig: Path | None = None
+    key: ObjectKey, announce: Callable[[str], None], patience: float, kubeconfig: Path | None = None
 ) -> FinishedScan:
     """
     Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
 
-    `tell` is called with each step, in words for people.
+    `announce` is called with each step, in words for people.
 
     Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
     """
     rest = Rest(await connect(kubeconfig, "rackspan-cli"))
     try:
         async with asyncio.timeout(patience):  # wait_for can swallow a cancellation up to Python 3.11
-            return await follow_scan(rest, key, tell)
+            return await follow_scan(rest, key, announce)
     except NotFoundError as error:
         raise FailureError(
             Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {key}", Remedy.ACCESS)
@@ -58,19 +58,19 @@ async def request_scan(
         await rest.close()
 
 
-async def follow_scan(rest: Rest, key: ObjectKey, tell: Callable[[str], None]) -> FinishedScan:
+async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:
     """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
     path = TOPOLOGIES.object(key)
     value = f"cli-{secrets.token_hex(4)}"
     await rest.merge_patch("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
-    tell("asked the operator")
+    announce("asked the operator")
     while True:
         status = RackTopology.from_object(await rest.get("get_topology", path)).status
         scan = status.last_scan
         if status.scans is not None and status.scans.handled_request == value and scan is not None:
             if scan.state in _ENDED:
                 return FinishedScan(scan, await _report(rest, key, scan.scan_id))
-            tell(f"scan {scan.scan_id} is {scan.state.lower()}")
+            announce(f"scan {scan.scan_id} is {scan.state.lower()}")
         await asyncio.sleep(_POLL_SECONDS)
 
 

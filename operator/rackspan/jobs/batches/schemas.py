@@ -78,7 +78,7 @@ HOLDING: Final = "holding"
 UNFAIR: Final = "unfair"
 WRITES: Final = "writes"
 UNREAD: Final = "unread"
-"""A topic that could not be read; `reason` tells why."""
+"""A topic that could not be read; `reason` says why."""
 
 TABLES: Final = {
     "scans": pa.schema(

@@ -71,11 +71,11 @@ class HistoryWriter:
         first = next(entry for entry in scans if entry.scan_id == self._entry.scan_id)
         return decode(self._history.document(first))
 
-    def tidy(self, before: ScanEntry | None, retention_days: int | None, tell: Callable[[str], None]) -> None:
+    def tidy(self, before: ScanEntry | None, retention_days: int | None, announce: Callable[[str], None]) -> None:
         """
         Compact and forget, with the first scan of a day; `before` is the previous scan.
 
-        The scan has been committed by now, so an error here is only told; the next day's first scan tries again.
+        The scan has been committed by now, so an error here is only a warning; the next day's first scan tries again.
         """
         if before is None or before.day == self._entry.day:
             return
@@ -87,7 +87,7 @@ class HistoryWriter:
                 self._history.expire(before.cluster, today - timedelta(days=retention_days))
             self._history.vacuum()
         except HistoryError as error:
-            tell(f"warning: {error}")
+            announce(f"warning: {error}")
 
     def _kept(self, table: str, scans: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Rows of a table about scans that are kept, and those of this scan."""

@@ -42,19 +42,19 @@ class _Manifest(msgspec.Struct, frozen=True, rename="camel"):
     sizes: dict[str, int] = {}
 
 
-def migrate(old: str, history: History, tell: Callable[[str], None]) -> int:
+def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
     """
     Copy all scans of the old layout that `history` does not have, and give their number; `old` stays as it is.
 
-    `tell` is called with every cluster and month before its scans. Raises HistoryError where a file of `old` cannot be
-    read, or `history` cannot be written. Called again, it goes on.
+    `announce` is called with every cluster and month before its scans. Raises HistoryError where a file of `old` cannot
+    be read, or `history` cannot be written. Called again, it goes on.
     """
     try:
         uri = old if "://" in old else Path(old).absolute().as_uri()
         files, root = arrow_fs.FileSystem.from_uri(uri)
         source = _Source(arrow_fs.SubTreeFileSystem(root, files))
         history.try_writing()
-        return sum(_copied(source, history, manifests, tell) for manifests in source.months())
+        return sum(_copied(source, history, manifests, announce) for manifests in source.months())
     except (OSError, EOFError, zlib.error, pa.ArrowException, msgspec.MsgspecError) as error:
         raise HistoryError(f"history {old}: {error}") from error
 
@@ -116,10 +116,10 @@ class _Source:
         return manifest
 
 
-def _copied(source: _Source, history: History, manifests: list[_Manifest], tell: Callable[[str], None]) -> int:
+def _copied(source: _Source, history: History, manifests: list[_Manifest], announce: Callable[[str], None]) -> int:
     """Copy the scans of a cluster's month, and give the number of those that were not there."""
     cluster, copied, last = manifests[0].cluster, 0, None
-    tell(f"{cluster}, {manifests[0].day:%Y-%m}")
+    announce(f"{cluster}, {manifests[0].day:%Y-%m}")
     there = {entry.scan_id for entry in history.scans(cluster)}
     for manifest in manifests:
         new = [scan for scan in manifest.scans if scan.scan_id not in there]

@@ -27,7 +27,7 @@ from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, Writes, decode
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
 _SAMPLES: Final = 100
 """New findings that a document lists at most, and cleared ones."""
@@ -43,7 +43,7 @@ class ScanRun:
     retention_days: int | None = None
 
 
-def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> ScanDocument:
+def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, announce: Announce) -> ScanDocument:
     """
     Scan one cluster, and give the document. A scan id that the history has already is not run again.
 
@@ -54,7 +54,7 @@ def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Te
         for entry in history.scans(cluster.name):
             if entry.scan_id == run.scan_id:
                 return decode(history.document(entry))
-    return _Scan(engine, cluster, run, tell).run()
+    return _Scan(engine, cluster, run, announce).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
@@ -87,11 +87,11 @@ class _Seen:
 class _Scan:
     """A scan under way."""
 
-    def __init__(self, engine: Engine, cluster: ScannedCluster, run: ScanRun, tell: Tell) -> None:
+    def __init__(self, engine: Engine, cluster: ScannedCluster, run: ScanRun, announce: Announce) -> None:
         self._engine = engine
         self._cluster = cluster
         self._run = run
-        self._tell = tell
+        self._announce = announce
         self._locations = cluster.criteria.locations
         self._previous = PreviousScan(run.history, cluster.name)
         self._seconds: dict[str, float] = {}
@@ -107,7 +107,7 @@ class _Scan:
         with self._step("looking at the trend"):
             trend = writer.trend()
         committed = writer.commit(self._document(seen, trend))
-        writer.tidy(self._previous.entry, self._run.retention_days, self._tell)
+        writer.tidy(self._previous.entry, self._run.retention_days, self._announce)
         return committed
 
     # --- looking -----------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class _Scan:
     def _minutes(self) -> float:
         return self._previous.minutes_until(self._run.observed_at)
 
-    # --- telling -----------------------------------------------------------------------------------------------------
+    # --- reporting ---------------------------------------------------------------------------------------------------
 
     def _records(self, seen: _Seen) -> dict[str, pa.Table]:
         scan_id = self._run.scan_id
@@ -215,7 +215,7 @@ class _Scan:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        self._tell(name)
+        self._announce(name)
         started = perf_counter()
         try:
             yield

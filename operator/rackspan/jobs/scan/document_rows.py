@@ -123,7 +123,7 @@ def what_if(row: Row) -> WhatIf:
 
 def domain_rows(holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row]) -> list[DomainRow]:
     """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
-    told = {(row["level"], row["domain"]): row for row in wrong}
+    by_domain = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
     keys = [(level.name, domain_name(path)) for level in locations.tree.nodes[1:-1] for path in level.paths]
     return [
@@ -132,7 +132,7 @@ def domain_rows(holdings: Iterable[Row], locations: BrokerLocations, wrong: Iter
             domain=domain,
             what_if=what_if(held[level, domain]),
             **_pick(held[level, domain], "brokers", "replicas", "leaders", "bytes"),
-            **_pick(told.get((level, domain), {}), "findings", "worst"),
+            **_pick(by_domain.get((level, domain), {}), "findings", "worst"),
         )
         for level, domain in keys
         if (level, domain) in held
@@ -148,7 +148,7 @@ def broker_rows(
     holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row], flaps: Mapping[int, int]
 ) -> list[BrokerRow]:
     """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
-    told = {row["broker"]: row for row in wrong}
+    by_broker = {row["broker"]: row for row in wrong}
     held = {row["domain"]: row for row in holdings if row["level"] == BROKER_LEVEL}
     return [
         BrokerRow(
@@ -161,7 +161,7 @@ def broker_rows(
             cordoned=broker.cordoned,
             flaps=flaps.get(broker.id, 0),
             **_pick(held.get(str(broker.id), _NOTHING), "replicas", "leaders", "leading", "bytes"),
-            **_pick(told.get(broker.id, {}), "findings", "worst"),
+            **_pick(by_broker.get(broker.id, {}), "findings", "worst"),
         )
         for broker in sorted(locations.brokers, key=lambda one: one.id)
     ]

@@ -81,7 +81,7 @@ CALLS: Mapping[str, Call] = {
     "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool | None]),
     "cordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
     "uncordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
-    # A decoder cannot tell a topic from a failure, so each has a place of its own.
+    # A decoder cannot distinguish a topic from a failure, so each has a place of its own.
     "topics": Call("describe_topics", tuple[list[str]], dict[str, tuple[TopicDescription | None, Failure | None]]),
     "configs": Call("describe_configs", tuple[list[str]], dict[str, TopicConfig]),
     "create_topics": Call("create_topics", tuple[list[NewTopic]], _Outcomes),

@@ -103,7 +103,7 @@ class _Server:
         return _apart(found) if request.call == "topics" else found
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
-        """A client after its first answer, so that a wrong address or password is told where it is used."""
+        """A client after its first answer, so that a wrong address or password is reported where it is used."""
         if uses_tokens(properties):  # it waits for the first, and others need not wait with it
             loop = asyncio.get_running_loop()
             client = await loop.run_in_executor(self._waiting, self._client, kind, properties)

@@ -222,7 +222,7 @@ class Worker:
         await asyncio.wait([self._life])
 
     async def _read(self) -> None:
-        """Take answers until the process ends, and tell why it did."""
+        """Take answers until the process ends, and report why it did."""
         try:
             reader, _ = await asyncio.shield(self._connection)
             while True:
@@ -238,7 +238,7 @@ class Worker:
             code = await asyncio.to_thread(self._reap)
             (await asyncio.shield(self._connection))[1].close()
             if self._ended is None:
-                self._tell(code)
+                self._report_end(code)
             os.close(self._words)
 
     def _take(self, answer: Answer) -> None:
@@ -263,7 +263,7 @@ class Worker:
             self._process.kill()
             return self._process.wait()
 
-    def _tell(self, code: int) -> None:
+    def _report_end(self, code: int) -> None:
         if self._fault:
             how = self._fault
         elif code == OUT_OF_MEMORY:
@@ -385,7 +385,7 @@ class WorkerClient:
         return found
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned, of the brokers that tell. Never raises."""
+        """Whether all log directories are cordoned, of the brokers that report it. Never raises."""
         try:
             found: Mapping[int, bool | None] = await self._ask("cordoned", list(brokers))
         except FailureError:
@@ -452,7 +452,7 @@ class WorkerClient:
         return found
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
-        """Room on brokers' disks; brokers that do not tell are left out."""
+        """Room on brokers' disks; brokers that do not report it are left out."""
         found: Mapping[int, Disk] = await self._ask("disks", list(brokers))
         return found
 
