@@ -2,7 +2,7 @@
 `kubectl rackspan <TAB>`: kubectl asks `kubectl_complete-rackspan` for words, if that is on `PATH`.
 
 It is run with the words after the plug-in's name, the last of which is still being typed, and prints what that may
-become, a line each with a description behind a tab. The last line tells the shell what to do besides.
+become, a line each with a description behind a tab. The last line says what the shell is to do besides.
 """
 
 import io

@@ -64,7 +64,7 @@ class Silent:
             if not self._left:
                 self.lost = BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    def tell(self, event, message):
+    def report(self, event, message):
         self.told.append((event, message))
 
 

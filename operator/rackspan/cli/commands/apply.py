@@ -368,27 +368,27 @@ def _worked(
                 return await work(executor, shown, signals)
             except BaseException as error:
                 last = await paused(Executor(admin, kept.where_possible(), executor.record, limits), shown)
-                told = "throttles are cleared" if _cleared(last) else _LEFT
-                if (known := _stopped(error, told)) is not None:
+                outcome = "throttles are cleared" if _cleared(last) else _LEFT
+                if (known := _stopped(error, outcome)) is not None:
                     raise known from error
-                note(told)
+                note(outcome)
                 raise
 
     with progress_shown(record.plan_hash, form) as shown:
         return *connection.ask(worked), shown.lost
 
 
-def _stopped(error: BaseException, told: str) -> CommandError | None:
+def _stopped(error: BaseException, outcome: str) -> CommandError | None:
     """What stopped an executor, and what became of throttles, in a sentence; None for a defect."""
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     if isinstance(error, StoppedError):
-        return CommandError(f"stopped: {error}; {told}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
+        return CommandError(f"stopped: {error}; {outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
     if isinstance(error, FailureError):
-        return CommandError(f"Kafka stays away: {error.failure.message}; {told}", "run it again", ExitCode.KAFKA)
+        return CommandError(f"Kafka stays away: {error.failure.message}; {outcome}", "run it again", ExitCode.KAFKA)
     if isinstance(error, CommandError):
-        return CommandError(f"{error}; {told}", error.hint, error.code)
+        return CommandError(f"{error}; {outcome}", error.hint, error.code)
     return None
 
 

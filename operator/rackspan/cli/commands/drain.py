@@ -20,7 +20,7 @@ from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_told
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_reported
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.drain_waiting import (
@@ -151,11 +151,11 @@ def drain(
         raise CommandError("the plan is not known, so it cannot be approved; nothing was changed")
     with ending_with(ExitCode.FINE):
         if planned is not None:
-            lines.tell("plan", planned.sentence, _plan_document(planned))
+            lines.report("plan", planned.sentence, _plan_document(planned))
             for entry in planned.left:
-                lines.tell("left", in_words(entry), _left_document(entry))
+                lines.report("left", in_words(entry), _left_document(entry))
         if dry_run is DryRun.CLIENT:
-            _tell_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
+            _report_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
             return
         changed = _change(topology, kubeconfig, lines, lambda drains: drains.with_added(more), dry_run, before)
         if dry_run is not DryRun.NONE:
@@ -166,10 +166,10 @@ def drain(
             asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
             ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection))
         else:
-            _tell_next(planned, changed, more, approved=approve)
+            _report_next(planned, changed, more, approved=approve)
 
 
-def _tell_next(planned: _Planned | None, changed: RackTopology, more: Drains, *, approved: bool) -> None:
+def _report_next(planned: _Planned | None, changed: RackTopology, more: Drains, *, approved: bool) -> None:
     """Say what is to be done next. Raises CommandError where only replicas are left that no plan moves."""
     if planned is None:
         note(f"this command moves no replica; rackspan status --topology {changed.key} shows what is planned")
@@ -221,7 +221,7 @@ def uncordon(
     with ending_with(ExitCode.FINE):
         lines = EventLines(output)
         if dry_run is DryRun.CLIENT:
-            _tell_drains(lines, before.key, wanted, known, dry_run)
+            _report_drains(lines, before.key, wanted, known, dry_run)
             return
         _change(topology, kubeconfig, lines, lambda drains: drains.without(fewer), dry_run, before)
 
@@ -307,7 +307,7 @@ def _drains(
     """What the status will say of the drains before anything moves. Raises CommandError."""
     from rackspan.reconcile.dry_run import drains_of  # noqa: PLC0415
 
-    with failures_told():
+    with failures_reported():
         remaining = asyncio.run(remaining_on(brokers, connection))
     return drains_of(live.stands, made, remaining)
 
@@ -356,7 +356,7 @@ def _change(
         return written, await edits.field_managers()
 
     written, managers = ask_topology(topology, kubeconfig, changed)
-    _tell_drains(lines, written.key, Drains.of(written.spec), Drains.of(before.spec), dry_run)
+    _report_drains(lines, written.key, Drains.of(written.spec), Drains.of(before.spec), dry_run)
     if managers:
         note(
             f"what is drained is applied by {', '.join(managers)}, which may put it back: change it there too, "
@@ -365,12 +365,12 @@ def _change(
     return written
 
 
-def _tell_drains(lines: EventLines, key: ObjectKey, now: Drains, before: Drains, dry_run: DryRun) -> None:
+def _report_drains(lines: EventLines, key: ObjectKey, now: Drains, before: Drains, dry_run: DryRun) -> None:
     what = ", ".join(now.targets) or "none"
     dry = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
     same = " (as before)" if set(now.targets) == set(before.targets) else ""
     sentence = f"RackTopology {key}: brokers and racks to drain: {what}{same}{dry}"
-    lines.tell("drains", sentence, {"topology": str(key), "dryRun": dry_run, **now.fields()})
+    lines.report("drains", sentence, {"topology": str(key), "dryRun": dry_run, **now.fields()})
 
 
 def _print_manifest(key: ObjectKey, wanted: Drains, output: Format) -> None:

@@ -290,7 +290,7 @@ class _Target:
         self._overwrite, self._strict = overwrite, strict
 
     def write(self, report: ImportReport, *, keep_going: bool = False) -> None:
-        """Write the manifests, and tell what there is to say. Raises CommandError, and typer.Exit for refused ones."""
+        """Write the manifests, and print what there is to say. Raises CommandError, and typer.Exit for refused ones."""
         refused = report.imported.refused
         for one in refused:
             print_error(str(one))

@@ -252,8 +252,8 @@ def _with_sizes(connection: Connection, made: Plan) -> Plan:
 
 
 def _print_problems(problems: Sequence[Problem], judged: JudgedFiles) -> None:
-    for told in sorted({one for problem in problems for one in judged.about(problem)}, key=lambda one: one.source):
-        print_error(str(told))
+    for refused in sorted({one for problem in problems for one in judged.about(problem)}, key=lambda one: one.source):
+        print_error(str(refused))
     problems = [one for one in problems if judged.topics.keys().isdisjoint(one.topics)]
     for problem in problems[:_SENTENCES]:
         print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)

@@ -93,7 +93,7 @@ def _follow(connection: Connection, kept: JournalFile, record: "Record", form: F
                 return
             await asyncio.sleep(_SECONDS)
             seen = kept.read(record.cluster_id)
-        shown.tell("ended", f"plan {record.plan_hash} has ended")
+        shown.report("ended", f"plan {record.plan_hash} has ended")
 
     with progress_shown(record.plan_hash, form) as shown:
         try:

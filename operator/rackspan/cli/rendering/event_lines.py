@@ -21,7 +21,7 @@ class EventLines:
         self._last: dict[str, str] = {}
         self._printed: dict[str, float] = {}
 
-    def tell(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
+    def report(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
         """Print what has happened."""
         if self._output is Format.JSON:
             print(printed_json(json.dumps({"event": event, **document}, ensure_ascii=False)), flush=True)
@@ -35,4 +35,4 @@ class EventLines:
             return
         self._last[event], self._printed[event] = sentence, now
         if self._output is Format.JSON or not sys.stderr.isatty():
-            self.tell(event, sentence, document)
+            self.report(event, sentence, document)

@@ -67,8 +67,8 @@ class ImportReport:
         """The last sentence."""
         counts = self._counts
         less = [f"{counts[key]:,} {key}" for key in ("skipped", "refused") if counts[key]]
-        told = f"imported {counts['imported']:,} of {plural(counts['topics'], 'topic')}"
-        head = ", ".join([told, *less])
+        imported = f"imported {counts['imported']:,} of {plural(counts['topics'], 'topic')}"
+        head = ", ".join([imported, *less])
         if self.plan is None:
             return head
         steps = (

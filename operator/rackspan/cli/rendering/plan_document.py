@@ -54,15 +54,15 @@ def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[st
     topics = []
     for topic, part in sorted(made.parts.items()):
         managed = made.topics.get(topic)
-        told = managed.status.plan if managed is not None else None
-        if not part.empty or told is not None:
+        operator_plan = managed.status.plan if managed is not None else None
+        if not part.empty or operator_plan is not None:
             topics.append(
                 {
                     "topic": str(topic) if managed is not None else None,
                     "topicName": managed.topic_name if managed is not None else topic.name,
                     "hash": made.hash_of(topic),
                     "moves": part.moves,
-                    "operatorHash": told.hash if told else None,
+                    "operatorHash": operator_plan.hash if operator_plan else None,
                     "difference": others.get(str(topic)),
                 }
             )

@@ -43,8 +43,8 @@ class ReassignmentProgress:
         moved = seen.progress.moved_bytes + seen.partial_bytes
         self._samples = [*self._samples, (now, moved)][-_SAMPLES:]
         reasons = Counter(one.reason.value for one in seen.waiting)
-        told = (tuple(sorted(reasons.items())), tuple(seen.failures), tuple(seen.left_alone))
-        state = (seen.progress.moved, seen.copying, told, seen.finished)
+        problems = (tuple(sorted(reasons.items())), tuple(seen.failures), tuple(seen.left_alone))
+        state = (seen.progress.moved, seen.copying, problems, seen.finished)
         rate = self._rate()
         self._bar.describe(self._sentence(seen, reasons, moved, rate))
         self._bar.advance(max(moved, 1) if seen.progress.bytes else seen.progress.moved, *_total(seen))
@@ -56,7 +56,7 @@ class ReassignmentProgress:
         elif not sys.stderr.isatty():
             self._print(shown(self._sentence(seen, reasons, moved, rate), 2_000))
 
-    def tell(self, event: str, message: str) -> None:
+    def report(self, event: str, message: str) -> None:
         """Say what happened beside the plan's own progress."""
         if self._output is Format.JSON:
             self._print_json(event, {"message": message})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, warn
-from rackspan.cli.shared.command_errors import CommandError, failures_told
+from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
@@ -46,7 +46,7 @@ class ClusterSource:
         try:
             with step(f"reading {self.name}") as progress:
                 found = self._read_live(progress.advance) if self.live else self._read_file(progress.advance)
-                tell_cordoned(found.brokers)
+                report_cordoned(found.brokers)
                 return with_log_dir_sizes(found, self.log_dirs)
         except SnapshotError as error:
             raise CommandError(str(error)) from error
@@ -89,14 +89,14 @@ class ClusterSource:
             properties = {} if self.command_config is None else read_command_config(self.command_config)
         except CommandConfigError as error:
             raise CommandError(str(error)) from error
-        with failures_told(SETTINGS):
+        with failures_reported(SETTINGS):
             live = take_snapshot(self.bootstrap_server or "", properties, advance)
         for sentence in live.warnings:
             warn(sentence)
         return live.snapshot
 
 
-def tell_cordoned(brokers: Iterable[BrokerLocation]) -> None:
+def report_cordoned(brokers: Iterable[BrokerLocation]) -> None:
     """Say which brokers take no new replicas because they are cordoned in Kafka."""
     cordoned = [str(broker.id) for broker in brokers if broker.cordoned]
     if cordoned:

@@ -67,7 +67,7 @@ class CommandError(Exception):
 def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
     """Where `asked`, whatever goes wrong within this context ends with exit code 1: 2 says that there are changes."""
     try:
-        with failures_told():
+        with failures_reported():
             yield
     except CommandError as error:
         raise CommandError(str(error), error.hint, DetailedExitCode.FAILED if asked else error.code) from error
@@ -76,7 +76,7 @@ def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
 
 
 @contextmanager
-def failures_told(settings: Mapping[KafkaSetting, str] | None = None) -> Iterator[None]:
+def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Iterator[None]:
     """
     Raise CommandError for a FailureError within this context, the same for every command.
 
@@ -90,7 +90,7 @@ def failures_told(settings: Mapping[KafkaSetting, str] | None = None) -> Iterato
 
 
 def command_error(failure: Failure, settings: Mapping[KafkaSetting, str]) -> CommandError:
-    """The error of a failure; see `failures_told`."""
+    """The error of a failure; see `failures_reported`."""
     wrong = failure.remedy is Remedy.SPEC or failure.setting in _OWN_SETTINGS or failure.reason in _NOT_THERE
     return CommandError(failure.message_with(settings), code=ExitCode.BAD_INPUT if wrong else ExitCode.KAFKA)
 
@@ -103,20 +103,20 @@ class OneLineErrors(TyperGroup):
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
         complete_var: str | None = None,
-        standalone_mode: bool = True,  # noqa: ARG002 - always off below: errors are told here
+        standalone_mode: bool = True,  # noqa: ARG002 - always off below: errors are reported here
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
         """Run, and end the process with an exit code."""
         given = list(sys.argv[1:] if args is None else args)
         try:
-            with failures_told():
+            with failures_reported():
                 code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
         except CommandError as error:
             print_error(str(error), error.hint)
             code = error.code
         except _UsageError as error:
-            code = _told_usage(error)
+            code = _report_usage(error)
             if DETAILED in given:
                 code = DetailedExitCode.FAILED
         except (typer.Abort, KeyboardInterrupt):
@@ -191,7 +191,7 @@ def called_as() -> str:
     return "rackspan" if name in ("__main__.py", "") else name
 
 
-def _told_usage(error: Any) -> int:
+def _report_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()

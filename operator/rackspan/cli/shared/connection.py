@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.shared.command_errors import CommandError, failures_told
+from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.reconcile.failures import KafkaSetting
 
@@ -64,7 +64,7 @@ class Connection:
             finally:
                 await admin.close()
 
-        with failures_told(self.settings):
+        with failures_reported(self.settings):
             return asyncio.run(asked())
 
     def cluster(self) -> "ClusterDescription":

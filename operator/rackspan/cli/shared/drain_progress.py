@@ -26,7 +26,7 @@ class DrainProgress:
     """
     One look at a drain.
 
-    `left` are replicas that are still there, None where the operator has not told yet. `failed` is why it will not go
+    `left` are replicas that are still there, None where that is not known yet. `failed` is why it will not go
     on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays` are the
     entries of the status where only replicas are left that no plan moves.
     """
@@ -60,8 +60,8 @@ def drain_progress(
     ended = [one for one in reassignments if one.meta.uid in followed and one.status.state in _FAILED]
     if (topology.status.observed_generation or 0) < generation:
         return DrainProgress(False, None, "the operator has not seen the change yet", running)
-    told = {one.target: one for one in topology.status.drains}
-    entries = [told.get(target) for target in targets]
+    by_target = {one.target: one for one in topology.status.drains}
+    entries = [by_target.get(target) for target in targets]
     known = [one.replicas.total for one in entries if one is not None and one.replicas is not None]
     left = sum(known) if len(known) == len(targets) else None
     waiting = [one for one in entries if one is not None and one.drained is not True]
@@ -105,13 +105,13 @@ def never_moved(entries: Iterable[DrainStatus], spec: RackTopologySpec) -> Seque
 
 def ways_out(blocks: Sequence[DrainBlock]) -> str:
     """What makes replicas leave that no plan moves, and of which topics they are; empty where there are none."""
-    told = []
+    sentences = []
     for reason, way in _WAYS_OUT.items():
         mine = [block for block in blocks if block.reason == reason]
         names = sorted({name for block in mine for name in block.samples})
         more = " and others" if any(block.topics > len(block.samples) for block in mine) else ""
-        told += [f"{way}: {', '.join(names)}{more}"] if names else []
-    return "; ".join(told)
+        sentences += [f"{way}: {', '.join(names)}{more}"] if names else []
+    return "; ".join(sentences)
 
 
 def _blocked_by(entry: DrainStatus) -> set[str]:

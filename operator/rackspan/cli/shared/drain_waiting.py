@@ -54,7 +54,7 @@ async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines
             ExitCode.UNFINISHED,
         )
     await edits.approve(plan_hash)
-    lines.tell("approved", f"plan {plan_hash} is approved", {"plan": plan_hash})
+    lines.report("approved", f"plan {plan_hash} is approved", {"plan": plan_hash})
 
 
 async def wait_for_drain(
@@ -107,7 +107,7 @@ async def wait_for_drain(
         proof = "by the operator's word" if connection is None else "by the operator's word and by Kafka's own"
         what = ", ".join(asked.targets)
         brokers = sorted(asked.brokers)
-        lines.tell(
+        lines.report(
             "drained", f"{what}: no replica is left, {proof}", {"targets": list(asked.targets), "brokers": brokers}
         )
         return

@@ -55,7 +55,7 @@ async def drive(
         ended = Ended.UNSEEN
         signals.stop.set()
     if signals.stop.is_set() and last is not None and last.copying and not signals.leave.is_set():
-        shown.tell(
+        shown.report(
             "ending",
             f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
             "Ctrl-C again leaves them to Kafka, without a throttle",
@@ -69,7 +69,7 @@ async def drive(
 async def take_back(
     executor: "Executor", shown: ReassignmentProgress, patience: float, signals: "Signals"
 ) -> tuple[Ended, "Pass | None"]:
-    """Cancel what is under way; ends, and raises, as `drive` does. The pass tells what could not be taken back."""
+    """Cancel what is under way; ends, and raises, as `drive` does. The pass says what could not be taken back."""
     ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
@@ -104,7 +104,7 @@ async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | N
         except StoppedError:
             return None
         except FailureError as error:
-            shown.tell("waiting", f"throttles cannot be cleared yet: {error.failure.message}")
+            shown.report("waiting", f"throttles cannot be cleared yet: {error.failure.message}")
         else:
             if not seen.failures:
                 return seen
@@ -127,7 +127,7 @@ async def _until_ended(
         try:
             last = await one_pass()
         except FailureError as error:
-            shown.tell("waiting", f"Kafka: {error.failure.message}")
+            shown.report("waiting", f"Kafka: {error.failure.message}")
             if time.monotonic() > moved_at + patience:
                 raise
         else:
@@ -161,7 +161,7 @@ def heard(shown: ReassignmentProgress) -> Iterator[Signals]:
 
     def interrupted() -> None:
         if signals.leave.is_set():
-            shown.tell("ending", "throttles are being cleared; only SIGKILL ends it before, and leaves them set")
+            shown.report("ending", "throttles are being cleared; only SIGKILL ends it before, and leaves them set")
         elif signals.stop.is_set():
             signals.leave.set()
         signals.stop.set()

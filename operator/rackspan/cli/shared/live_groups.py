@@ -1,4 +1,4 @@
-"""Consumer groups of a live cluster, and what it takes to tell how near they read."""
+"""Consumer groups of a live cluster, and what it takes to know how near they read."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Self
 
 from rackspan.cli.rendering.progress import ProgressStep, step
 from rackspan.cli.rendering.stderr_lines import warn
-from rackspan.cli.shared.command_errors import CommandError, failures_told
+from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest
@@ -65,7 +65,7 @@ class LiveGroups:
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
 
         servers, properties = connection.servers, {name: str(value) for name, value in connection.properties.items()}
-        with failures_told(connection.settings), step(f"reading consumer groups of {servers}") as progress:
+        with failures_reported(connection.settings), step(f"reading consumer groups of {servers}") as progress:
             outline = take_outline(servers, properties)
             found = read_consumer_groups(servers, properties, progress.advance)
             wanted = found.topics if topics is Topics.READ else outline.topics
@@ -94,7 +94,7 @@ class LiveGroups:
         """Give the same with rates, from two looks so many seconds apart. Raises CommandError."""
         from rackspan.kafka.consumption import sample_rates  # noqa: PLC0415
 
-        with failures_told(self.connection.settings), step(f"sampling offsets for {seconds:g} s") as progress:
+        with failures_reported(self.connection.settings), step(f"sampling offsets for {seconds:g} s") as progress:
             found = sample_rates(
                 self.connection.properties, self.groups, self.replicas, lambda: _waited(seconds, progress)
             )

@@ -14,8 +14,8 @@ from rackspan.api.plans import part_name
 from rackspan.api.racktopology import Rebalance
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import warn
-from rackspan.cli.shared.cluster_source import tell_cordoned
-from rackspan.cli.shared.command_errors import CommandError, failures_told
+from rackspan.cli.shared.cluster_source import report_cordoned
+from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
@@ -94,7 +94,7 @@ class LiveTopology:
         Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
 
         `change` makes another RackTopology of the one that is there, to see what would follow; `files` are KafkaTopics
-        to be applied. Raises typer.Exit once all that is wrong with these is told.
+        to be applied. Raises typer.Exit once all that is wrong with these is reported.
         """
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
@@ -118,11 +118,11 @@ class LiveTopology:
                 made = replace(made, problems={**made.problems, **refused})
                 return cls(inputs, stands, applied_files(files, made, state, names))
 
-        with failures_told(), step(f"reading RackTopology {key}"):
+        with failures_reported(), step(f"reading RackTopology {key}"):
             found = asyncio.run(looked())
         for sentence in found.inputs.scan.warnings:
             warn(sentence)
-        tell_cordoned(found.locations.brokers)
+        report_cordoned(found.locations.brokers)
         return found
 
     @property
@@ -166,7 +166,7 @@ class LiveTopology:
         seen = self.inputs.scan
         kafka = seen.topology.spec.kafka
         properties = {name: str(value) for name, value in client_properties(kafka, seen.credentials).items()}
-        with failures_told(), step(f"reading {kafka.bootstrap_servers}"):
+        with failures_reported(), step(f"reading {kafka.bootstrap_servers}"):
             live = take_snapshot(kafka.bootstrap_servers, properties)
         for sentence in live.warnings:
             warn(sentence)
@@ -191,21 +191,20 @@ class LiveTopology:
 
 def plan_differences(made: "TopologyPlan", changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
     """Why the operator's own plan of a topic is another one, by topic, for those where it is; not of `changed` ones."""
-    told = {}
+    differences = {}
     for key in made.differing:
         if key in changed:
             continue
         known = made.topics[key].status.plan
         if known is None:
-            told[str(key)] = "the status has no plan yet"
+            differences[str(key)] = "the status has no plan yet"
         else:
-            told[str(key)] = (
+            differences[str(key)] = (
                 f"the operator's plan is {known.hash}: it was made when something else lay on the brokers or was "
                 "planned, and is kept while the brokers and the topics of its namespace that need a change are the same"
             )
-    return told
+    return differences
 
 
 def _missing_racks(error: MissingRackError) -> CommandError:
-    told = infeasible(error)
-    return CommandError(str(told), "give it a rack, or set missingRackPolicy: Ignore in the RackTopology")
+    return CommandError(str(infeasible(error)), "give it a rack, or set missingRackPolicy: Ignore in the RackTopology")

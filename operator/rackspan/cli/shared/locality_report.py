@@ -143,11 +143,11 @@ def _summary(report: LocalityReport, reading: list[GroupLocality]) -> Iterator[s
     if report.seconds is None:
         return
     rate, price = report.cross_bytes_per_second, report.price
-    told = "bytes from other domains are not known" if rate is None else f"{size(rate)}/s from other domains"
+    across = "bytes from other domains are not known" if rate is None else f"{size(rate)}/s from other domains"
     cost = ""
     if price is not None and rate is not None:
         cost = f": {price.per_month(rate):,.2f} {price.currency} a month of 730 hours, at {price.per_gb:g} per GB"
-    yield f"{told}, by offsets committed in {report.seconds:g} s{cost}"
+    yield f"{across}, by offsets committed in {report.seconds:g} s{cost}"
 
 
 def _cells(report: LocalityReport, found: Locality) -> Iterator[str | Text]:

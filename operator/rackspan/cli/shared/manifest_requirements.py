@@ -16,7 +16,7 @@ from rackspan.api.reasons import Reason
 from rackspan.api.topic_requirements import requirements_of
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_told
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_reported
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.core.durability import WriteGuarantee, write_guarantees
@@ -81,7 +81,7 @@ class JudgedFiles:
         """A sentence of the plan, at each KafkaTopic in the files that it is about."""
         for name in problem.topics:
             if name in self.topics:
-                yield _told(self.topics[name], f"{problem.reason}: {problem.smallest_change}")
+                yield _refused(self.topics[name], f"{problem.reason}: {problem.smallest_change}")
 
 
 NO_FILES: Final = JudgedFiles({}, {}, {})
@@ -90,7 +90,7 @@ NO_FILES: Final = JudgedFiles({}, {}, {})
 def applied_files(
     files: Sequence[ManifestTopic], made: Judgement, state: "ClusterState", names: Collection[str]
 ) -> JudgedFiles:
-    """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is told."""
+    """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is reported."""
     topics = {one.topic.topic_name: one for one in files}
     refuse(topics, made.problems, collisions(topics, names))
     return JudgedFiles(topics, {}, {}, created(files, made, state), tuple(made.configured.values()))
@@ -107,7 +107,7 @@ def judged_files(
     Judge the KafkaTopics in files by a cluster; `chosen` may leave some of its topics out.
 
     Without `ask_kafka` configs are held against what is known of Kafka. Raises CommandError, or typer.Exit once all
-    that is wrong is told.
+    that is wrong is reported.
     """
     names = frozenset(found.partitions.names)
     topics = {
@@ -137,7 +137,7 @@ def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence
     """
     The KafkaTopics in files, of different topics; those that name no namespace are of `namespace`.
 
-    Raises CommandError, or typer.Exit once what is wrong is told.
+    Raises CommandError, or typer.Exit once what is wrong is reported.
     """
     manifests = read_topics(read_files(files), namespace)
     for left_out in manifests.skipped:
@@ -151,7 +151,9 @@ def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence
         first = seen.setdefault((one.topic.topology, one.topic.topic_name), one)
         if first is not one:
             name = shown(one.topic.topic_name)
-            twice.append(_told(one, f"topic {name} has another KafkaTopic before this one, at {first.source}", _NAME))
+            twice.append(
+                _refused(one, f"topic {name} has another KafkaTopic before this one, at {first.source}", _NAME)
+            )
     _refuse(twice)
     return manifests.topics
 
@@ -160,13 +162,13 @@ def one_topology(topics: Sequence[ManifestTopic], key: "ObjectKey | None" = None
     """
     The same KafkaTopics, all of one RackTopology: `key`, else that of the first.
 
-    Raises typer.Exit once those of another one are told.
+    Raises typer.Exit once those of another one are reported.
     """
     first = key or topics[0].topic.topology
     others = [one for one in topics if one.topic.topology != first]
     reference = "spec.topologyRef"
     _refuse(
-        _told(one, f"is of RackTopology {one.topic.topology}, not of {first}: plan for one at a time", reference)
+        _refused(one, f"is of RackTopology {one.topic.topology}, not of {first}: plan for one at a time", reference)
         for one in others
     )
     return topics
@@ -179,33 +181,33 @@ def collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) ->
         other = taken.setdefault(name.replace(".", "_"), name)
         if other != name:
             said = f"topic {name} collides with topic {other} in Kafka's metrics, where . is _: name it otherwise"
-            yield _told(topics[name], said, _NAME)
+            yield _refused(topics[name], said, _NAME)
 
 
 def refuse(
     topics: Mapping[str, ManifestTopic], problems: "Mapping[ObjectKey, Failure]", others: Iterable[Refused]
 ) -> None:
-    """Tell all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
-    told = [*others]
+    """Report all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
+    found = [*others]
     for one in topics.values():
         failure = problems.get(one.topic.key)
         if failure is not None and failure.remedy is Remedy.SPEC:
-            told.append(_told(one, failure.message, _FIELDS.get(failure.reason, "spec")))
+            found.append(_refused(one, failure.message, _FIELDS.get(failure.reason, "spec")))
         elif failure is not None:
             warn(f"{one.about(f'not checked by Kafka: {failure.message}')}")
-    _refuse(sorted(told, key=lambda one: one.source))
+    _refuse(sorted(found, key=lambda one: one.source))
 
 
 def refuse_what_the_server_refuses(files: Sequence[ManifestTopic], kubeconfig: Path | None) -> None:
     """Ask the API server about each, and raise typer.Exit where it refuses one. Raises CommandError."""
     from rackspan.kube.dry_runs import refused_by_server  # noqa: PLC0415 - a client takes long to import
 
-    with failures_told(), step("asking the API server"):
+    with failures_reported(), step("asking the API server"):
         found = asyncio.run(refused_by_server({one.topic.key: one.document for one in files}, kubeconfig))
-    _refuse(_told_by_server(one, found[one.topic.key].message) for one in files if one.topic.key in found)
+    _refuse(_server_refusal(one, found[one.topic.key].message) for one in files if one.topic.key in found)
 
 
-def _told_by_server(one: ManifestTopic, message: str) -> Refused:
+def _server_refusal(one: ManifestTopic, message: str) -> Refused:
     """What it says, without the call, at the field that it names."""
     said = message.partition(": ")[2] or message
     field = _FIELD.search(said)
@@ -240,7 +242,7 @@ def _refused_configs(topics: Iterable[ManifestTopic], known: Collection[str]) ->
 _NAME = "spec.topicName"
 
 
-def _told(one: ManifestTopic, message: str, field: str = "spec") -> Refused:
+def _refused(one: ManifestTopic, message: str, field: str = "spec") -> Refused:
     """A sentence at the field that it begins with, else at `field`."""
     path = next((path for path in _PATHS if message.startswith(path)), None)
     at = field if path is None else message if path == "spec." else f"spec.{path}"
@@ -248,8 +250,8 @@ def _told(one: ManifestTopic, message: str, field: str = "spec") -> Refused:
     return Refused(where, f"KafkaTopic {one.topic.meta.name}: {message}")
 
 
-def _refuse(told: Iterable[Refused]) -> None:
-    found = [*told]
+def _refuse(refused: Iterable[Refused]) -> None:
+    found = [*refused]
     for one in found:
         print_error(str(one))
     if found:

@@ -1,4 +1,4 @@
-"""Sizes of partitions, as brokers tell them."""
+"""Sizes of partitions, as brokers report them."""
 
 from collections.abc import Collection, Mapping
 
@@ -14,7 +14,7 @@ from rackspan.core.topology import IntArray
 
 
 def measured(connection: Connection, changes: Changes) -> Changes:
-    """Changes with the sizes of their partitions, where brokers tell them. Raises CommandError."""
+    """Changes with the sizes of their partitions, where brokers report them. Raises CommandError."""
     holders = {of_change(change): change.before for change in changes if change.copied}
     if not holders:
         return changes
@@ -23,7 +23,7 @@ def measured(connection: Connection, changes: Changes) -> Changes:
 
 
 def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Partitions:
-    """Partitions with the sizes of those in `rows`, where brokers tell them. Warns where none does."""
+    """Partitions with the sizes of those in `rows`, where brokers report them. Warns where none does."""
     holders = partitions.holders(rows)
     if not holders:
         return partitions
@@ -35,6 +35,6 @@ def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Par
 
 
 def _asked(connection: Connection, holders: Mapping[TopicPartition, Collection[int]]) -> Mapping[TopicPartition, int]:
-    """The bytes of partitions, of those that the brokers which hold them tell. Raises CommandError."""
+    """The bytes of partitions, where the brokers that hold them report them. Raises CommandError."""
     with step("asking brokers for sizes"):
         return largest(connection.ask(lambda admin: admin.sizes(holders)))

@@ -35,12 +35,12 @@ async def follow(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bo
             followed.update(one.meta.uid for one in found if not one.ended)
             if running is not None:
                 advance(bar, running)
-                (lines.tell if once else lines.repeat)("progress", sentence(running), document(running))
+                (lines.report if once else lines.repeat)("progress", sentence(running), document(running))
             return _Seen(running, tuple(one for one in found if one.ended and one.meta.uid in followed))
 
         seen = await until(look, lambda one: once or one.running is None, None)
     for one in seen.ended:
-        lines.tell("ended", f"{sentence(one)}: {one.status.message or 'no reason is known'}", document(one))
+        lines.report("ended", f"{sentence(one)}: {one.status.message or 'no reason is known'}", document(one))
     wrong = [one for one in seen.ended if one.status.state is not ReassignmentState.SUCCEEDED]
     if wrong:
         last = wrong[-1]

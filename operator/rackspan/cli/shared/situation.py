@@ -249,11 +249,11 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     of = f"{len(topics) - len(bad):,} of {plural(len(topics), 'KafkaTopic')} ready"
     unfair = sum(is_false(one.status.conditions, COMPLIANT) for one in topics)
     message = f"{of}, {unfair:,} not compliant: {words}{hand}"
-    told = [(ready, one) for ready, one in bad if ready is not None and ready.reason not in _TOPICS_GO_ON]
-    if not told:
+    wrong = [(ready, one) for ready, one in bad if ready is not None and ready.reason not in _TOPICS_GO_ON]
+    if not wrong:
         yield Aspect("topics", AspectState.GOES_ON, message)
         return
-    why, such = min(told, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
+    why, such = min(wrong, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
     step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
     unspread = find_condition(such.status.conditions, COMPLIANT) if why.reason in PLAN_REASONS else None
     yield Aspect("topics", AspectState.WRONG, f"{message}; such as {such.key}: {(unspread or why).message}", step)

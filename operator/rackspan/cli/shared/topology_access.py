@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rackspan.cli.shared.command_errors import CommandError, failures_told
+from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.live_topology import topology_key
 
 if TYPE_CHECKING:
@@ -27,5 +27,5 @@ def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[
         async with editing.topology_edits(key, kubeconfig) as edits:
             return await question(edits)
 
-    with failures_told():
+    with failures_reported():
         return asyncio.run(asked())
