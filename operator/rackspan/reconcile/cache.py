@@ -38,7 +38,7 @@ _LONGEST_RACK = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """A pod that can be a broker, reduced to what tells which runs where: of annotations, those that are numbers."""
+    """A pod that can be a broker, reduced to what shows which runs where: of annotations, those that are numbers."""
 
     namespace: str
     name: str

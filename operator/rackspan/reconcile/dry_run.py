@@ -285,8 +285,8 @@ async def observe_topology(
         )
     load = BrokerLoad(await admin.replica_counts())
     last_racks = last_seen({}, topology, load.holders)
-    told = await admin.cordoned([broker.id for broker in cluster.brokers])
-    cordoned = {broker for broker, is_cordoned in told.items() if is_cordoned}
+    reported = await admin.cordoned([broker.id for broker in cluster.brokers])
+    cordoned = {broker for broker, is_cordoned in reported.items() if is_cordoned}
     racks = rack_view_from(cache, topology, cluster.brokers, last_racks, load.holders, cordoned)
     state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}

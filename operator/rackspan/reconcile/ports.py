@@ -158,7 +158,7 @@ class KafkaAdmin(Protocol):
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that tell. Never raises.
+        """Whether all log directories are cordoned (KIP-1066), of the brokers that report it. Never raises.
 
         None: the broker's version has no cordons.
         """
@@ -258,9 +258,9 @@ class Terminating:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What is told of the objects of one kind, in the order in which they change.
+    """Gets the objects of one kind, in the order in which they change.
 
-    `known` are those that it was told of and that matter to it. `seen` takes an object that is there, reduced to its
+    `known` are those that it got and that matter to it. `seen` takes an object that is there, reduced to its
     names, labels, annotations, node and phase; `gone` takes one that is not there any more, known or not.
     """
 
@@ -270,13 +270,13 @@ class Listener:
 
 
 class Reflector(Protocol):
-    """Tells a listener what objects there are."""
+    """Reports to a listener what objects there are."""
 
     async def list(self) -> None:
-        """Tell of all objects, and of those that are gone. Raises FailureError."""
+        """Report all objects, and those that are gone. Raises FailureError."""
 
     async def watch(self) -> None:
-        """Tell of every change since the list, for ever. Lists again where that is needed; never raises."""
+        """Report every change since the list, for ever. Lists again where that is needed; never raises."""
 
 
 class KubeApi(Protocol):

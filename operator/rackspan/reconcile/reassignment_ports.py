@@ -43,10 +43,10 @@ class ReassignmentAdmin(Protocol):
         """Each topic's effective min.insync.replicas, where it can be read."""
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
-        """Room on brokers' disks; brokers that do not tell are left out."""
+        """Room on brokers' disks; brokers that do not report it are left out."""
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether brokers take nothing new (KIP-1066); those that do not tell are left out. Never raises."""
+        """Whether brokers take nothing new (KIP-1066); those that do not report it are left out. Never raises."""
 
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
@@ -76,7 +76,7 @@ class Record:
     """
     What Kafka cannot say of a plan that is carried out, written before it is needed.
 
-    `racks` are those that the plan was made for, `reported_racks` what Kafka told as `broker.rack` then. `started` are
+    `racks` are those that the plan was made for, `reported_racks` what Kafka had as `broker.rack` then. `started` are
     the replica lists last asked for, of partitions that are not settled or were settled lately, and `cordoned` the
     brokers that were cordoned when lists were asked for. `topic_ids` are those
     of the topics that the plan was made for; a topic without one is known by its name alone.

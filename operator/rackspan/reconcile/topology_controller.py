@@ -68,7 +68,7 @@ class TopologyReconciler:
         )
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
-        """Ends the pause after a write of the status: what changes all topics is told at once, and is seldom."""
+        """Ends the pause after a write of the status: what changes all topics is written at once, and is seldom."""
         self._writing = asyncio.Lock()
         self._broker_events: BrokerEvents | None = None
         self._loops: list[asyncio.Task[None]] = []
@@ -210,13 +210,13 @@ class TopologyReconciler:
             await wait_for_any(_STATUS_SECONDS, self._cluster_changed)
 
     async def _approval_loop(self) -> None:
-        told, judging = None, 0.0
+        summary, judging = None, 0.0
         while True:
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
                     await self._topics.approvals.reconcile()
                 began = time.thread_time()  # by the clock, what a busy machine does meanwhile would count as well
-                if told != (told := self._topics.approvals.summary()):
+                if summary != (summary := self._topics.approvals.summary()):
                     self._status_due.set()
                 judging = time.thread_time() - began
             except FailureError as error:

@@ -43,7 +43,7 @@ _RETRY_SECONDS = 60.0
 class CordonChanges:
     """Brokers to cordon and to release now; `held` are those whose cordons are the operator's already.
 
-    `unable` are those that shall be cordoned and do not tell of cordons.
+    `unable` are those that shall be cordoned and do not report cordons.
     """
 
     cordon: frozenset[int]
@@ -75,15 +75,15 @@ def cordon_changes(
     return CordonChanges(due & set(able), (recorded - drained) & online, recorded, due - set(able))
 
 
-def _told(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
+def _problem(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
     """Why brokers are not cordoned or released, the first of each kind; None where all are."""
-    told = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
+    sentences = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
     if unable:
-        told.append(
+        sentences.append(
             f"{broker_list(unable)}: cordoned.log.dirs cannot be read: Kafka is older than 4.3, or the operator "
             "has no right to DescribeConfigs of the cluster"
         )
-    return "; ".join(told) or None
+    return "; ".join(sentences) or None
 
 
 class Cordons:
@@ -122,12 +122,12 @@ class Cordons:
         changes = cordon_changes(topology, self.held(topology), racks, able, empty)
         if changes.cordon:
             # Somebody else may have cordoned one since brokers were asked last.
-            now_told = await admin.cordoned(sorted(changes.cordon))
-            free = {broker for broker in changes.cordon if now_told.get(broker) is False}
+            reported = await admin.cordoned(sorted(changes.cordon))
+            free = {broker for broker in changes.cordon if reported.get(broker) is False}
             changes = dataclasses.replace(changes, cordon=frozenset(free))
         self._recorded = tuple(sorted(changes.held))
         if not changes.cordon and not changes.release:
-            self.problem, self._failed = _told(changes.unable, {}), None
+            self.problem, self._failed = _problem(changes.unable, {}), None
             return False
         now = asyncio.get_running_loop().time()
         if changes == self._failed and now < self._failed_at + _RETRY_SECONDS:
@@ -146,7 +146,7 @@ class Cordons:
         not_set = {broker for broker in changes.cordon if _is_answer(refused.get(broker))}
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
         failed = {broker: failure.message for broker, failure in refused.items() if failure is not None}
-        self.problem = _told(changes.unable, failed)
+        self.problem = _problem(changes.unable, failed)
         if not failed:
             self._failed = None
         return len(failed) < len(refused)

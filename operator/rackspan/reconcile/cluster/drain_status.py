@@ -85,7 +85,7 @@ def drain_statuses(
     """The status of each drain in the topology's spec, finished ones last.
 
     `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` says why replicas of
-    topics are there where a plan tells it and no KafkaTopic's status.
+    topics are there where a plan says it and no KafkaTopic's status.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:

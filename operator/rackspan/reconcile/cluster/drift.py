@@ -1,4 +1,4 @@
-"""What is told of drift: of its brokers, of what it does to topics, and of what changed since the last status. Pure.
+"""What is said of drift: of its brokers, of what it does to topics, and of what changed since the last status. Pure.
 
 The condition RacksInSync has an Event where its status changes. These are the others: another broker drifts as well,
 or the topics have been judged, a moment after the drift was seen.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import ObjectRef
 
 _NAMED = 5
-"""Brokers that one Event tells of in full."""
+"""Brokers that one Event names in full."""
 _LONGEST = 200
 """Characters of a rack that a message repeats."""
 
@@ -36,7 +36,7 @@ def both_racks(broker: BrokerStatus) -> str:
     return f"broker {broker.id} reports {reported} and runs in {broker.rack or 'nowhere'}"
 
 
-def topics_told(topics: DriftedTopics) -> str:
+def topics_affected(topics: DriftedTopics) -> str:
     """What drift does to topics: `that makes 2 topics not compliant: shop/orders, shop/payments`."""
     others = topics.count - len(topics.samples)
     more = f" and {plural(others, 'other')}" if others else ""
@@ -49,13 +49,13 @@ def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
 
     `topics`: some are not compliant because of it.
     """
-    told: dict[_Way, str] = {}
+    sentences: dict[_Way, str] = {}
     for row in racks.drifted:
         way = _way(spec, row)
-        if way not in told:
-            told[way] = way(spec, racks, row)
+        if way not in sentences:
+            sentences[way] = way(spec, racks, row)
     moves = "; where the nodes are right, the topics need the moves of the plan" if topics else ""
-    return "; ".join(told[way] for way in _WAYS if way in told) + moves
+    return "; ".join(sentences[way] for way in _WAYS if way in sentences) + moves
 
 
 def _way(spec: RackTopologySpec, row: LocatedBroker) -> _Way:
@@ -82,12 +82,12 @@ def _correct_label(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker)
 def _add_alias(spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
     path, reported = row.rack or (), row.reported_rack or ""
     flat, whole = shown(reported, _LONGEST), format_rack(path)
-    told = f"broker.rack {flat} is no path of {plural(len(spec.levels), 'level')}"
+    wrong = f"broker.rack {flat} is no path of {plural(len(spec.levels), 'level')}"
     if {one.rack for one in racks.rows if one.reported_rack == reported} != {path}:
-        return f"{told}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
+        return f"{wrong}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
     if flat != reported:
-        return f"{told}; set broker.rack to {whole}"
-    return f"{told}; if it names the same place, set spec.rackAliases: {json.dumps({flat: whole}, ensure_ascii=False)}"
+        return f"{wrong}; set broker.rack to {whole}"
+    return f"{wrong}; if it names the same place, set spec.rackAliases: {json.dumps({flat: whole}, ensure_ascii=False)}"
 
 
 def _correct_alias(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
@@ -107,8 +107,8 @@ _WAYS: Final[tuple[_Way, ...]] = (_correct_label, _add_alias, _correct_alias, _s
 
 
 def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopologyStatus) -> Iterator[KubernetesEvent]:
-    """Events about drift that was told already and has become more, from the statuses before and after a pass."""
-    if not _is_told(before) or not _is_told(after) or after.drift is None:
+    """Events about drift that was reported already and has become more, from the statuses before and after a pass."""
+    if not _is_reported(before) or not _is_reported(after) or after.drift is None:
         return
     drifted_before = {broker.id for broker in before.brokers if broker.drift}
     new = [broker for broker in after.brokers if broker.drift and broker.id not in drifted_before]
@@ -122,8 +122,8 @@ def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopolo
         brokers = plural(after.drift.count, "broker")
         one = after.drift.count == 1
         message = f"{brokers} report{'s' * one} another rack than {'its node has' if one else 'their nodes have'}; "
-        yield KubernetesEvent(about, Reason.RACK_DRIFT, message + topics_told(topics), warning=True)
+        yield KubernetesEvent(about, Reason.RACK_DRIFT, message + topics_affected(topics), warning=True)
 
 
-def _is_told(status: RackTopologyStatus) -> bool:
+def _is_reported(status: RackTopologyStatus) -> bool:
     return is_false(status.conditions, RACKS_IN_SYNC)

@@ -96,7 +96,7 @@ class Observer:
 
     @property
     def cordonable(self) -> Collection[int]:
-        """Brokers that can be cordoned: those that are online and told whether they are."""
+        """Brokers that can be cordoned: those that are online and report whether they are."""
         return {broker for broker, cordoned in self._cordoned.items() if cordoned is not None}
 
     def cordons_changed(self) -> None:
@@ -205,7 +205,7 @@ class Observer:
             # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
             self._load = BrokerLoad(await admin.replica_counts())
         await self._count_remaining(admin, topology, racks)
-        # Nothing is awaited from here until `state` is set: else the status would tell of racks that topics are not
+        # Nothing is awaited from here until `state` is set: else the status would show racks that topics are not
         # placed by yet.
         self.racks, self._settled = racks, settled
         return ClusterState(
@@ -220,12 +220,12 @@ class Observer:
         )
 
     async def _cordoned_brokers(self, admin: KafkaAdmin, online: Sequence[int]) -> Collection[int]:
-        """Brokers that take no new replicas; of one that does not tell, what it told last."""
+        """Brokers that take no new replicas; of one that does not report it, what it reported last."""
         now = asyncio.get_running_loop().time()
         fresh = now - self._cordons_at < min(_CORDON_SECONDS, self._dependencies.resync_seconds)
         if not fresh or self._cordoned.keys() != set(online):
-            told = await admin.cordoned(online)
-            self._cordoned = {broker: told.get(broker, self._cordoned.get(broker)) for broker in online}
+            reported = await admin.cordoned(online)
+            self._cordoned = {broker: reported.get(broker, self._cordoned.get(broker)) for broker in online}
             self._cordons_at = now
         return {broker for broker, cordoned in self._cordoned.items() if cordoned}
 

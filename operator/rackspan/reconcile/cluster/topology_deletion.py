@@ -72,12 +72,12 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
     names: defaultdict[str, list[str]] = defaultdict(list)
     for key in sorted(waiting):
         names[key.namespace].append(key.name)
-    told = held[:_NAMESPACES]
+    first = held[:_NAMESPACES]
     listed = "; ".join(
         f"{one.count} of namespace {one.namespace} ({_named(names[one.namespace])}), confirmed by {one.confirmation}"
-        for one in told
+        for one in first
     )
-    count, others = len(waiting) - sum(one.count for one in told), len(names) - len(told)
+    count, others = len(waiting) - sum(one.count for one in first), len(names) - len(first)
     more = f"; {count:,} more in {plural(others, 'other namespace')}: see status.deletions.held" if others else ""
     return (
         f"{plural(len(waiting), 'deletion')} {'waits' if len(waiting) == 1 else 'wait'} for a person: "
@@ -85,7 +85,7 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
         f"or the namespace is being deleted. {listed}{more}. "
         "To delete the topics of a namespace and all that is in them: "
         f"kubectl annotate --namespace {topology.meta.namespace} racktopology {topology.meta.name} "
-        f"{CONFIRM_DELETIONS}={told[0].confirmation if told else ''}. "
+        f"{CONFIRM_DELETIONS}={first[0].confirmation if first else ''}. "
         "To keep a topic, set its object's deletionPolicy to Retain"
     )
 
@@ -142,11 +142,11 @@ class TopologyFinalizer:
             self.problem = in_use_failure(tuple(keys)) if keys else None
             if not keys and not self._releases(topology):
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
-                self._tell_cordons(topology)
+                self._report_cordons(topology)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)
 
-    def _tell_cordons(self, topology: RackTopology) -> None:
+    def _report_cordons(self, topology: RackTopology) -> None:
         """Say which cordons stay, since nobody knows of them any more."""
         left = sorted(self._cordoned(topology))
         if left:

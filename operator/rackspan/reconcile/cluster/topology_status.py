@@ -42,7 +42,7 @@ from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, few, plural, rounded
 from rackspan.reconcile.cluster import columns, drain_status
 from rackspan.reconcile.cluster.broker_events import broker_list
-from rackspan.reconcile.cluster.drift import both_racks, topics_told, ways_out
+from rackspan.reconcile.cluster.drift import both_racks, topics_affected, ways_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
@@ -152,7 +152,7 @@ class StatusInputs:
 
     @property
     def plan(self) -> TopologyPlanStatus | None:
-        """The plan; while not all topics have been looked at, the sums over what they told last."""
+        """The plan; while not all topics have been looked at, the sums over what they reported last."""
         if self.planned is not None:
             return self.planned.plan
         planned = sorted(
@@ -214,8 +214,8 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     status = _with_drains(topology, status, inputs, conditions)
     held = inputs.deletions.held if inputs.deletions else ()
     if inputs.waiting:
-        told = how_to_confirm(topology, inputs.waiting, held)
-        conditions.set(DELETIONS_HELD, _TRUE, Reason.DELETION_HELD, told)
+        message = how_to_confirm(topology, inputs.waiting, held)
+        conditions.set(DELETIONS_HELD, _TRUE, Reason.DELETION_HELD, message)
     else:
         conditions.remove(DELETIONS_HELD)
     if (planned := inputs.planned) is not None:
@@ -361,7 +361,7 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
 
 
 def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
-    """The plan; the one of the status, with its bytes, while topics are still looked at and tell of the same."""
+    """The plan; the one of the status, with its bytes, while topics are still looked at and have the same."""
     same = inputs.planned is None and inputs.plan is not None and before is not None and inputs.plan.hash == before.hash
     return before if same else inputs.plan
 
@@ -369,7 +369,7 @@ def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPl
 def _racks_in_sync(
     topology: RackTopology, racks: RackView, topics: DriftedTopics | None
 ) -> tuple[ConditionStatus, Reason, str]:
-    """RacksInSync. A broker that is away reports nothing: while one is, drift that was told is not said to be over."""
+    """RacksInSync. A broker that is away reports nothing: while one is, earlier drift is not said to be over."""
     drifted = racks.drifted
     away = [row.id for row in racks.rows if not row.online]
     if not drifted and away and is_false(topology.status.conditions, RACKS_IN_SYNC):
@@ -378,7 +378,7 @@ def _racks_in_sync(
     if not drifted:
         who = "every broker that is online" if away else "every broker"
         return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
-    why = f"{topics_told(topics)}; " if topics else ""
+    why = f"{topics_affected(topics)}; " if topics else ""
     message = (
         f"{len(drifted)} of {plural(len(racks.rows), 'broker')} {_REPORTS[len(drifted) == 1]}: "
         f"{both_racks(broker_status(drifted[0]))}; {why}"

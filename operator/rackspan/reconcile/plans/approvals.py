@@ -1,4 +1,4 @@
-"""Looks after the approval of a topology's plan: begins what is approved, and has topics tell what they wait for.
+"""Looks after the approval of a topology's plan: begins what is approved, and has topics report what they wait for.
 
 Each look starts from the plan that is there now and from the objects as they are. Before anything begins, its topics
 are read from Kafka once more: an approval is never for replicas that nobody has seen.
@@ -88,7 +88,7 @@ class Approvals:
         self._moving: set[ObjectKey] = set()
         """Topics with a part in what is under way."""
         self._was_busy = False
-        self._told: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
+        self._reported: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
         self._carried_out: set[str] = set()
         """Hashes that named what was begun before: their approvals in specs stay there."""
         self._counted_at = float("-inf")
@@ -96,13 +96,13 @@ class Approvals:
 
     # --- what a plan waits for ---------------------------------------------------------------------------------------
 
-    def told(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
+    def holds_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
         """What the parts of these topics wait for, and how many bytes they copy; those without a part are left out."""
         review = self._review(datetime.now(UTC))
         if review is None:
             return {}
-        found = {topic.key: review.told(topic) for topic in topics if topic.key in review.whole.parts}
-        self._told |= found
+        found = {topic.key: review.hold_of(topic) for topic in topics if topic.key in review.whole.parts}
+        self._reported |= found
         return found
 
     def summary(self) -> PlanSummary | None:
@@ -157,7 +157,7 @@ class Approvals:
     # --- one pass ----------------------------------------------------------------------------------------------------
 
     async def reconcile(self) -> None:
-        """Begin what is approved, refuse what is not there any more, and have topics tell what they wait for.
+        """Begin what is approved, refuse what is not there any more, and have topics report what they wait for.
 
         Raises FailureError where Kafka or the API server does not answer.
         """
@@ -279,7 +279,7 @@ class Approvals:
             return
         self._room_due = now + _ROOM_SECONDS
         topics = self._dependencies.cache.topics
-        # What has too many replicas still has a part in the present plan, which tells whose object the topic is.
+        # What has too many replicas still has a part in the present plan, which says whose object the topic is.
         objects = {inputs.topic: topics[key] for key, inputs in review.whole.inputs.items() if key in topics}
         shrinking = [(objects[name], some) for name, some in held.items() if name in objects]
         for event in await make_last_room(shrinking, review.state, admin):
@@ -342,8 +342,8 @@ class Approvals:
             self._unmanaged.look_again()
 
     def _requeue_changed(self, review: Review) -> None:
-        """Queue topics whose status tells of something else than what their parts wait for now."""
+        """Queue topics whose status reports something else than what their parts wait for now."""
         cache = self._dependencies.cache
-        self._told = {key: told for key, told in self._told.items() if key in review.whole.parts}
-        there = ((cache.topics[key], told) for key, told in self._told.items() if key in cache.topics)
-        self._queue.add([topic.key for topic, told in there if told != review.told(topic)])
+        self._reported = {key: one for key, one in self._reported.items() if key in review.whole.parts}
+        there = ((cache.topics[key], reported) for key, reported in self._reported.items() if key in cache.topics)
+        self._queue.add([topic.key for topic, reported in there if reported != review.hold_of(topic)])

@@ -90,7 +90,7 @@ class ApprovedPlans:
                 try:
                     return () if plan is None else (await asyncio.to_thread(record_from, one, plan)).changes
                 except UnreadablePlanError:
-                    return ()  # told by its own status
+                    return ()  # reported by its own status
         return ()
 
     async def _create(self, body: JsonObject) -> None:

@@ -61,7 +61,7 @@ _SETTLED_RECORDED = 500
 """Settled partitions that stay in the record: who goes on may ask a broker that is behind."""
 
 _WINDOW = 1_000
-"""Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call tells of."""
+"""Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call returns."""
 
 
 class StoppedError(Exception):
@@ -165,7 +165,7 @@ class Executor:
         self._unreported: frozenset[tuple[TopicPartition, int]] = frozenset()
         """Copies whose bytes their brokers did not report in the last pass."""
         self._cordons: dict[int, bool | None] = {}
-        """What each broker told last of whether it is cordoned."""
+        """Whether each broker is cordoned, as it reported last."""
         self._cordons_due = 0
         """The pass in which brokers are asked for that again."""
         self._sizes: dict[TopicPartition, int] = {
@@ -208,7 +208,7 @@ class Executor:
         }
         self._led = decision.elect
         decision = self._without_refused(observed, decision, refused)
-        return await self._concluded(observed, looked_at, decision, [*_told(refused), *_told(failed)])
+        return await self._concluded(observed, looked_at, decision, [*_sentences(refused), *_sentences(failed)])
 
     async def take_back(self) -> Pass:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
@@ -218,7 +218,7 @@ class Executor:
         refused = await self._altered(decision, observed)
         failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
         return await self._concluded(
-            observed, looked_at, replace(decision, settled=frozenset()), [*_told(refused), *_told(failed)]
+            observed, looked_at, replace(decision, settled=frozenset()), [*_sentences(refused), *_sentences(failed)]
         )
 
     async def _altered(self, decision: MoveDecision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
@@ -244,7 +244,7 @@ class Executor:
         observed, looked_at = await self._observe()
         failed = await self._clear(list(self.record.throttles), observed)
         decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
-        return await self._concluded(observed, looked_at, replace(decision, settled=frozenset()), _told(failed))
+        return await self._concluded(observed, looked_at, replace(decision, settled=frozenset()), _sentences(failed))
 
     async def clear_throttles(self) -> None:
         """Clear all throttles that can be, whatever has become of the plan. Raises FailureError."""
@@ -325,7 +325,7 @@ class Executor:
         return frozenset(broker for broker, cordoned in self._cordons.items() if cordoned)
 
     async def _look_at_cordons(self, brokers: Collection[int]) -> None:
-        """Ask brokers whether they are cordoned; one that does not tell is as it was."""
+        """Ask brokers whether they are cordoned; one that does not report it is as it was."""
         self._cordons |= await self._admin.cordoned(sorted(brokers))
         for broker in self._cordoned:
             self._refusals.pop(broker, None)  # a cordon is lifted again
@@ -479,7 +479,7 @@ class Executor:
     def _unneeded(self, decision: MoveDecision) -> list[Setting]:
         """Throttles that nothing under way or left to do has a use for.
 
-        Between two copies they stay: brokers are told one by one. Replicas in sync are on no list when old ones go.
+        Between two copies they stay: brokers get them one by one. Replicas in sync are on no list when old ones go.
         """
         if self._pacer.rate is None or decision.idle:
             return list(self.record.throttles)
@@ -546,7 +546,7 @@ class Executor:
         return {(at, broker): size for (at, broker), size in found.items() if at not in offline}
 
 
-def _told(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
+def _sentences(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartition, Failure | None]) -> list[str]:
     return [f"{' '.join(map(str, at))}: {failure.message}" for at, failure in outcomes.items() if failure is not None]
 
 

@@ -1,4 +1,4 @@
-"""What a plan waits for, as conditions of KafkaTopics and RackTopologies tell it. Pure."""
+"""What a plan waits for, for the conditions of KafkaTopics and RackTopologies. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sharing(key: ObjectKey, topology: ObjectKey) -> str:
 def topic_hold(
     hold: ApprovalHold | None, key: ObjectKey, plan_hash: str, around: HoldContext, *, may_approve: bool
 ) -> PlanHold:
-    """What one topic's part waits for; `may_approve` tells whether its own object can approve it."""
+    """What one topic's part waits for; `may_approve` says whether its own object can approve it."""
     if hold is ApprovalHold.STALE:
         message = f"another plan was approved than this one, which is there now; {_approve_topic(key, plan_hash)}"
     elif hold is ApprovalHold.APPROVAL and not may_approve:
@@ -119,14 +119,14 @@ def _limits(key: ObjectKey | None, around: HoldContext) -> str:
     """The limits, and what the namespace of a part needs: nothing that other namespaces change."""
     terms, name = around.reassignment, sharing(key, around.topology) if key is not None else around.topology.namespace
     need = around.above.get(name, Need())
-    told = [f"plans of namespace {name} copy {plural(need.moves, 'replica')}"]
+    phrases = [f"plans of namespace {name} copy {plural(need.moves, 'replica')}"]
     if terms.max_moves is not None:
-        told.append(f"maxMoves is {terms.max_moves:,} for all namespaces together")
+        phrases.append(f"maxMoves is {terms.max_moves:,} for all namespaces together")
     if terms.max_bytes is not None:
-        told.append(f"maxBytes is {terms.max_bytes:,}")
+        phrases.append(f"maxBytes is {terms.max_bytes:,}")
         if need.unknown:
-            told.append(f"how large {plural(need.unknown, 'topic')} {be(need.unknown)} is not known")
-    return ", ".join(told)
+            phrases.append(f"how large {plural(need.unknown, 'topic')} {be(need.unknown)} is not known")
+    return ", ".join(phrases)
 
 
 def _at(moment: datetime | None) -> str:

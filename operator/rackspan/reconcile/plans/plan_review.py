@@ -1,4 +1,4 @@
-"""One look at a topology's plan: what begins, what the rest waits for, and what statuses tell of it."""
+"""One look at a topology's plan: what begins, what the rest waits for, and what statuses say of it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Review:
         moves = sum(part.moves for part in parts.values())
         return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}"
 
-    def told(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
+    def hold_of(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
         """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
         key, part = topic.key, self.whole.parts[topic.key]
         copied, before = self.sizes[key], topic.status.plan
@@ -187,7 +187,7 @@ def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | N
         return None, str(error)
 
 
-# --- what the RackTopology's status tells -----------------------------------------------------------------------------
+# --- what the RackTopology's status says ------------------------------------------------------------------------------
 
 
 def summary(review: Review) -> PlanSummary:
@@ -197,7 +197,7 @@ def summary(review: Review) -> PlanSummary:
     sizes, before = list(review.sizes.values()), review.topology.status.plan
     last = before.bytes if before is not None and before.hash == whole.hash else None
     if not review.asked and last is not None:
-        sizes = [last]  # after a restart, what was told stays until brokers have been asked
+        sizes = [last]  # after a restart, what was reported stays until brokers have been asked
     known = [one for one in sizes if one is not None]
     unmanaged = frozenset(key.name for key in whole.parts if is_unmanaged(key))
     plan = TopologyPlanStatus(

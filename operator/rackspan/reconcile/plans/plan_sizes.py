@@ -1,8 +1,7 @@
 """How many bytes the parts of a plan copy. Known apart from the plan, which no size changes.
 
 Brokers are asked while a plan copies anything: when it copies other partitions than before, and then every five
-minutes. What is told of it is rounded to two digits, and told anew once it is a tenth off, since sizes change all the
-time.
+minutes. Statuses have it rounded to two digits, and anew once it is a tenth off, since sizes change all the time.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LOOK_SECONDS: Final = 300.0
 _LEAST_SECONDS = 10.0
 """Between two questions, however often the plan changes."""
 _STEADY = 10
-"""Sizes within one in so many of what was told are not told anew."""
+"""Sizes within one in so many of what was reported are not reported anew."""
 
 
 class LogDirSizes:
@@ -68,7 +67,7 @@ class LogDirSizes:
 
 
 class PlanSizes:
-    """What brokers told last of the partitions that the present plan copies."""
+    """What brokers reported last of the partitions that the present plan copies."""
 
     def __init__(self, sizes: LogDirSizes) -> None:
         self._sizes = sizes
@@ -111,7 +110,7 @@ class PlanSizes:
 
 
 def steady(number: int, before: int | None) -> int:
-    """A number of bytes as a status tells it; `before` is what it told of the same plan, and stays while about true."""
+    """A number of bytes for a status; `before` is what it gave for the same plan, and stays while about true."""
     return before if before is not None and abs(number - before) * _STEADY <= before else rounded(number)
 
 

@@ -63,7 +63,7 @@ class ReassignmentWriter:
         elif self.current(one) is not None:
             self._cache.drop_reassignment(one.key)
 
-    async def tell(
+    async def write_state(
         self,
         one: Reassignment,
         state: ReassignmentState,
@@ -87,7 +87,7 @@ class ReassignmentWriter:
         status: ReassignmentStatus | None = None,
         reason: Reason | None = None,
     ) -> None:
-        """Write how it ended and tell it as an Event, then let go of it unless throttles are left."""
+        """Write how it ended and record it as an Event, then let go of it unless throttles are left."""
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
         if not await self.write(one, new):
             return
@@ -126,7 +126,7 @@ class ReassignmentWriter:
             kube.record_event(KubernetesEvent(about, reason, f"Reassignment {one.meta.name}: {message}", warning))
 
     def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
-        """Tell that the object goes and throttles may be left."""
+        """Report that the object goes and throttles may be left."""
         _log.warning("Reassignment %s is let go: %s", one.key, problem)
         self.announce(one, topology, None, problem)
 

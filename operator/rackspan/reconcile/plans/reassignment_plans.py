@@ -46,7 +46,7 @@ class ApprovedPlan:
     A plan that somebody, or a policy, has said yes to.
 
     `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
-    for, `reported_racks` what Kafka told as `broker.rack` then. `approved_by` says in words who or what approved it,
+    for, `reported_racks` what Kafka had as `broker.rack` then. `approved_by` says in words who or what approved it,
     `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or some.
     `topic_ids` are those of its topics.
     """

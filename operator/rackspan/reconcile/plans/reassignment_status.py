@@ -149,7 +149,7 @@ def _sample(one: Waiting) -> str:
     return f"{one.partition}{one.details}"[:MAX_SAMPLE]
 
 
-def told(seen: Pass) -> str:
+def progress_sentence(seen: Pass) -> str:
     """How far a pass says that it is, in a sentence."""
     words = [f"{seen.progress.moved} of {plural(seen.progress.moves, 'move')} done, {seen.copying} being copied"]
     words += [why for why in (waits(seen.waiting), next(iter(seen.failures), ""), seen.others) if why]

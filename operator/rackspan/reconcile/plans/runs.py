@@ -10,7 +10,7 @@ from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.text import plural
 from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.executor import StoppedError
-from rackspan.reconcile.plans.reassignment_status import Rate, ended, told, waits, with_pass
+from rackspan.reconcile.plans.reassignment_status import Rate, ended, progress_sentence, waits, with_pass
 from rackspan.reconcile.plans.turns import Intent, PlannedBrokers
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Run:
             if self.stopping
             else ""
         )
-        return self._counted(one, seen), f"{why}; {told(seen)}" if why else told(seen)
+        return self._counted(one, seen), f"{why}; {progress_sentence(seen)}" if why else progress_sentence(seen)
 
     def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
         """The last counts, and how it ended."""

@@ -58,7 +58,7 @@ def _own_min_insync(topic: KafkaTopic) -> int | None:
 async def make_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:
     """Lower what was derived for topics that shrink, before plans of them begin; the Events about it.
 
-    Where Kafka refuses one topic, that one waits, as its Reassignment tells then, and holds up no other. Raises
+    Where Kafka refuses one topic, that one waits, as its Reassignment says then, and holds up no other. Raises
     FailureError without an answer.
     """
     return await _lower(plans, state, admin, lowered)
@@ -143,5 +143,5 @@ def _derived(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Chan
     try:
         found = managed_config(spec, tuple(planned.values()), state).values.get(MIN_ISR)
     except FailureError:
-        return None  # told by the topic's condition
+        return None  # reported by the topic's condition
     return None if found is None else int(found)

@@ -27,7 +27,7 @@ _ROUNDS = 3
 """How often at most what is there is read again, because something had to be recorded first, which takes time."""
 _RESTLESS = Failure(Reason.KAFKA_UNREACHABLE, "somebody else changes it all the time", Remedy.RETRY)
 _TOPICS = 1_000
-"""Topics beside the plan's that are looked at: of a broker in trouble many are behind, and one Metadata call tells."""
+"""Topics beside the plan's that are looked at: of a broker in trouble many are behind, as one Metadata call shows."""
 _SECONDS = 5.0
 """Between two looks."""
 
@@ -97,7 +97,7 @@ class Throttles:
         """Take away what is ours; what somebody else has set since stays as it is.
 
         What reads as if nothing were set is deleted all the same: a broker that has just started may not know better
-        yet. Throttles of brokers that are away stay in the record: only they themselves can be told.
+        yet. Throttles of brokers that are away stay in the record: only they can take them away.
         """
         known = {one: record.throttles[one] for one in some if one in record.throttles}
         mine = {one: ours for one, ours in known.items() if not _of_broker(one) or int(one.name) in online}

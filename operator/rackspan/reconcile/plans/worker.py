@@ -43,7 +43,7 @@ _log = logging.getLogger("rackspan.reassignments")
 
 _STEP_SECONDS = 1.0
 _RECORD_SECONDS = 3.0
-"""After a record was refused: by then a watch has told what changed."""
+"""After a record was refused: by then a watch has reported what changed."""
 _RETRY_SECONDS = 15.0
 _IDLE_SECONDS = 60.0
 _CLEARING_SECONDS = 60.0
@@ -154,7 +154,7 @@ class TopologyWorker:
         elif one.spec.cancelled:
             await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
         else:
-            await self._writer.tell(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
+            await self._writer.write_state(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
 
     async def _clear_left_over(self, one: Reassignment) -> None:
         """Give back throttles that could not be cleared when it ended; one that is being deleted is let go anyway."""
@@ -249,7 +249,7 @@ class TopologyWorker:
         except RecordTooLargeError as error:
             self._run = None
             if (known := self._writer.current(one)) is not None:
-                await self._writer.tell(known, known.status.state or ReassignmentState.RUNNING, str(error))
+                await self._writer.write_state(known, known.status.state or ReassignmentState.RUNNING, str(error))
             return _RETRY_SECONDS
         except JournalError as error:
             return await self._record_failed(one, error)
@@ -279,14 +279,14 @@ class TopologyWorker:
             await self._writer.end(one, *obstacle, self._topology)
             return _STEP_SECONDS
         if obstacle is not None:
-            await self._writer.tell(one, *obstacle)
+            await self._writer.write_state(one, *obstacle)
             return _RETRY_SECONDS
         if intent is Intent.PAUSE:
-            await self._writer.tell(one, ReassignmentState.PAUSED, paused_by(one))
+            await self._writer.write_state(one, ReassignmentState.PAUSED, paused_by(one))
             return _IDLE_SECONDS
         refused = self._cache.quota.over_quota(self._key)
         if refused is not None:
-            await self._writer.tell(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
+            await self._writer.write_state(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
             return _IDLE_SECONDS
         return None
 
@@ -303,7 +303,7 @@ class TopologyWorker:
             run.refuse_changed(topology, now)
         state, begins = run.state(intent)
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
-            await self._writer.tell(known, state, begins)
+            await self._writer.write_state(known, state, begins)
             self._writer.announce(known, topology, state, known.spec.approved_by or begins)
         rules = rules_of(known, in_order(self._cache, self._key), topology)
         seen = await run.advance(rules, intent, self._dependencies.clock())
@@ -316,7 +316,7 @@ class TopologyWorker:
             return _STEP_SECONDS
         if run.is_due(known, state, now):
             status, message = run.progress(known, seen, state)
-            await self._writer.tell(known, state, message, status=status)
+            await self._writer.write_state(known, state, message, status=status)
         return _IDLE_SECONDS if run.parked else run.pause
 
     async def _stop(self, one: Reassignment, why: str) -> float:
@@ -332,13 +332,13 @@ class TopologyWorker:
         return _STEP_SECONDS
 
     async def _connection_failed(self, one: Reassignment, error: FailureError) -> None:
-        """Tell that Kafka does not answer, and begin anew with the Secrets of then."""
+        """Write that Kafka does not answer, and begin anew with the Secrets of then."""
         await self.step_aside()
         known = self._writer.current(one)
         if error.failure.reason is Reason.LEASE_NOT_HELD or known is None:
             raise error
         state = known.status.state or ReassignmentState.QUEUED
-        await self._writer.tell(known, state, f"tried again: {error}", reason=error.failure.reason)
+        await self._writer.write_state(known, state, f"tried again: {error}", reason=error.failure.reason)
 
     async def _run_of(self, one: Reassignment) -> Run:
         """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""

@@ -1,7 +1,7 @@
 """From a kind's watch events to its handler: each version of an object once, in whatever order events are received.
 
 A change arrives several times (from the first list, as an event, in the response to a write), and events of an object
-that was deleted and recreated under one name arrive in any order. Objects are told apart by uid, and the body with the
+that was deleted and recreated under one name arrive in any order. The uid distinguishes them, and the body with the
 newer resourceVersion wins.
 """
 

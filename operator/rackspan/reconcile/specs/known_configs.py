@@ -1,7 +1,7 @@
 """What Kafka takes as a topic's configs, for where Kafka cannot be asked. Pure.
 
 The names, types and bounds are those of `LogConfig` of Kafka 4.4. A test holds them against the brokers' own answers.
-What older brokers do not know yet, and rules about several configs, only Kafka itself can tell.
+What older brokers do not know yet, and rules about several configs, only Kafka itself knows.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class Quotas:
         self._cache = cache
         self._refusals = refusals
         self._taking: dict[ObjectKey, Use] = {}
-        """What is being made in Kafka for KafkaTopics whose statuses do not tell of it yet."""
+        """What is being made in Kafka for KafkaTopics whose statuses do not show it yet."""
         self._waiting: defaultdict[str, dict[ObjectKey, bool]] = defaultdict(dict)
         """Of the topics that were looked at, which were above the quota then, by namespace."""
         self._claims: dict[ObjectKey, Claim] = {}

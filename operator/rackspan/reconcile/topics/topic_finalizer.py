@@ -233,7 +233,7 @@ class TopicFinalizer:
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 
     async def _delete_in_kafka(self, topics: Sequence[KafkaTopic], due: float) -> Mapping[ObjectKey, DeletionDecision]:
-        """Look at the topics, wait until `due`, and have a turn with those that Kafka told of."""
+        """Look at the topics, wait until `due`, and have a turn with those that Kafka answered about."""
         if not topics:
             return {}
         state, admin = self._cluster
@@ -243,16 +243,16 @@ class TopicFinalizer:
             first, sizes = await _compare_ids(topics, state, admin)
         except FailureError as error:
             return {topic.key: DeletionDecision(DeletionStep.HOLD, error.failure.message) for topic in topics}
-        told = [topic for topic in topics if first[topic.key].step is not DeletionStep.HOLD]
-        if not told:
+        answered = [topic for topic in topics if first[topic.key].step is not DeletionStep.HOLD]
+        if not answered:
             return first
         await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
         doomed = {
             topic.topic_name: _Doomed(topic, first[topic.key], sizes[topic.topic_name])  # admitted: one for each name
-            for topic in told
+            for topic in answered
         }
         answers = await self._turns.submit(doomed)
-        return first | {topic.key: answers[topic.topic_name] for topic in told}
+        return first | {topic.key: answers[topic.topic_name] for topic in answered}
 
     async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
         """Ask everybody again, and delete what may go; the decisions by topic name.

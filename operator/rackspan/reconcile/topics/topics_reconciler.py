@@ -239,8 +239,8 @@ class TopicsReconciler:
         )
         if not lost and (seconds := self._observer.out_of_sight) is not None:
             unseen = _unseen(state, datetime.now(UTC) - timedelta(seconds=seconds))
-            told = {topic.key for topic in chosen}
-            ready = [one for one in topics if one.key not in told and is_true(one.status.conditions, READY)]
+            chosen_keys = {topic.key for topic in chosen}
+            ready = [one for one in topics if one.key not in chosen_keys and is_true(one.status.conditions, READY)]
             for topic in ready:
                 self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
             await self._for_each(ready, lambda topic: self._write_failure(topic, unseen, ConditionStatus.UNKNOWN))
@@ -300,9 +300,9 @@ class TopicsReconciler:
         for outcome in outcomes:
             outcome.plan = plans.get(outcome.topic.key)
         planned = [outcome for outcome in outcomes if outcome.plan is not None and not outcome.plan.empty]
-        told = self.approvals.told(outcome.topic for outcome in planned) if planned else {}
+        holds = self.approvals.holds_of(outcome.topic for outcome in planned) if planned else {}
         for outcome in planned:
-            outcome.hold, outcome.copied_bytes = told.get(outcome.topic.key, (None, None))
+            outcome.hold, outcome.copied_bytes = holds.get(outcome.topic.key, (None, None))
 
     async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
         """Write what objects need before anything is done for them in Kafka; those that have to be retried."""
