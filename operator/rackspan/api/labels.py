@@ -23,7 +23,7 @@ CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
 CREATED_FOR: Final = f"{GROUP}/created-for"
 """Annotation: the object's own uid, put on with the finalizer where the operator is about to create the topic.
 
-Until the status shows the topic, one that shows up under its name was made for the object."""
+Until the topic is in the status, one that shows up under its name was made for the object."""
 
 APPROVE_PLAN: Final = f"{GROUP}/approve-plan"
 """Annotation on RackTopologies and KafkaTopics: the hash of the plan, or of the topic's part, that a person approves.
