@@ -197,8 +197,9 @@ def test_confluent_kafka_takes_the_rack_of_its_node(kafka, processes, run):
     reads_near(kafka, processes, run("confluent-kafka"), "reports")
 
 
-def test_a_java_consumer_takes_the_rack_of_its_node(kafka, processes, run):
-    reads_near(kafka, processes, run("java"), "audit")
+def test_a_java_consumer_takes_the_rack_of_its_node(kafka, kafka_distribution, processes, run):
+    earlier = {"--command-config": "--consumer.config"} if kafka_distribution.version < "4.2" else {}  # KIP-1147
+    reads_near(kafka, processes, run("java", earlier), "audit")
 
 
 @pytest.mark.parametrize(
@@ -272,8 +273,8 @@ def test_a_streams_group_is_where_its_members_say(kafka, kafka_distribution, pro
     file = "> /rack/streams.properties"
     more = r"group.protocol=streams\napplication.id=totals-by-brokers\nclient.rack=" + SITE.path
     application = run("streams", {file: f"{file}; printf '{more}\\n' >{file}"})
-    if kafka_distribution.version >= "4.4":
+    if kafka_distribution.version >= "4.3":
         reads_near(kafka, processes, application, "totals-by-brokers")
         return
     group = eventually(lambda: whole(kafka, processes, application, "totals-by-brokers"), "the group", interval=0.5)[1]
-    assert not group.racks_seen  # clients before 4.4 do not say it
+    assert not group.racks_seen  # clients before 4.3 do not send it

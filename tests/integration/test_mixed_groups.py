@@ -109,11 +109,12 @@ def start_java(kafka, kafka_distribution, processes, group):
 
     def start():
         properties = {"client.id": "java", "client.rack": US, "heartbeat.interval.ms": 200, "metadata.max.age.ms": 1000}
+        flag = "--command-property" if kafka_distribution.version >= "4.2" else "--consumer-property"  # KIP-1147
         command = kafka_distribution.command(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", kafka.bootstrap(), "--group", group.name),
             *("--include", "|".join(map(re.escape, group.topics))),
-            *(word for key, value in properties.items() for word in ("--command-property", f"{key}={value}")),
+            *(word for key, value in properties.items() for word in (flag, f"{key}={value}")),
             jvm=("-Xmx256m", *FAST_START),
         )
         processes.start(group.name, command)
