@@ -21,6 +21,7 @@ from dev.progress import AssetError, exclusive, need, run, say
 
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
+REGISTRY_VERSION = "v3.1.2"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
 _KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
 _PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
@@ -105,6 +106,16 @@ def ensure_coredns() -> Path:
     """The pinned CoreDNS, after building it where it is missing: pods find Services by it."""
     return _ensure_program(
         "coredns", COREDNS_VERSION, [f"github.com/coredns/coredns@{COREDNS_VERSION}"], "about two to five minutes"
+    )
+
+
+def ensure_registry() -> Path:
+    """The pinned OCI registry, CNCF's distribution, after building it where it is missing."""
+    return _ensure_program(
+        "registry",
+        REGISTRY_VERSION,
+        [f"github.com/distribution/distribution/v3/cmd/registry@{REGISTRY_VERSION}"],
+        "about two minutes",
     )
 
 
