@@ -146,6 +146,14 @@ def test_producers_are_a_rack_and_a_count(groups, text):
     assert (ran.code, "such as /eu/eu-1a=3" in ran.err) == (2, True)
 
 
+def test_producers_are_in_a_hundred_racks_at_most(groups):
+    groups(NEAR)
+    named = [word for number in range(101) for word in ("--producers", f"/rack-{number}")]
+    ran = cli("locality", *SERVER, *named)
+    assert (ran.code, ran.error) == (2, "--producers names 101 racks, more than 100")
+    assert cli("locality", *SERVER, *named[2:]).code == 0
+
+
 def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):
     groups(NEAR, FAR)
     ran = cli("locality", *SERVER, "--group", "order")
