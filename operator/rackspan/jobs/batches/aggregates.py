@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rackspan.core.scanning.rules import COUNTING_RULES, SEVERITIES, TOPIC_RULES
-from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES
+from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES, WRITE_COUNTS
 
 _NAMES: Final = [name for name, _ in FINDING_COLUMNS]
 _COUNTED: Final = ("excess", "moves")
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
 _MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
-_WRITTEN: Final = ("partitions", "near", "same_rack", "near_same_rack", "could_be_near")
 _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 _TIME: Final = TABLES["findings"].field("first_seen").type
 
@@ -84,7 +83,8 @@ def unfair(judged: pa.Table) -> pa.Table:
 def writes(judged: pa.Table) -> pa.Table:
     """Counts of writes by topic and `client_rack`, in this order."""
     keys = ["topic", "client_rack"]
-    return _grouped(judged, keys, [(name, "sum") for name in _WRITTEN]).sort_by([(key, "ascending") for key in keys])
+    sums = [(name, "sum") for name in ("partitions", *WRITE_COUNTS)]
+    return _grouped(judged, keys, sums).sort_by([(key, "ascending") for key in keys])
 
 
 def counts(found: pa.Table) -> pa.Table:

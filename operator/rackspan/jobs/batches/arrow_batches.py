@@ -11,7 +11,17 @@ from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
 from rackspan.core.write_locality import WriteCounts
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, UNREAD, WRITES
+from rackspan.jobs.batches.schemas import (
+    FINDING,
+    HOLDING,
+    JUDGED,
+    PARTITIONS,
+    TOPIC,
+    UNFAIR,
+    UNREAD,
+    WRITE_COUNTS,
+    WRITES,
+)
 
 _LARGEST_BATCH = 1 << 16
 
@@ -130,10 +140,7 @@ def write_batch(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCou
         "topic": _words(counts.topic.repeat(len(racks)), names),
         "client_rack": _words(np.tile(np.arange(len(racks)), topics), racks),
         "partitions": pa.array(counts.partitions.repeat(len(racks))),
-        **{
-            name: pa.array(getattr(counts, name).reshape(-1))
-            for name in ("near", "same_rack", "near_same_rack", "could_be_near")
-        },
+        **{name: pa.array(getattr(counts, name).reshape(-1)) for name in WRITE_COUNTS},
     }
     return _batch(WRITES, topics * len(racks), columns)
 

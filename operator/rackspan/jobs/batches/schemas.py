@@ -60,14 +60,9 @@ HOLDING_COLUMNS: Final = [
     ("not_writable", pa.int64()),
     ("last_replica", pa.int64()),
 ]
-WRITE_COLUMNS: Final = [
-    ("client_rack", pa.string()),
-    ("near", pa.int64()),
-    ("same_rack", pa.int64()),
-    ("near_same_rack", pa.int64()),
-    ("could_be_near", pa.int64()),
-]
-"""Those of `core.write_locality.WriteCounts`; `partitions` are those that have a leader."""
+WRITE_COUNTS: Final = ("near", "same_rack", "near_same_rack", "could_be_near")
+"""Those of `core.write_locality.WriteCounts` by topic and rack; `partitions` are those that have a leader."""
+WRITE_COLUMNS: Final = [("client_rack", pa.string()), *((name, pa.int64()) for name in WRITE_COUNTS)]
 
 JUDGED: Final = pa.schema([("kind", pa.string()), *FINDING_COLUMNS, *TOPIC_COLUMNS, *HOLDING_COLUMNS, *WRITE_COLUMNS])
 """What judging gives, in one pass: rows of several kinds, each with the columns of its kind and null in the others."""
