@@ -26,11 +26,10 @@ from dev.stack.plugins import compile_java, has_compiler
 from dev.stack.processes import free_ports
 from dev.waiting import eventually
 from tests.support.topics import Topics
+from tests.support.writes import write_locality
 
-from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.rack_file import rack_file
 from rackspan.core.snapshot import tree_of
-from rackspan.core.write_locality import write_localities
 from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.reports.group_rows import group_rows
@@ -225,9 +224,7 @@ def test_a_java_producer_writes_to_leaders_in_its_very_rack_if_there_are_any(
 
     last = eventually(lambda: sum(found := ends()) >= 60 and found, "60 records", interval=0.5)
     assert {number for number, end in enumerate(last) if end} == written
-    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
-    places = ReplicaPlaces(tree_of(snapshot.brokers, ("region", "zone", "rack")), snapshot.brokers, snapshot.partitions)
-    (found,) = (one for one in write_localities(places, {SITE.path: 1}) if one.topic == name)
+    found = write_locality(kafka.bootstrap(), name, SITE.path)
     assert found.near_by_rack == sum(leaders[number] == SITE.broker for number in written) / len(written)
     made.admin.delete_topics([name])[name].result(120)
 

@@ -3,11 +3,7 @@
 import pytest
 from dev.waiting import eventually
 from tests.support.topics import Topics
-
-from rackspan.core.consumers.group_locality import ReplicaPlaces
-from rackspan.core.snapshot import tree_of
-from rackspan.core.write_locality import write_localities
-from rackspan.kafka.cluster_snapshot import take_snapshot
+from tests.support.writes import write_locality
 
 HERE = "/us/us-1a/r1"
 """The rack of broker 0."""
@@ -33,21 +29,18 @@ def written_near(brokers, kafka_distribution, counted):
     return write
 
 
-def told(brokers, topic):
-    """How near producers write to the topic, once each partition has a leader."""
-    snapshot = take_snapshot(brokers.bootstrap(), {}).snapshot
-    places = ReplicaPlaces(tree_of(snapshot.brokers, ("region", "zone", "rack")), snapshot.brokers, snapshot.partitions)
-    found = (one for one in write_localities(places, {HERE: 1}) if one.topic == topic and one.partitions == len(NOW))
-    return next(found, None)
-
-
 def test_brokers_get_the_shares_that_are_told_now_by_rack_and_with_other_leaders(
     brokers, kafka_distribution, written_near
 ):
     made = Topics(brokers.admin())
     for topic, replicas in (("written", NOW), ("written-by-rack", NOW), ("written-to-others", OTHER_LEADERS)):
         made.create(topic, replicas)
-    expected = eventually(lambda: told(brokers, "written"), "leaders of all partitions")
+
+    def all_led():
+        found = write_locality(brokers.bootstrap(), "written", HERE)
+        return found if found.partitions == len(NOW) else None
+
+    expected = eventually(all_led, "leaders of all partitions", retry_on=StopIteration)
     assert (expected.near, expected.near_by_rack, expected.could_be_near) == (0.25, 1.0, 0.75)
     assert written_near("written") == pytest.approx(expected.near, abs=0.1)
     assert written_near("written-to-others") == pytest.approx(expected.could_be_near, abs=0.1)
