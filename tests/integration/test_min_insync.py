@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, ResourceType
+from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.waiting import eventually
 from tests.support.command import cli
@@ -75,11 +76,7 @@ def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
 
 def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(kafka_factory):
     """Kafka finds out about a crash when the broker is back, takes it off the ELR, and waits for one that has all."""
-    kafka = with_orders(kafka_factory)
-    kafka.stop_broker(2)
-    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
-    kafka.kill_broker(1)
-    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    kafka = without_leader(kafka_factory, KafkaCluster.kill_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.start_broker(1)
     eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
@@ -88,11 +85,7 @@ def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(
 
 
 def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_before(kafka_factory):
-    kafka = with_orders(kafka_factory)
-    kafka.stop_broker(2)
-    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
-    kafka.kill_broker(1)
-    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    kafka = without_leader(kafka_factory, KafkaCluster.kill_broker)
     kafka.start_broker(1)
     eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
     kafka.tool("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
@@ -108,11 +101,7 @@ def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_bef
 
 def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_has(kafka_factory):
     """What is on the list when they are turned off stays on it, and may lead."""
-    kafka = with_orders(kafka_factory)
-    kafka.stop_broker(2)
-    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
-    kafka.stop_broker(1)
-    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    kafka = without_leader(kafka_factory, KafkaCluster.stop_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.tool("FeatureCommand", "downgrade", "--feature", f"{FEATURE}=0")
     assert named(kafka) == [(1, SEVERAL)]
@@ -131,11 +120,15 @@ def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_h
     assert written(kafka, "orders")
 
 
-def with_orders(kafka_factory):
-    """Three brokers, and a partition on two of them that has an acknowledged write."""
+def without_leader(kafka_factory, end):
+    """A partition with an acknowledged write, on brokers 1 and 2 of three: 2 was stopped, and then 1 by `end`."""
     kafka = kafka_factory(["/a", "/b", "/c"])
     create(kafka, "orders", [1, 2], **{KEY: "2"})
     assert written(kafka, "orders")
+    kafka.stop_broker(2)
+    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
+    end(kafka, 1)
+    eventually(lambda: seen(kafka).leader == -1, "no leader")
     return kafka
 
 
