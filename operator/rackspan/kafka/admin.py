@@ -152,14 +152,15 @@ class ConfluentAdmin:
 
         return await self._run(call)
 
-    async def replica_counts(self) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker over every topic: one Metadata call."""
+    async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
+        """Replicas and preferred leaders per broker over every topic but these: one Metadata call."""
+        left_out = frozenset(without)
 
         def call() -> ReplicaCounts:
             replicas: Counter[int] = Counter()
             leaders: Counter[int] = Counter()
             topics = self._metadata()
-            for topic in topics.values():
+            for topic in (topic for name, topic in topics.items() if name not in left_out):
                 for partition in topic.partitions.values():
                     replicas.update(partition.replicas)
                     leaders.update(partition.replicas[:1])

@@ -142,7 +142,7 @@ def judge(
             continue
         if made.create is not None:
             created[topic.key] = made.create
-            state.load.add(made.create.assignment or ())
+            state.load.add(topic.topic_name, made.create.assignment or ())
         if made.configure is not None:
             configured[topic.key] = made.configure
     return Judgement(created, configured, problems)

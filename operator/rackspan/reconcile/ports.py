@@ -142,8 +142,8 @@ class KafkaAdmin(Protocol):
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive (DescribeCluster)."""
 
-    async def replica_counts(self) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker, over every topic (Metadata)."""
+    async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
+        """Replicas and preferred leaders per broker, over every topic but these (Metadata)."""
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """The replicas on these brokers, alive or not (Metadata)."""

@@ -89,6 +89,12 @@ def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
     assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
 
 
+def test_replicas_of_topics_that_are_left_out_are_not_counted(monkeypatch):
+    topics = TOPICS | {"payments": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[3])})}
+    load = asked(Brokers(topics), monkeypatch, lambda admin: admin.replica_counts(without=["orders"]))
+    assert (dict(load.replicas), dict(load.leaders)) == ({3: 1}, {3: 1})
+
+
 def test_silence_of_all_brokers_is_a_failure(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
         asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.replica_counts)

@@ -39,7 +39,7 @@ class WholeKafka(MemoryKafka):
             "kafka-1", tuple(BrokerDescription(number, "h", f"/z{number}") for number in range(3))
         )
 
-    async def replica_counts(self):
+    async def replica_counts(self, without=()):
         return ReplicaCounts({}, {}, 0)
 
     async def default_min_insync(self, brokers):

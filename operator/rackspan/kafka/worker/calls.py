@@ -73,7 +73,7 @@ CALLS: Mapping[str, Call] = {
     "close": Call("close", tuple[()], None),
     # KafkaAdmin
     "cluster": Call("describe_cluster", tuple[()], ClusterDescription),
-    "replica_counts": Call("list_topics", tuple[()], ReplicaCounts),
+    "replica_counts": Call("list_topics", tuple[list[str]], ReplicaCounts),
     "remaining_replicas": Call("list_topics", tuple[list[int]], RemainingReplicas),
     "hosted": Call("list_topics", tuple[int], list[InSync]),
     "assignments": Call("list_topics", tuple[()], dict[str, tuple[tuple[int, ...], ...]]),

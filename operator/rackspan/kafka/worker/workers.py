@@ -356,9 +356,9 @@ class WorkerClient:
         found: ClusterDescription = await self._ask("cluster")
         return found
 
-    async def replica_counts(self) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker, over every topic (Metadata)."""
-        found: ReplicaCounts = await self._ask("replica_counts")
+    async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
+        """Replicas and preferred leaders per broker, over every topic but these (Metadata)."""
+        found: ReplicaCounts = await self._ask("replica_counts", list(without))
         return found
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:

@@ -189,7 +189,10 @@ class Observer:
         self._cluster_seen = topology.meta.uid, seen.cluster_id
         cache.set_cluster_id(self._key, seen.cluster_id)
         if self._load is None or resync:
-            self._load = BrokerLoad(await admin.replica_counts())
+            if self._load is None:
+                self._load = BrokerLoad(await admin.replica_counts())
+            else:
+                await self._load.recount(admin)
             min_insync = await admin.default_min_insync([broker.id for broker in seen.brokers])
             self._min_insync = self._min_insync if min_insync is None else min_insync
         # A pod disappears before Kafka notices that its broker is offline: remember its rack until then.
@@ -203,7 +206,7 @@ class Observer:
         settled = None if lasting is racks else lasting
         if self.racks is not None and (self.racks, self._settled) != (racks, settled):
             # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
-            self._load = BrokerLoad(await admin.replica_counts())
+            await self._load.recount(admin)
         await self._count_remaining(admin, topology, racks)
         # Nothing is awaited from here until `state` is set: else the status would show racks that topics are not
         # placed by yet.

@@ -7,9 +7,10 @@ that have lasted (`Settling`): a label that flaps moves nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.reconcile.cluster.racks import with_racks
@@ -30,12 +31,30 @@ RACKS_SETTLE_SECONDS: Final = 15.0
 """How long a broker's rack has to stay the same before plans count on it."""
 
 
+_PLACED_SECONDS: Final = 30.0
+"""For how long Kafka's answers may lack replicas that were placed: a call is under way, or a broker lags behind."""
+
+Rows: TypeAlias = "Sequence[Sequence[int]]"
+"""Replica lists, one for each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """What was placed for one topic, and what it had before."""
+
+    at: float
+    before: Rows
+    added: Rows
+
+
 class BrokerLoad:
     """Replicas and preferred leaders per broker id: Kafka's last count plus what was placed since."""
 
     def __init__(self, seen: ReplicaCounts) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
+        self._placed: dict[str, _Placed] = {}
+        """By topic."""
         self.turn = asyncio.Lock()
         """Held while placements are computed, so that the next ones see the load that these add."""
 
@@ -44,25 +63,53 @@ class BrokerLoad:
         """Brokers with replicas."""
         return {broker for broker, count in self.replicas.items() if count}
 
-    def recount(self, seen: ReplicaCounts) -> None:
-        """Take Kafka's newest count."""
-        self.replicas, self.leaders = Counter(seen.replicas), Counter(seen.leaders)
+    async def recount(self, admin: KafkaAdmin) -> None:
+        """Count what lies on the brokers now. What was placed lately counts, whether or not Kafka shows it yet."""
+        async with self.turn:
+            oldest = time.monotonic() - _PLACED_SECONDS
+            lately = [name for name, placed in self._placed.items() if placed.at > oldest]
+            seen = await admin.replica_counts(without=lately)
+            placed = {name: self._placed[name] for name in lately if name in self._placed}  # not refused since
+            replicas, leaders = _counts(row for one in placed.values() for row in (*one.before, *one.added))
+            replicas.update(seen.replicas)
+            leaders.update(seen.leaders)
+            self.replicas, self.leaders, self._placed = replicas, leaders, placed
 
     def copy(self) -> BrokerLoad:
         """An independent copy, for use in a thread."""
         return BrokerLoad(ReplicaCounts(self.replicas, self.leaders, 0))
 
-    def add(self, assignment: Iterable[Sequence[int]]) -> None:
-        """Add the replica lists of partitions that are about to be created."""
-        for replicas in assignment:
-            self.replicas.update(replicas)
-            self.leaders.update(replicas[:1])
+    def add(self, topic: str, added: Rows, before: Rows = ()) -> None:
+        """Add partitions that are about to be created, of a topic that had those `before`."""
+        self._placed[topic] = _Placed(time.monotonic(), before, added)
+        replicas, leaders = _counts(added)
+        self.replicas.update(replicas)
+        self.leaders.update(leaders)
 
-    def remove(self, assignment: Iterable[Sequence[int]]) -> None:
-        """Subtract the replica lists of partitions that Kafka refused to create."""
-        for replicas in assignment:
-            self.replicas.subtract(replicas)
-            self.leaders.subtract(replicas[:1])
+    def remove(self, topic: str) -> None:
+        """Subtract what was added for a topic last: Kafka refused to create it."""
+        placed = self._placed.pop(topic, None)
+        if placed is None:
+            return
+        if placed.before:
+            self._placed[topic] = replace(placed, added=())
+        replicas, leaders = _counts(placed.added)
+        self.replicas.subtract(replicas)
+        self.leaders.subtract(leaders)
+
+    def settle(self, topics: Iterable[str]) -> None:
+        """Count these as Kafka does from now on: it shows them, and they are about to be moved."""
+        for topic in topics:
+            self._placed.pop(topic, None)
+
+
+def _counts(rows: Iterable[Sequence[int]]) -> tuple[Counter[int], Counter[int]]:
+    """The replicas and the preferred leaders of replica lists, by broker."""
+    replicas, leaders = Counter[int](), Counter[int]()
+    for row in rows:
+        replicas.update(row)
+        leaders.update(row[:1])
+    return replicas, leaders
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,7 @@ class Approvals:
             names=tuple(names),
             topic_ids=topic_ids,
         )
+        review.state.load.settle({change.topic for change in plan.changes})
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
         for event in await make_room(shrinking, review.state, admin):
@@ -333,7 +334,7 @@ class Approvals:
         """Count what lies on the brokers now: the next plans are made from it."""
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, ClusterState) and admin is not None:
-            state.load.recount(await admin.replica_counts())
+            await state.load.recount(admin)
             self._counted_at = asyncio.get_running_loop().time()
 
     def _look_again(self, keys: Collection[ObjectKey]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.ports import KafkaAdmin, NewPartitions, NewTopic, Outcomes
+    from rackspan.reconcile.ports import KafkaAdmin, Outcomes
 
 
 class _HasName(Protocol):
@@ -83,7 +83,8 @@ async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party:
         if placer is not None:
             in_time = loop.time() <= deadline
             decision = await _call_placer(placer, portion[0], state, third_party) if in_time else _timed_out(placer)
-            _apply(portion[0], decision, state)
+            async with state.load.turn:
+                _apply(portion[0], decision, state)
             continue
         async with state.load.turn:
             decisions = await in_thread(partial(_decide_in_order, portion, _with_own_load(state)))
@@ -142,7 +143,7 @@ def _apply(outcome: Outcome, decision: TopicDecision, state: ClusterState) -> No
         outcome.decision = TopicDecision(problem=decision.problem, foreign=decision.foreign)
     else:
         outcome.decision = decision
-        _add_load(decision, state)
+        _add_load(outcome, decision, state)
 
 
 def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequence[TopicDecision]:
@@ -151,7 +152,7 @@ def _decide_in_order(outcomes: Sequence[Outcome], state: ClusterState) -> Sequen
         decision = _decide_one(outcome, state)
         decisions.append(decision)
         if not outcome.topic.meta.is_paused:
-            _add_load(decision, state)
+            _add_load(outcome, decision, state)
     return decisions
 
 
@@ -181,16 +182,16 @@ async def _fetch_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None
         by_name[name].config = config
 
 
-def _add_load(decision: TopicDecision, state: ClusterState) -> None:
+def _add_load(outcome: Outcome, decision: TopicDecision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
-            state.load.add(change.assignment)
+            state.load.add(change.name, change.assignment, outcome.seen.replicas if outcome.seen is not None else ())
 
 
 def _remove_load(decision: TopicDecision, state: ClusterState) -> None:
     for change in (decision.create, decision.grow):
         if change is not None and change.assignment is not None:
-            state.load.remove(change.assignment)
+            state.load.remove(change.name)
 
 
 async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
@@ -200,10 +201,9 @@ async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdm
     not_created = await _in_batches(state, creations, topic_records, admin.create_topics)
     not_grown = await _in_batches(state, growths, partition_records, admin.create_partitions)
     not_set = await _in_batches(state, changes, config_records, admin.alter_configs)
-    placed: Sequence[NewTopic | NewPartitions] = [*creations, *growths]
-    for one in placed:
-        if one.assignment is not None and (one.name in not_created or one.name in not_grown):
-            state.load.remove(one.assignment)
+    for outcome in outcomes:
+        if outcome.topic.topic_name in not_created or outcome.topic.topic_name in not_grown:
+            _remove_load(outcome.decision, state)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
     for create in creations:
         audit_log.created(by_name[create.name].topic, create, not_created.get(create.name))

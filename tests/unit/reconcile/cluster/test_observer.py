@@ -41,7 +41,7 @@ class SlowKafka(MemoryKafka):
             "kafka-1", tuple(BrokerDescription(broker, "h", rack) for broker, rack in self.racks.items())
         )
 
-    async def replica_counts(self):
+    async def replica_counts(self, without=()):
         await self.counting.wait()
         return ReplicaCounts(self.held, {}, 0)
 

@@ -20,7 +20,7 @@ def at_once(monkeypatch):
 async def world(**spec):
     made = World(**spec)
     made.kafka.replicas["one"] = ON_OLD
-    made.observer.state.load.recount(await made.kafka.replica_counts())
+    await made.observer.state.load.recount(made.kafka)
     return made, await made.topic("one", rows=ON_OLD)
 
 
@@ -52,7 +52,7 @@ async def test_new_brokers_are_filled_by_the_plan_that_the_command_line_makes_an
     part = made.plan.parts[one.key]
     assert (part.moves, made.plan.lower_bound) == (12, 12)
     fresh = state(EVEN, **made.spec)
-    fresh.load.recount(await made.kafka.replica_counts())
+    await fresh.load.recount(made.kafka)
     assert made.plan.hash == outside(made, fresh).whole.hash
     ready = made.ready("one")
     assert (ready["status"], ready["reason"]) == ("True", "InSync")
@@ -70,7 +70,7 @@ async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
     made, _ = await world(**FILL)
     await made.topic("two", rows=CROWDED)
     await made.topic("three", rows=ON_OLD)
-    made.observer.state.load.recount(await made.kafka.replica_counts())
+    await made.observer.state.load.recount(made.kafka)
     made.loop._plans.make_anew()
     await made.work()
     assert made.plan.hash == outside(made, made.observer.state).whole.hash
@@ -84,7 +84,7 @@ async def test_it_is_made_when_the_spec_comes_to_say_so_and_gone_when_it_does_no
         load = made.observer.state.load
         made.observer.state = state(EVEN, **made.spec)
         made.topology()
-        made.observer.state.load.recount(await made.kafka.replica_counts())
+        await made.observer.state.load.recount(made.kafka)
         assert load.replicas == made.observer.state.load.replicas
         made.observer.epoch += 1
         made.loop.add(made.cache.topics)
@@ -96,7 +96,7 @@ async def test_a_broker_that_no_topic_may_use_is_no_reason_to_move_anything():
     made = World(**FILL)
     rows = ((0, 1, 2), (3, 1, 2), (0, 4, 2), (0, 1, 5), (0, 1, 2))
     made.kafka.replicas["one"] = rows
-    made.observer.state.load.recount(await made.kafka.replica_counts())
+    await made.observer.state.load.recount(made.kafka)
     await made.topic("one", rows=rows, placement={"brokers": {"exclude": ["3", "4", "5"]}})
     moved = {broker for part in made.plan.parts.values() for change in part.changes for broker in change.replicas}
     assert moved <= {0, 1, 2}
@@ -106,7 +106,7 @@ async def test_the_bound_is_of_the_parts_that_are_there():
     made, _ = await world(**FILL)
     await made.topic("two", rows=CROWDED)
     await made.topic("three", rows=ON_OLD)
-    made.observer.state.load.recount(await made.kafka.replica_counts())
+    await made.observer.state.load.recount(made.kafka)
     plans = made.loop._plans
     plans.make_anew()
     await made.work()

@@ -29,7 +29,7 @@ def test_the_same_input_gives_the_same_placement():
 
 def test_load_that_was_placed_before_counts():
     where = state(EVEN)
-    where.load.add([(0,)] * 50 + [(3,)] * 50)  # all of zone 0
+    where.load.add("other", [(0,)] * 50 + [(3,)] * 50)  # all of zone 0
     rows = placed({"replicationFactor": 1, "partitions": 8}, where, 8)
     assert not {0, 3}.intersection(broker for row in rows for broker in row)
 
