@@ -31,7 +31,7 @@ class RemarkKind(StrEnum):
     """What becomes of a field."""
 
     NOT_KEPT = "NotKept"
-    KEPT_OTHERWISE = "KeptOtherwise"
+    CONVERTED = "Converted"
     DIFFERS = "Differs"
     WOULD_CHANGE = "WouldChange"
 
@@ -63,9 +63,9 @@ def not_kept(field_: str, message: str) -> Remark:
     return Remark(RemarkKind.NOT_KEPT, field_, message)
 
 
-def kept_otherwise(field_: str, message: str) -> Remark:
-    """The KafkaTopic says it in another way."""
-    return Remark(RemarkKind.KEPT_OTHERWISE, field_, message)
+def converted(field_: str, message: str) -> Remark:
+    """The KafkaTopic has it in another form."""
+    return Remark(RemarkKind.CONVERTED, field_, message)
 
 
 def differs(field_: str, message: str) -> Remark:

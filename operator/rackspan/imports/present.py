@@ -28,8 +28,8 @@ from rackspan.imports.imported_topics import (
     Imported,
     RemarkKind,
     Skipped,
+    converted,
     differs,
-    kept_otherwise,
     would_change,
 )
 from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
@@ -136,7 +136,7 @@ def _placed(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Defini
     wanted = one.spec.placement.assignment
     unfair = (
         f"{seen.unfair} of {plural(len(seen.rows), 'partition')} {'is' if seen.unfair == 1 else 'are'} not spread "
-        f"fairly, and to mend {'it' if seen.unfair == 1 else 'them'} would copy {plural(seen.moves, 'replica')}"
+        f"fairly; a fair spread copies {plural(seen.moves, 'replica')}"
     )
     if assignment is KeptAssignment.NEVER:
         if wanted and wanted != seen.rows:
@@ -147,8 +147,7 @@ def _placed(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Defini
     if len(seen.rows) > MOST_ROWS or max(map(len, seen.rows)) > WIDEST_ROW:
         return _skipped(
             one,
-            f"{unfair}, and an assignment that keeps them has at most {MOST_ROWS:,} partitions of {WIDEST_ROW} "
-            "replicas",
+            f"{unfair}; an assignment that keeps them has at most {MOST_ROWS:,} partitions of {WIDEST_ROW} replicas",
         )
     pinned = replace(
         one,
@@ -160,9 +159,7 @@ def _placed(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Defini
             differs("placement", "the definition assigns other brokers than Kafka has, which are imported")
         )
     if seen.unfair and not wanted:
-        return pinned.with_remarks(
-            kept_otherwise("placement", f"{unfair}: placement.assignment keeps them as they are")
-        )
+        return pinned.with_remarks(converted("placement", f"pinned by spec.placement.assignment: {unfair}"))
     return pinned
 
 
@@ -170,7 +167,7 @@ def _by_assignment(remark: Remark) -> Remark:
     """What a strategy asked for is kept where the replicas stay where it has put them."""
     if remark.field != STRATEGY or remark.kind is not RemarkKind.NOT_KEPT:
         return remark
-    return kept_otherwise(STRATEGY, f"{remark.message}; placement.assignment keeps what it made")
+    return converted(STRATEGY, f"{remark.message}; spec.placement.assignment pins what it made")
 
 
 def _counts(one: Definition, seen: _Topic, factor: int) -> Iterator[Remark]:

@@ -15,7 +15,7 @@ from rackspan.core.text import shown
 from rackspan.imports.cluster_import import INTERNAL
 from rackspan.imports.imported_configs import accepted_configs
 from rackspan.imports.imported_references import is_internal
-from rackspan.imports.imported_topics import Definition, Refused, Skipped, SourceCluster, kept_otherwise, not_kept
+from rackspan.imports.imported_topics import Definition, Refused, Skipped, SourceCluster, converted, not_kept
 from rackspan.imports.manifest_documents import ManifestFieldError
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.shared_fields import (
@@ -119,10 +119,10 @@ def _own_remarks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> I
         field = f"metadata.annotations {shown(key, _MAX_SHOWN)}"
         if key in _PAUSES:
             paused = value.lower() == "true"
-            yield kept_otherwise(field, f"{PAUSED} leaves the topic alone" if paused else "it pauses nothing")
+            yield converted(field, f"{PAUSED} leaves the topic alone" if paused else "it pauses nothing")
         elif key == _MANAGED:
             said = shown(value, _MAX_SHOWN)
-            yield kept_otherwise(field, f"{said}: it says what Strimzi does; Rackspan manages what is applied")
+            yield converted(field, f"{said}: it says what Strimzi does; Rackspan manages what is applied")
         elif key.startswith(_OWN):
             yield not_kept(field, "it is for Strimzi")
     for key in labels:

@@ -21,7 +21,7 @@ from rackspan.imports.imported_topics import (
     Refused,
     Skipped,
     SourceCluster,
-    kept_otherwise,
+    converted,
     not_kept,
 )
 from rackspan.imports.manifest_documents import ManifestFieldError, Part, described, whole
@@ -60,8 +60,8 @@ _FIELDS: Final = {
 }
 _ANY: Final = "any"
 _STRATEGIES: Final = {
-    _ANY: kept_otherwise(STRATEGY, "any leaves the placement open; Rackspan spreads replicas over racks"),
-    "balanced-leaders": kept_otherwise(STRATEGY, "balanced-leaders: Rackspan spreads replicas and leaders over racks"),
+    _ANY: converted(STRATEGY, "any leaves the placement open; Rackspan spreads replicas over racks"),
+    "balanced-leaders": converted(STRATEGY, "balanced-leaders: Rackspan spreads replicas and leaders over racks"),
     "cross-rack": None,
     "static": None,
     "in-rack": not_kept(STRATEGY, "in-rack keeps a partition's replicas in one rack, and Rackspan keeps them apart"),
@@ -150,7 +150,7 @@ def _where(meta: Part) -> str:
 def _meta_remarks(meta: Part) -> Iterator[Remark]:
     where = shown(_where(meta), _MAX_SHOWN)
     if where:
-        yield kept_otherwise("meta.environment, meta.region", f"{where}: topologyRef says which cluster it is")
+        yield converted("meta.environment, meta.region", f"{where}: topologyRef says which cluster it is")
     consumers = []
     for one in meta.items("consumers"):
         if not isinstance(one, Scalar):

@@ -55,14 +55,14 @@ def test_what_is_left_out_and_what_is_pinned_is_said(rackspan, prod):
     told = "skipped: the topics of Kafka and of Strimzi's Topic Operator have no object"
     assert f"note: prod.json: topic __consumer_offsets: {told}" in ran.err
     assert (
-        "note: prod.json: topic payments: kept otherwise: placement: 2 of 3 partitions are not spread fairly, and "
-        "to mend them would copy 2 replicas: placement.assignment keeps them as they are" in ran.err
+        "note: prod.json: topic payments: converted: placement: pinned by spec.placement.assignment: 2 of 3 "
+        "partitions are not spread fairly; a fair spread copies 2 replicas" in ran.err
     )
     assert ran.err.splitlines()[-1] == (
         "note: imported 2 of 3 topics, 1 skipped; applying them changes nothing: the plan has 0 moves, 0 reorders and "
         "0 new partitions"
     )
-    assert "# kept otherwise: placement: 2 of 3 partitions are not spread fairly" in ran.out
+    assert "# converted: placement: pinned by spec.placement.assignment: 2 of 3 partitions" in ran.out
 
 
 def test_the_repair_can_be_left_to_the_plan(rackspan, prod, tmp_path):
@@ -157,7 +157,7 @@ def test_the_report_is_a_document(rackspan, prod):
     payments = by_topic["payments"]
     assert payments["outcome"] == "Imported"
     assert payments["manifest"]["spec"]["partitions"] == 3
-    assert [(one["kind"], one["field"]) for one in payments["remarks"]] == [("KeptOtherwise", "placement")]
+    assert [(one["kind"], one["field"]) for one in payments["remarks"]] == [("Converted", "placement")]
 
 
 def test_some_topics_alone(rackspan, prod):

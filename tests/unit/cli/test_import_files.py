@@ -140,7 +140,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "not kept: metadata.labels app.kubernetes.io/managed-by: it marks the object as a tool's own",
         "not kept: metadata.ownerReferences: the new object has no owner",
         "not kept: spec.colour: is not known",
-        "kept otherwise: metadata.annotations strimzi.io/pause-reconciliation: rackspan.dev/paused",
+        "converted: metadata.annotations strimzi.io/pause-reconciliation: rackspan.dev/paused",
     ):
         assert here + told in ran.err
     assert "note: strimzi.yaml:35: Kafka east: skipped: it is no KafkaTopic of kafka.strimzi.io" in ran.err
@@ -408,7 +408,7 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "not kept: spec.placement.picker: lowest-index",
         "not kept: spec.migration.throttleMB: brokers have one throttle: spec.reassignment.throttle 20000000 of the",
         "not kept: spec.migration.partitionBatchSize: ",
-        "kept otherwise: meta.environment, meta.region: prod/eu",
+        "converted: meta.environment, meta.region: prod/eu",
     ):
         assert here + told in ran.err
     assert "note: east.yaml:1: cluster east: skipped: it is a cluster, and no topic: a RackTopology" in ran.err
@@ -421,7 +421,7 @@ def test_a_strategy_that_no_kafkatopic_knows_is_kept_by_the_replicas_it_made(rac
     ran = rackspan("import", "topicctl", "topicctl.yaml", "--snapshot", prod, *LEVELS)
     found = manifests(ran)
     assert found["clicks"]["spec"]["placement"] == {"assignment": [[0, 1], [1, 0]]}
-    assert "topic clicks: kept otherwise: spec.placement.strategy: in-rack " in ran.err
+    assert "topic clicks: converted: spec.placement.strategy: in-rack " in ran.err
     assert found["pinned"]["spec"]["placement"] == {"assignment": [[0, 3], [4, 2]]}
     (tmp_path / "all.yaml").write_text(ran.out)
     plan = rackspan("plan", "-f", "all.yaml", "--snapshot", prod, *LEVELS, "-o", "json")

@@ -50,7 +50,7 @@ class ImportReport:
             (one, remark)
             for one in self.imported.definitions
             for remark in one.remarks
-            if remark.kind is not RemarkKind.KEPT_OTHERWISE
+            if remark.kind is not RemarkKind.CONVERTED
         ]
 
     @property
