@@ -13,6 +13,8 @@ ARG BASE_IMAGE=python:3.12-slim
 # --- build: dependencies from the lock, Rackspan from this checkout, both in one virtual environment --------------------
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
+# The bytecode is checked by the source's hash then, not by its time, and packages have the same bytes each time.
+ENV SOURCE_DATE_EPOCH=1580601600
 # No pip in the environment that is shipped: the base image's own fills it.
 RUN python -m venv --without-pip /opt/rackspan
 # The lock changes less often than the code: this layer is kept. Wheels only, so that no compiler is ever needed.
@@ -50,6 +52,7 @@ CMD ["operator"]
 # --- spark: what the scan stands on, from its lock. The code comes later, because this is large and seldom changes -------
 FROM ${BASE_IMAGE} AS spark
 WORKDIR /src
+ENV SOURCE_DATE_EPOCH=1580601600
 RUN python -m venv --without-pip /opt/rackspan
 COPY requirements/scan.lock requirements/dev.lock requirements/
 # PySpark is published as a source archive with Spark's jars in it: it is the one package that has to be built here.

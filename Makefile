@@ -164,6 +164,10 @@ release: $(READY) ## Build the artefacts of a release into dist/release: wheel, 
 	rm -rf dist/release
 	@$(BIN)/python -m dev release dist/release --tag="$(RELEASE_TAG)"
 
+.PHONY: images
+images: $(READY) ## Build the images of a release into dist/images, in the OCI layout (IMAGES_BASE; without it as root)
+	@$(BIN)/python -m dev images dist/images --base="$(IMAGES_BASE)"
+
 .PHONY: audit
 audit: $(READY) ## Look up known vulnerabilities of the locked packages; says so where the database cannot be reached
 	@$(BIN)/python -m dev.audit

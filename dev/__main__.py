@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,14 @@ def _release(arguments: argparse.Namespace) -> None:
         print(f"{path.stat().st_size:>10} {path}")
 
 
+def _images(arguments: argparse.Namespace) -> None:
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for target, name in images.NAMES.items():
+        path = arguments.folder / f"{name}-{release.version()}.oci.tar"
+        shutil.copyfile(images.ensure_image(target, arguments.base).archive, path)
+        print(f"{path.stat().st_size:>10} {path}")
+
+
 def _pods(_: argparse.Namespace) -> None:
     if (reason := machine.why_no_pods()) is not None:
         say(f"no pods on this machine: {reason}")
@@ -63,7 +72,7 @@ def _pods(_: argparse.Namespace) -> None:
     machine.ensure_programs()
     kafka = kafka_distribution.ensure_distribution()
     built = (images.ensure_pause(), images.ensure_kafka(kafka.jars[0].parent))
-    for image in (*built, *map(images.ensure_image, images.TARGETS)):
+    for image in (*built, *map(images.ensure_image, images.NAMES)):
         print(f"{image.reference:26} {image.archive}")
 
 
@@ -136,6 +145,9 @@ def _parser() -> argparse.ArgumentParser:
     artefacts = command("release", _release, "build the artefacts of a release, the same bytes each time")
     artefacts.add_argument("folder", type=Path, help="where they go: empty, or absent")
     artefacts.add_argument("--tag", default="", help="of the release: refused unless it is v and the version")
+    containers = command("images", _images, "build the images of a release with buildah, in the OCI layout")
+    containers.add_argument("folder", type=Path, help="where their archives go")
+    containers.add_argument("--base", default="", help="base image of a registry (default: Debian by debootstrap)")
     command("pods", _pods, "get what runs pods, and build the images, where this machine can do that")
     command("gitops", _gitops, "build the controllers that `make gitops` runs")
     start = command("up", _up, "start the stack, or find the one that runs, and leave it running")

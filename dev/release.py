@@ -21,10 +21,9 @@ from pathlib import Path
 from dev.paths import REPOSITORY
 from dev.stack.assets import kubernetes_version
 from dev.stack.kafka_distribution import KafkaDistribution
-from dev.stack.plugins import JAR, build_plugins
+from dev.stack.plugins import FILE_TIME, JAR, build_plugins
 
-EPOCH = 1_580_601_600
-"""The time in archives: 2020-02-02, which is hatchling's own."""
+EPOCH = int(FILE_TIME.timestamp())
 NAMESPACE = "rackspan"
 NOTES = "RELEASE-NOTES.md"
 _LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)")

@@ -1,7 +1,7 @@
 """The project's images, and Kafka's, built from Dockerfiles without an engine: buildah, on debootstrap's base.
 
 A base image of a registry's would do as well; this one needs nothing but the distribution's mirror, and is built from
-the same packages everywhere. Layers are kept between builds.
+the same packages everywhere. Layers are kept between builds. Archives have the OCI layout.
 """
 
 import json
@@ -11,13 +11,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev import release
 from dev.paths import REPOSITORY, cache_root
 from dev.pods.machine import ensure_programs
 from dev.progress import AssetError, exclusive, need, run, say
+from dev.stack.plugins import FILE_TIME
 
 BASE = "localhost/rackspan-base:bookworm"
 PAUSE = "localhost/rackspan-pause:1"
-TARGETS = ("operator", "scan")  # of the Dockerfile
+NAMES = {"operator": "rackspan", "scan": "rackspan-scan"}
+"""The images of a release, by the targets of the Dockerfile."""
 KAFKA = "kafka"
 _RELEASE = "bookworm"
 _MIRROR = "http://deb.debian.org/debian"
@@ -37,11 +40,6 @@ class Image:
     archive: Path
 
 
-def reference(name: str) -> str:
-    """Under which name pods ask for an image that a Dockerfile makes."""
-    return f"localhost/rackspan-{name}:dev"
-
-
 def find_image(name: str) -> Image | None:
     """What one of the functions below built last."""
     record = _root() / f"{name}.json"
@@ -52,14 +50,25 @@ def find_image(name: str) -> Image | None:
     return image if image.archive.exists() else None
 
 
-def ensure_image(target: str) -> Image:
-    """The image of one target of the Dockerfile, as this checkout makes it. Steps that have not changed are kept."""
-    return _ensure_built(target, REPOSITORY, f"--target={target}")
+def reference(target: str) -> str:
+    """Under which name pods ask for the image of a target."""
+    return f"localhost/{NAMES[target]}:{release.version()}"
+
+
+def ensure_image(target: str, base: str = "") -> Image:
+    """The image of one target of the Dockerfile, as a release of this checkout has it, for this architecture.
+
+    `base` is an image of a registry; without it Debian is made one. Steps that have not changed are kept.
+    """
+    revision = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, text=True).strip()
+    labels = (f"--build-arg=VERSION={release.version()}", f"--build-arg=REVISION={revision}")
+    times = f"--timestamp={int(FILE_TIME.timestamp())}"
+    return _ensure_built(target, reference(target), REPOSITORY, base, f"--target={target}", *labels, times)
 
 
 def ensure_kafka(jars: Path) -> Image:
     """Kafka's image, from a folder of its jars."""
-    return _ensure_built(KAFKA, _KAFKA_SOURCE, f"--build-context=jars={jars}")
+    return _ensure_built(KAFKA, "localhost/rackspan-kafka:dev", _KAFKA_SOURCE, "", f"--build-context=jars={jars}")
 
 
 def ensure_pause() -> Image:
@@ -79,23 +88,25 @@ def ensure_pause() -> Image:
         return _archived("pause", PAUSE)
 
 
-def _ensure_built(name: str, source: Path, *options: str) -> Image:
+def _ensure_built(name: str, wanted: str, source: Path, base: str, *options: str) -> Image:
     """An image from the Dockerfile in `source`."""
-    ensure_programs()
+    if not base:
+        ensure_programs()
     with exclusive(_root() / ".lock"):
-        _ensure_base()
+        if not base:
+            _ensure_base()
         mounts = [f"--volume={path}:{path}:ro" for path in _OF_THIS_MACHINE if path.exists()]
         run(
             [
-                *_buildah("build", "--layers", "--format=docker", "--isolation=chroot", "--network=host"),
-                *("--pull-never", f"--build-arg=BASE_IMAGE={BASE}", *mounts),
-                *(*options, f"--tag={reference(name)}", str(source)),
+                *_buildah("build", "--layers", "--format=oci", "--isolation=chroot", "--network=host"),
+                *("--pull" if base else "--pull-never", f"--build-arg=BASE_IMAGE={base or BASE}", *mounts),
+                *(*options, f"--tag={wanted}", str(source)),
             ],
             f"building the image of {name}: up to five minutes the first time, seconds when little has changed",
             cwd=source,
             tally=lambda line: line.startswith("-->") or "STEP" in line,
         )
-        return _archived(name, reference(name))
+        return _archived(name, wanted)
 
 
 def _ensure_base() -> None:
@@ -126,7 +137,7 @@ def _image_of(content: Path, destination: str, name: str, *configuration: str) -
     container = _call("from", "scratch")
     _call("add", "--quiet", container, str(content), destination)
     _call("config", *configuration, container)
-    _call("commit", "--quiet", "--format=docker", "--rm", container, name)
+    _call("commit", "--quiet", "--format=oci", "--rm", container, name)
 
 
 def _archived(name: str, wanted: str) -> Image:
@@ -139,7 +150,7 @@ def _archived(name: str, wanted: str) -> Image:
         say(f"writing {archive.name}")
         unfinished = archive.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
-        _call("push", "--quiet", wanted, f"docker-archive:{unfinished}:{wanted}")
+        _call("push", "--quiet", wanted, f"oci-archive:{unfinished}:{wanted}")
         for outdated in _root().glob(f"{name}-*.tar"):
             outdated.unlink()
         unfinished.replace(archive)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dev.paths import REPOSITORY, cache_root
@@ -14,7 +15,7 @@ from dev.stack.kafka_distribution import KafkaDistribution
 
 JAR = "rackspan-kafka-plugins.jar"
 _RELEASE = "17"  # the Java that Kafka's own brokers ask for
-_DATE = "2020-02-02T00:00:00Z"  # of files in a jar, as in the other artefacts of a release
+FILE_TIME = datetime(2020, 2, 2, tzinfo=UTC)  # of files in the artefacts of a release, which is hatchling's own
 
 
 def ensure_plugins(distribution: KafkaDistribution) -> Path:
@@ -32,7 +33,8 @@ def build_plugins(distribution: KafkaDistribution, jar: Path, *, source: Path = 
         classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
         compile_java(distribution, _sources(source), classes)
         files = [str(path.relative_to(classes)) for path in sorted(classes.rglob("*.class"))]
-        command = [_tool(distribution, "jar"), "--create", f"--file={packed}", f"--date={_DATE}", *files]
+        date = f"--date={FILE_TIME:%Y-%m-%dT%H:%M:%SZ}"
+        command = [_tool(distribution, "jar"), "--create", f"--file={packed}", date, *files]
         run(command, "packing the plug-ins", cwd=classes)
         packed.replace(jar)
 

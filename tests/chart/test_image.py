@@ -13,6 +13,7 @@ from pathlib import Path
 import pip
 import pytest
 import yaml
+from dev import release
 from dev.paths import REPOSITORY
 from tests.chart import dockerfile
 from tests.support.helm import CHART, only
@@ -20,6 +21,7 @@ from tests.support.helm import CHART, only
 from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION
 
 ARGUMENTS, STAGES = dockerfile.read(REPOSITORY / "Dockerfile")
+_CHECKED_BY_HASH = 0b11  # PEP 552
 
 
 def test_every_stage_stands_on_one_base_that_can_be_chosen():
@@ -27,6 +29,12 @@ def test_every_stage_stands_on_one_base_that_can_be_chosen():
     assert re.fullmatch(r"python:3\.\d+-slim(@sha256:[0-9a-f]{64})?", ARGUMENTS["BASE_IMAGE"])
     standing_on_base = dict.fromkeys(["build", "operator", "spark", "scan"], "${BASE_IMAGE}")
     assert {name: stage.base for name, stage in STAGES.items()} == {**standing_on_base, "code": "build"}
+
+
+def test_what_is_built_has_the_time_of_the_other_artefacts_of_a_release():
+    """Layers get it as the time of their files: bytecode that is checked by time would be outdated."""
+    for stage in ("build", "spark"):
+        assert STAGES[stage].one("ENV").rest == f"SOURCE_DATE_EPOCH={release.EPOCH}"
 
 
 def test_the_operators_stages_never_meet_spark():
@@ -195,6 +203,8 @@ def image(tmp_path_factory):
         if instruction.word == "WORKDIR":
             assert instruction.rest == "/src"
             source.mkdir()
+        elif instruction.word == "ENV":
+            environment |= dict(word.split("=", 1) for word in instruction.words())
         elif instruction.word == "COPY":
             *sources, destination = instruction.words()
             for name in sources:
@@ -247,5 +257,6 @@ def test_bytecode_is_there_because_it_cannot_be_written_later(image):
     for package in ("rackspan", "kopf"):
         (folder,) = image.glob(f"lib/python*/site-packages/{package}")
         sources = list(folder.rglob("*.py"))
-        compiled = {path.name.split(".")[0] for path in folder.rglob("__pycache__/*.pyc")}
-        assert {path.stem for path in sources} <= compiled
+        compiled = {path.name.split(".")[0]: path for path in folder.rglob("__pycache__/*.pyc")}
+        assert {path.stem for path in sources} <= compiled.keys()
+        assert {path.read_bytes()[4] for path in compiled.values()} == {_CHECKED_BY_HASH}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import NewTopic
+from dev import release
 from dev.paths import state_root
 from dev.pods import images, machine
 from dev.pods.cluster import PROGRAMS, PodCluster, pod_cluster
@@ -13,7 +14,8 @@ from dev.stack.control_plane import components
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kubectl import KubectlError
 from dev.stack.nodes import REGION_LABEL, ZONE_LABEL
-from tests.support.helm import CHART, Helm
+from tests.support.helm import Helm
+from tests.support.registry import oci_registry, push_chart
 
 ZONES = {"node-a": "eu-1a", "node-b": "eu-1b"}
 NODES = {**ZONES, "node-c": "eu-1b"}
@@ -146,8 +148,8 @@ def scan_image(pods):
 
 
 @pytest.fixture(scope="session")
-def installed(pods, operator_image, helm):
-    """The chart, whose operator is a pod; gives the cluster."""
+def installed(pods, operator_image, helm, processes, kafka_distribution, tmp_path_factory):
+    """The chart of a release, from an OCI registry, whose operator is a pod; gives the cluster."""
     repository, tag = operator_image.rsplit(":", 1)
     scan_repository, scan_tag = images.reference("scan").rsplit(":", 1)
     values = {
@@ -163,7 +165,13 @@ def installed(pods, operator_image, helm):
         "racks": {"namespaces": [KAFKA_NAMESPACE], "restart": [KAFKA_NAMESPACE]},
         "log": {"format": "text"},
     }
-    Helm(helm, pods.cluster.kubeconfig)("install", "rackspan", CHART, f"--namespace={NAMESPACE}", values=values)
+    folder = tmp_path_factory.mktemp("release")
+    release.build(folder / "built", helm, kafka_distribution)
+    chart = f"rackspan-{release.version()}.tgz"
+    with oci_registry(processes, folder) as address:
+        push_chart(helm, folder / "built" / chart, address)
+        where = (f"oci://{address}/charts/rackspan", "--plain-http", f"--version={release.version()}")
+        Helm(helm, pods.cluster.kubeconfig)("install", "rackspan", *where, f"--namespace={NAMESPACE}", values=values)
     with pods.explaining("deployment/rackspan"):
         pods.kubectl("rollout", "status", "deployment/rackspan", "--timeout=300s", timeout=150)
     return pods

@@ -51,7 +51,7 @@ class Flux:
         """Wait until the API server refuses what a Kustomization applies. Returns its message."""
 
         def met() -> str | None:
-            ready = condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
+            ready = self._ready(name)
             return str(ready["message"]) if ready.get("reason") == "ReconciliationFailed" else None
 
         return str(until(met, f"{name} to be refused"))
@@ -65,7 +65,7 @@ class Flux:
         """Wait until a Kustomization says that it waits for another one."""
 
         def met() -> bool:
-            ready = condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
+            ready = self._ready(name)
             return ready.get("reason") == "DependencyNotReady" and f"{dependency}'" in ready["message"]
 
         until(met, f"{name} to wait for {dependency}")
@@ -75,6 +75,10 @@ class Flux:
         result = self._until(revision, lambda ready: ready["status"] != "Unknown")
         assert result["reason"] == "HealthCheckFailed", result
         return str(result["message"])
+
+    def _ready(self, name: str) -> dict[str, Any]:
+        """The condition Ready of a Kustomization; empty without one."""
+        return condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
 
     def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool], name: str = NAME) -> dict[str, Any]:
         last: dict[str, Any] = {}

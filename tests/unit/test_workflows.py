@@ -9,7 +9,7 @@ from dev.paths import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z0-9-]+):(?!=)", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-PROGRAMS = {"make", "cosign", "gh", "helm", "sysctl"}
+PROGRAMS = {"make", "cosign", "gh", "helm", "skopeo", "sysctl"}
 
 
 def steps(path):
