@@ -1,4 +1,4 @@
-"""Argo CD's two components that bring Git to a cluster, and the Redis between them, as processes on loopback."""
+"""Argo CD's two components that bring Git to a cluster, its API, and the Redis between them, on loopback."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +16,13 @@ NAMESPACE = "argocd"
 _HOST = "127.0.0.1"
 
 
-def start_argocd(processes: Processes, programs: Mapping[str, Path], cluster: Cluster) -> None:
-    """Apply Argo CD's definitions and empty settings, and start its repo-server and its application controller."""
+def start_argocd(processes: Processes, programs: Mapping[str, Path], cluster: Cluster) -> str:
+    """Apply Argo CD's definitions and empty settings, and start its components. Returns the address of its API."""
     cluster.kubectl.apply(definitions_of(programs["argocd"]), arguments=["--server-side"])
     cluster.kubectl.wait_until_served("applications.argoproj.io", "appprojects.argoproj.io")
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     cluster.kubectl.in_namespace(NAMESPACE).apply(*_settings())
-    redis, manifests, metrics, api = *free_ports(3), _api_port(cluster)
+    redis, manifests, metrics, server, server_metrics, api = *free_ports(5), _api_port(cluster)
     environment = {
         "ARGOCD_RECONCILIATION_TIMEOUT": "5s",  # how often it looks for commits
         "ARGOCD_RECONCILIATION_JITTER": "0",
@@ -46,6 +46,10 @@ def start_argocd(processes: Processes, programs: Mapping[str, Path], cluster: Cl
     source = [f"--repo-server={_HOST}:{manifests}", "--repo-server-plaintext"]
     control = [f"--namespace={NAMESPACE}", "--persist-resource-health", *source]
     start("argocd-application-controller", *control, within=[redis, manifests, api])
+    serve = [f"--port={server}", f"--metrics-port={server_metrics}", f"--address={_HOST}", f"--metrics-address={_HOST}"]
+    start("argocd-server", f"--namespace={NAMESPACE}", "--insecure", "--disable-auth", *serve, *source)
+    eventually(lambda: accepts_connections(server), "Argo CD's API to listen")
+    return f"{_HOST}:{server}"
 
 
 def _settings() -> list[Manifest]:

@@ -6,7 +6,7 @@ from dev.gitops.flux import start_flux
 from dev.gitops.git_server import git_server
 from dev.stack import assets
 from tests.integration.conftest import _turns, objects, operator, topics  # noqa: F401
-from tests.support.argocd import EXAMPLES, Application
+from tests.support.argocd import EXAMPLES, Application, ArgoCD
 from tests.support.flux import Flux
 
 
@@ -49,10 +49,10 @@ def _argocd(processes, control_plane):
     programs = assets.find_argocd()
     if programs is None:
         pytest.fail("Argo CD: not on this machine yet; run `make gitops`", pytrace=False)
-    start_argocd(processes, programs, control_plane)
+    server = start_argocd(processes, programs, control_plane)
     kubectl = control_plane.kubectl.in_namespace(NAMESPACE)
     kubectl("patch", "configmap", "argocd-cm", "--type", "merge", "--patch-file", EXAMPLES / "health.patch")
-    return kubectl
+    return ArgoCD(programs["argocd"], server, kubectl)
 
 
 @pytest.fixture

@@ -88,6 +88,10 @@ def terminate(application, objects):
     application.terminate()
 
 
+def terminate_by_patch(application, objects):
+    application.terminate_by_patch()
+
+
 def commit_that_is_passed_over(application, in_git, objects, reason):
     """Commit what ends the wait of a sync's first wave. Returns the revision, after it was passed over."""
     if reason == "Paused":
@@ -113,7 +117,7 @@ def commit_that_is_passed_over(application, in_git, objects, reason):
     [
         ("PlanPending", terminate),
         ("PlanPending", approve_by_annotation),
-        ("PlanAboveLimit", terminate),
+        ("PlanAboveLimit", terminate_by_patch),
         ("Paused", terminate),
         ("Paused", resume_by_annotation),
     ],
@@ -181,4 +185,14 @@ def test_pruning_follows_the_deletion_policy(application, in_git, objects, opera
     for name in ("clicks", "old"):
         objects.until_gone("KafkaTopic", name)
     assert topics.id(objects.kafka_name("clicks")) == known
+    assert not topics.exists(objects.kafka_name("old"))
+
+
+def test_a_cascade_deletion_ends_and_follows_the_deletion_policy(application, in_git, objects, operator, topics):
+    application.until_synced(application.commit(*in_git(orders={}, old={"deletionPolicy": "Delete"})))
+    known = topics.id(objects.kafka_name("orders"))
+    application.delete_with_objects()
+    assert objects.topics() == []
+    assert objects.read("RackTopology", TOPOLOGY) is None
+    assert topics.id(objects.kafka_name("orders")) == known
     assert not topics.exists(objects.kafka_name("old"))

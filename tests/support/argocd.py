@@ -1,8 +1,11 @@
 """An Application of Argo CD, and the repository that it brings to the cluster."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,12 +19,34 @@ _LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class ArgoCD:
+    """Argo CD's command, with its API, and kubectl in its namespace."""
+
+    program: Path
+    server: str
+    kubectl: Kubectl
+
+    def __call__(self, *arguments: str) -> str:
+        """Run the command and return its standard output."""
+        environment = {**os.environ, "ARGOCD_BINARY_NAME": "argocd"}
+        command = [str(self.program), *arguments, f"--server={self.server}", "--plaintext"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """The Application of examples/argocd, for a namespace of its own name."""
 
-    kubectl: Kubectl
+    argocd: ArgoCD
     repository: Repository
     name: str
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """In the namespace of Applications."""
+        return self.argocd.kubectl
 
     def start(self) -> None:
         """Make the Application."""
@@ -32,11 +57,19 @@ class Application:
         self.kubectl.apply(application)
 
     def stop(self) -> None:
-        """Delete the Application, and leave its objects."""
-        self.kubectl("delete", "application", self.name)
+        """Delete the Application, if it is there, and leave its objects."""
+        self.kubectl("delete", "application", self.name, "--ignore-not-found")
+
+    def delete_with_objects(self) -> None:
+        """Delete the Application with its objects, and wait until all are gone."""
+        self.argocd("app", "delete", self.name, "--cascade", "--yes", "--wait")
 
     def terminate(self) -> None:
-        """End the sync that runs: `argocd app terminate-op` writes the same."""
+        """End the sync that runs."""
+        self.argocd("app", "terminate-op", self.name)
+
+    def terminate_by_patch(self) -> None:
+        """The same without Argo CD's command."""
         patch = json.dumps({"status": {"operationState": {"phase": "Terminating"}}})
         self.kubectl("patch", "application", self.name, "--type=merge", f"--patch={patch}")
 
