@@ -151,9 +151,14 @@ public class AssignorSpeed {
         return near + "|" + moved;
     }
 
+    /** In sets as brokers make them from the records of a group. */
     private static Map<String, Map<Uuid, Set<Integer>>> plain(GroupAssignment assigned) {
         Map<String, Map<Uuid, Set<Integer>>> plain = new HashMap<>();
-        assigned.members().forEach((member, has) -> plain.put(member, has.partitions()));
+        assigned.members().forEach((member, has) -> {
+            Map<Uuid, Set<Integer>> copy = new HashMap<>();
+            has.partitions().forEach((topic, numbers) -> copy.put(topic, new HashSet<>(numbers)));
+            plain.put(member, copy);
+        });
         return plain;
     }
 
