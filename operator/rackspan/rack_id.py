@@ -46,7 +46,7 @@ def look_up(nodes_file: Path, node: str) -> str:
         with nodes_file.open(encoding="utf-8", newline="") as file:
             text = file.read(LARGEST + 1)
         if len(text) > LARGEST:
-            raise RackNotFoundError(f"{nodes_file} is larger than {LARGEST:,} bytes: it is no file of racks")
+            raise RackNotFoundError(f"{nodes_file} is larger than {LARGEST:,} bytes: it is not a file of racks")
         found = rack_of(text, node)
     except FileNotFoundError as error:
         raise RackNotFoundError(
@@ -125,20 +125,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node(text: str) -> str:
     if not text or " " in text or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no name of a node: is NODE_NAME set?")
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is not a node name: is NODE_NAME set?")
     return text
 
 
 def _key(text: str) -> str:
     if not _KEY.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no key: letters, digits, dots, dashes and underscores")
+        raise argparse.ArgumentTypeError(
+            f"{shown(text)!r} is not a valid key: use letters, digits, dots, dashes and underscores"
+        )
     return text
 
 
 def _seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{shown(text)!r} is no duration: write 60s, 5m or 1h")
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is not a duration: write 60s, 5m or 1h")
     return int(found[1]) * _SECONDS[found[2]]
 
 

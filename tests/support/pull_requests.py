@@ -78,7 +78,7 @@ BAD = {
     ),
     "min.insync.replicas below 1": File(
         manifest("config:", "  min.insync.replicas: 0 # here"),
-        'spec.config min.insync.replicas: "0" is no whole number of 1 or more',
+        'spec.config min.insync.replicas: "0" is not a whole number of 1 or more',
         "min.insync.replicas must be a whole number of 1 or more.",
     ),
     "durability that contradicts itself": File(
@@ -124,7 +124,7 @@ BAD = {
     ),
     "a value that Kafka refuses": File(
         manifest("config:", "  retention.ms: a week # here"),
-        'spec.config retention.ms: "a week" is no whole number from -1 to 9223372036854775807',
+        'spec.config retention.ms: "a week" is not a whole number from -1 to 9223372036854775807',
     ),
     "a policy that Kafka does not have": File(
         manifest("config:", "  cleanup.policy: compact,remove # here"),

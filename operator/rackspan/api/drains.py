@@ -75,7 +75,7 @@ def brokers_of(topology: RackTopology, drains: Drains) -> frozenset[int]:
 
 
 def _path(rack: str) -> RackPath:
-    """Empty where a text is no rack path: nothing is in it."""
+    """Empty where a text is not a rack path: nothing is in it."""
     try:
         return parse_rack(rack)
     except RackPathError:

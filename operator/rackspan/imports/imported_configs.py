@@ -43,13 +43,13 @@ def _refusal(key: str, value: str, replication_factor: int) -> str | None:
     if key in THROTTLED:
         return "throttled replicas belong to whoever moves replicas, not to the topic's definition"
     if key in NO_CONFIGS:
-        return "is no config of a topic: spec.partitions and spec.replicationFactor say it"
+        return "is not a topic config: spec.partitions and spec.replicationFactor say it"
     if len(value) > _LONGEST_VALUE:
         return f"its value has {len(value):,} characters, a KafkaTopic holds {_LONGEST_VALUE:,}; it is not managed"
     if key != MIN_INSYNC:
         return None
     if _MIN_INSYNC.fullmatch(value) is None:
-        return f'"{shown(value, _MAX_SHOWN)}" is no number of replicas; it is not managed'
+        return f'"{shown(value, _MAX_SHOWN)}" is not a number of replicas; it is not managed'
     if int(value) > replication_factor:
         return (
             f"{int(value)} is above the replication factor of {replication_factor}, which Kafka takes instead, and "

@@ -52,7 +52,7 @@ def other_kind(source: Source, part: Part, version: str) -> Skipped:
     elif count := holds_topics(part):
         reason = f"it holds {plural(count, 'KafkaTopic')}, and is a template: render it first, with oc process"
     else:
-        reason = f"it is no KafkaTopic of {version}"
+        reason = f"it is not a KafkaTopic of {version}"
     return Skipped(source, subject or "a document", reason)
 
 
@@ -60,7 +60,7 @@ def topic_name(part: Part, key: str) -> str | None:
     """A topic's name, None where there is none. Raises FieldError for what Kafka would not take."""
     name = part.text(key)
     if name is not None and not is_topic_name(name):
-        raise part.error(key, f'"{shown(name, _MAX_SHOWN)}" is no name that Kafka gives a topic')
+        raise part.error(key, f'"{shown(name, _MAX_SHOWN)}" is not a valid topic name')
     return name
 
 
@@ -134,7 +134,7 @@ def _not_kept(key: str, value: str, *, as_labels: bool) -> str | None:
         return "it marks the object as a tool's own, and this one is another"
     prefix, slash, name = key.rpartition("/")
     if _KEY.fullmatch(name) is None or (slash and not is_object_name(prefix)):
-        return "is no key of a label or an annotation"
+        return "is not a valid key of a label or annotation"
     if as_labels and _LABEL_VALUE.fullmatch(value) is None:
-        return f"{shown(value, _MAX_SHOWN)} is no value of a label"
+        return f"{shown(value, _MAX_SHOWN)} is not a valid label value"
     return None

@@ -68,10 +68,10 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     spec.refuse_placeholders()
     name = required_text(metadata, "name")
     if not is_object_name(name):
-        raise metadata.error("name", f'"{shown(name, _MAX_SHOWN)}" is no name of an object')
+        raise metadata.error("name", f'"{shown(name, _MAX_SHOWN)}" is not a valid name of an object')
     namespace = metadata.text("namespace")
     if namespace is not None and not is_namespace(namespace):
-        raise metadata.error("namespace", f'"{shown(namespace, _MAX_SHOWN)}" is no name of a namespace')
+        raise metadata.error("namespace", f'"{shown(namespace, _MAX_SHOWN)}" is not a valid namespace name')
     topic = topic_name(spec, "topicName") or topic_name(metadata, "name") or name
     if is_internal(topic):
         return Skipped(source, f"topic {topic}", INTERNAL)

@@ -44,7 +44,7 @@ def broken_rules(document: Mapping[str, Any], topic: KafkaTopic) -> Iterator[str
     for path in unknown_fields(KafkaTopicSpec, document["spec"], "spec"):
         yield f"{shown(path, _MAX_SHOWN)}: there is no such field"
     if not is_object_name(topic.meta.name):
-        yield f'metadata.name: "{shown(topic.meta.name, _MAX_SHOWN)}" is no name of an object'
+        yield f'metadata.name: "{shown(topic.meta.name, _MAX_SHOWN)}" is not a valid name of an object'
     elif spec.topic_name is None and len(topic.meta.name) > _LONGEST_TOPIC:
         yield f"metadata.name: is longer than the {_LONGEST_TOPIC} characters of a Kafka topic name: set spec.topicName"
     yield from _names(spec)
@@ -61,11 +61,11 @@ def broken_rules(document: Mapping[str, Any], topic: KafkaTopic) -> Iterator[str
 def _names(spec: KafkaTopicSpec) -> Iterator[str]:
     reference = spec.topology_ref
     if not is_object_name(reference.name):
-        yield f'spec.topologyRef.name: "{shown(reference.name, _MAX_SHOWN)}" is no name of a RackTopology'
+        yield f'spec.topologyRef.name: "{shown(reference.name, _MAX_SHOWN)}" is not a valid name of a RackTopology'
     if reference.namespace is not None and not is_namespace(reference.namespace):
-        yield f'spec.topologyRef.namespace: "{shown(reference.namespace, _MAX_SHOWN)}" is no name of a namespace'
+        yield f'spec.topologyRef.namespace: "{shown(reference.namespace, _MAX_SHOWN)}" is not a valid namespace name'
     if spec.topic_name is not None and not is_topic_name(spec.topic_name):
-        yield f'spec.topicName: "{shown(spec.topic_name, _MAX_SHOWN)}" is no name that Kafka gives a topic'
+        yield f'spec.topicName: "{shown(spec.topic_name, _MAX_SHOWN)}" is not a valid topic name'
     if spec.deletion_policy is DeletionPolicy.DELETE and spec.topic_name in KAFKAS_OWN:
         yield "spec.deletionPolicy: Kafka's internal topics cannot have deletionPolicy Delete"
 
@@ -90,14 +90,14 @@ def _config(spec: KafkaTopicSpec) -> Iterator[str]:
     for key, value in spec.config_values.items():
         field = f"spec.config {shown(key, _MAX_SHOWN)}"
         if key in NO_CONFIGS:
-            yield f"{field}: is no config of a topic: use spec.partitions and spec.replicationFactor"
+            yield f"{field}: is not a topic config: use spec.partitions and spec.replicationFactor"
         elif key in THROTTLED:
             yield f"{field}: throttled replicas are set by the operator: use the RackTopology's reassignment.throttle"
         elif len(value) > _LONGEST_CONFIG:
             yield f"{field}: has {len(value):,} characters, and at most {_LONGEST_CONFIG:,} are allowed"
     given = spec.config_values.get(MIN_INSYNC)
     if given is not None and _MIN_INSYNC.fullmatch(given) is None:
-        yield f'spec.config {MIN_INSYNC}: "{shown(given, _MAX_SHOWN)}" is no whole number of 1 or more'
+        yield f'spec.config {MIN_INSYNC}: "{shown(given, _MAX_SHOWN)}" is not a whole number of 1 or more'
     elif (insync := _compared(spec)) is not None and insync > spec.replication_factor:
         yield (
             f"spec.config {MIN_INSYNC}: is {insync}, above the replicationFactor of {spec.replication_factor}: "
@@ -190,7 +190,7 @@ def _paths(path: str, entries: Sequence[str], most: int, refused: str = "") -> I
     for entry in entries:
         steps = entry.removeprefix("/").split("/")
         if not all(steps) or len(entry) > _LONGEST_PATH or any(_is_refused(letter, refused) for letter in entry):
-            yield f'{path}: "{shown(entry, _MAX_SHOWN)}" is no broker id or rack path, such as /eu/eu-1a'
+            yield f'{path}: "{shown(entry, _MAX_SHOWN)}" is not a broker id or rack path, such as /eu/eu-1a'
 
 
 def _is_refused(letter: str, refused: str) -> bool:
@@ -213,4 +213,4 @@ def _wrong_row(row: tuple[int, ...], factor: int) -> str:
         return f"names {plural(len(row), 'broker')}, for a replicationFactor of {factor}"
     if len(set(row)) < len(row):
         return "names a broker twice"
-    return "" if all(0 <= broker <= _MOST for broker in row) else "names what is no broker id"
+    return "" if all(0 <= broker <= _MOST for broker in row) else "names something that is not a broker id"

@@ -124,7 +124,7 @@ def _no_topic(meta: Part, spec: Part) -> tuple[str, str] | None:
     if spec.node("bootstrapAddrs") or spec.node("zkAddrs"):
         return f"cluster {name}", "it is a cluster, and no topic: a RackTopology has its bootstrapServers"
     if spec.node("acls"):
-        return f"ACLs {name}", "they are no topic"
+        return f"ACLs {name}", "they are not a topic"
     if not meta.fields.of or not spec.fields.of:
         return "a document", "it has no meta and spec of a topic"
     return None
@@ -163,7 +163,7 @@ def _meta_remarks(meta: Part) -> Iterator[Remark]:
 def _placement(part: Part, partitions: int, factor: int) -> tuple[TopicPlacement, list[Remark]]:
     strategy = part.text("strategy") or _ANY
     if strategy not in _STRATEGIES:
-        raise part.error("strategy", f'"{shown(strategy, _MAX_SHOWN)}" is no strategy of topicctl')
+        raise part.error("strategy", f'"{shown(strategy, _MAX_SHOWN)}" is not a strategy of topicctl')
     remark = _STRATEGIES[strategy]
     remarks = [] if remark is None else [remark]
     picker = part.text("picker")

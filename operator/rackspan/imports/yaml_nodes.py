@@ -234,7 +234,7 @@ def _scalar(event: Any, line: int) -> Scalar:
         if type(value) not in types:
             raise YamlError(line, f'"{text}" is no {tag.removeprefix(_TAG)}, as its tag says')
     if _NO_JSON.fullmatch(text):
-        raise YamlError(line, f'"{text}" is no number that JSON has')
+        raise YamlError(line, f'"{text}" is not a number that JSON has')
     if isinstance(value, float) and value.is_integer() and abs(value) < _WRITTEN_OUT:
         value = int(value)
     return Scalar(line, text, value)

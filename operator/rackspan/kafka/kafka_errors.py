@@ -98,7 +98,7 @@ def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
     """The Failure where every connection failed; `error` is the latest one's."""
     why = _WHERE_AND_WHEN.sub("", error.str())
     if _HTTP_AS_SIZE in why:
-        why = "it answers in HTTP, so this is no port of Kafka"
+        why = "it answers in HTTP, so this is not a port of Kafka"
     return Failure(Reason.KAFKA_UNREACHABLE, f"no broker of {servers} can be reached: {why}", Remedy.RETRY)
 
 

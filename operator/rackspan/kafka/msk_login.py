@@ -77,7 +77,7 @@ def msk_login_of(properties: Mapping[str, str | int | bool]) -> MskLogin:
         raise FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC, KafkaSetting.TLS))
     region = given.get(REGION) or _region(str(properties["bootstrap.servers"]))
     if _REGION.fullmatch(region) is None:
-        raise _invalid(f"{region[:40]!a} is no region of AWS, such as eu-west-1")
+        raise _invalid(f"{region[:40]!a} is not an AWS region, such as eu-west-1")
     if given.get(USER) != "true":
         return MskLogin(region, _keys(given))
     return MskLogin(region, AwsUser(*map(given.get, (PROFILE, ROLE_ARN, ROLE_SESSION_NAME, STS_REGION))))

@@ -113,12 +113,12 @@ def wrong_with_url(url: str, *, loopback: bool) -> str | None:
     The URL itself is not in the words: somebody may have written a password into it.
     """
     if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        return f"it is no URL of up to {_LONGEST_URL} printable ASCII characters"
+        return f"it is not a URL of up to {_LONGEST_URL} printable ASCII characters"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "it is no URL"
+        return "it is not a URL"
     if parts.username is not None or "@" in parts.netloc:
         return "a user name or a password has no place in the URL"
     if parts.fragment or "#" in url:

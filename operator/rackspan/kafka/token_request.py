@@ -163,7 +163,7 @@ def _refusal(login: OauthLogin, status: int, body: bytes) -> Failure:
 def _token(login: OauthLogin, body: bytes) -> Token:
     answer = _decoded(body)
     if not isinstance(answer, dict):
-        raise FailureError(_failure(f"the answer of {login.server} is no JSON object"))
+        raise FailureError(_failure(f"the answer of {login.server} is not a JSON object"))
     text = answer.get("access_token")
     if not isinstance(text, str) or not text:
         raise FailureError(_failure(f"the answer of {login.server} has no access_token"))

@@ -144,7 +144,7 @@ class Authentication:
             loader = await config.load_kube_config(client_configuration=self.settings, **which)
         except _NO_KUBECONFIG as error:  # the library takes for granted that a file has the right shape
             what = self._kubeconfig or "the default kubeconfig"
-            raise config.ConfigException(f"{what} is no kubeconfig: {shown(str(error), _SHOWN)}") from error
+            raise config.ConfigException(f"{what} is not a kubeconfig: {shown(str(error), _SHOWN)}") from error
         self._expires = getattr(loader, "exec_plugin_expiry", None)
         self.settings.refresh_api_key_hook = self._before_request
 

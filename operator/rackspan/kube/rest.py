@@ -251,7 +251,7 @@ class Rest:
             try:
                 found = page.decode(text)
             except ValueError as error:  # the API server did not write that
-                raise FailureError(_failure(f"GET {path}: what was answered is no list: {error}")) from error
+                raise FailureError(_failure(f"GET {path}: the answer is not a list: {error}")) from error
             yield found
             token = found.metadata.continue_
             if not token:

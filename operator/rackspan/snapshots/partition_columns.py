@@ -151,10 +151,10 @@ def _explain(path: str, row: PartitionDocument) -> None:
             if broker in listed[:at]:
                 raise SnapshotFieldError(f"{path}.{name}[{at}]", f"broker {broker} is listed twice")
             if broker not in row.replicas:
-                raise SnapshotFieldError(f"{path}.{name}[{at}]", f"broker {broker} is no replica of this partition")
+                raise SnapshotFieldError(f"{path}.{name}[{at}]", f"broker {broker} is not a replica of this partition")
             if name == "elr" and broker in (row.replicas if row.isr is UNSET else isr):
                 raise SnapshotFieldError(f"{path}.elr[{at}]", f"broker {broker} is in the ISR")
-    raise SnapshotFieldError(f"{path}.leader", f"broker {row.leader} is no replica of this partition")
+    raise SnapshotFieldError(f"{path}.leader", f"broker {row.leader} is not a replica of this partition")
 
 
 def _in_order(

@@ -128,9 +128,7 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
         topic = _decoded(partial(_topic, raw), path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
-            raise SnapshotFieldError(
-                f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is no name that Kafka gives a topic'
-            )
+            raise SnapshotFieldError(f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is not a valid topic name')
         if seen.setdefault(topic.name, at) != at:
             raise SnapshotFieldError(
                 f"{path}.name", f'topic "{topic.name}" is listed twice, first at $.topics[{seen[topic.name]}]'
@@ -179,7 +177,7 @@ def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
-        raise SnapshotFieldError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, MAX_SHOWN)}" is no number of replicas')
+        raise SnapshotFieldError(f'{path}["{MIN_INSYNC}"]', f'"{shown(least, MAX_SHOWN)}" is not a number of replicas')
     return values
 
 

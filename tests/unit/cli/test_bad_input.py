@@ -69,7 +69,7 @@ FILES = {
     ),
     "no name of a topic": (
         cluster(topic("a b", [0])),
-        'prod.json: $.topics[0].name: "a b" is no name that Kafka gives a topic',
+        'prod.json: $.topics[0].name: "a b" is not a valid topic name',
     ),
     "a topic without partitions": (
         one(),
@@ -105,11 +105,11 @@ FILES = {
     ),
     "an ISR that is no replica": (
         one(partition(0, 0, 3, isr=[0, 1])),
-        "prod.json: $.topics[0].partitions[0].isr[1]: broker 1 is no replica of this partition",
+        "prod.json: $.topics[0].partitions[0].isr[1]: broker 1 is not a replica of this partition",
     ),
     "an eligible leader that is no replica": (
         one(partition(0, 0, 3, isr=[], elr=[0, 1])),
-        "prod.json: $.topics[0].partitions[0].elr[1]: broker 1 is no replica of this partition",
+        "prod.json: $.topics[0].partitions[0].elr[1]: broker 1 is not a replica of this partition",
     ),
     "an eligible leader that is in sync": (
         one(partition(0, 0, 3, isr=[3], elr=[0, 3])),
@@ -117,11 +117,11 @@ FILES = {
     ),
     "a leader that is no replica": (
         one(partition(0, 0, 3, leader=1)),
-        "prod.json: $.topics[0].partitions[0].leader: broker 1 is no replica of this partition",
+        "prod.json: $.topics[0].partitions[0].leader: broker 1 is not a replica of this partition",
     ),
     "no number of replicas": (
         one(partition(0, 0), config={"min.insync.replicas": "two"}),
-        'prod.json: $.topics[0].config["min.insync.replicas"]: "two" is no number of replicas',
+        'prod.json: $.topics[0].config["min.insync.replicas"]: "two" is not a number of replicas',
     ),
 }
 COMMANDS = (
@@ -211,13 +211,13 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (
             FINE,
             ["check", "--topic", "pay("],
-            '--topic "pay(": is no regular expression: missing ), unterminated subpattern at position 3',
+            '--topic "pay(": is not a regular expression: missing ), unterminated subpattern at position 3',
             "",
         ),
         (
             FINE,
             ["check", "--topic", "x{9999999999}"],
-            '--topic "x{9999999999}": is no regular expression: the repetition number is too large',
+            '--topic "x{9999999999}": is not a regular expression: the repetition number is too large',
             "",
         ),
         (
@@ -249,13 +249,13 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (
             FINE,
             ["plan", "--partitions", "orders=many"],
-            '--partitions "orders=many": "many" is no number from 1 to 1,000,000',
+            '--partitions "orders=many": "many" is not a number from 1 to 1,000,000',
             "",
         ),
         (
             FINE,
             ["plan", "--replication-factor", "orders=0"],
-            '--replication-factor "orders=0": "0" is no number from 1 to 32,767',
+            '--replication-factor "orders=0": "0" is not a number from 1 to 32,767',
             "",
         ),
         (
@@ -293,14 +293,14 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (
             FINE,
             ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1,x"],
-            '--brokers "1,x": "x" is no broker id',
+            '--brokers "1,x": "x" is not a broker id',
             "write ids such as 1,2,3",
         ),
         *(
             (
                 FINE,
                 [command, "--drain-broker", text],
-                f'--drain-broker "{text}": "{wrong}" is no broker id',
+                f'--drain-broker "{text}": "{wrong}" is not a broker id',
                 "write ids such as 1,2,3",
             )
             for command in ("check", "plan")
@@ -352,11 +352,11 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 ("kafka:9092,", "a server is empty"),
                 ("http://kafka:9092", '"http://kafka:9092" is a URL'),
                 ("kafka", '"kafka" has no port'),
-                (":9092", '"" is no host name'),
-                ("kafka:99999", '"99999" is no port from 1 to 65535'),
-                ("kafka:0", '"0" is no port from 1 to 65535'),
-                ("kafka:abc", '"abc" is no port from 1 to 65535'),
-                ("ka fka:9092", '"ka fka" is no host name'),
+                (":9092", '"" is not a host name'),
+                ("kafka:99999", '"99999" is not a port from 1 to 65535'),
+                ("kafka:0", '"0" is not a port from 1 to 65535'),
+                ("kafka:abc", '"abc" is not a port from 1 to 65535'),
+                ("ka fka:9092", '"ka fka" is not a host name'),
             )
         ),
         *(

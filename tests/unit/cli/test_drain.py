@@ -463,7 +463,7 @@ def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
         (("uncordon", *TOPOLOGY), "nothing is named"),
         (("drain", "4"), "the RackTopology is missing"),
         (("drain", "4", "--topology", "prod"), '--topology "prod" is not NAMESPACE/NAME'),
-        (("drain", "four", *TOPOLOGY), 'BROKER "four": "four" is no broker id'),
+        (("drain", "four", *TOPOLOGY), 'BROKER "four": "four" is not a broker id'),
         (("drain", "77", *TOPOLOGY), "the cluster has no broker 77"),
         (("drain", "--rack", "/eu/nowhere", *TOPOLOGY), "--rack /eu/nowhere: the cluster has no such rack"),
         (("drain", "--rack", "/eu/*", *TOPOLOGY), "--rack /eu/*: wildcards are not for drains"),

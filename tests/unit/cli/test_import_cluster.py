@@ -188,9 +188,9 @@ def test_files_are_written_all_or_none_and_never_over_others(rackspan, prod, tmp
     ("arguments", "said"),
     [
         ((), "the RackTopology is missing"),
-        (("--topology-ref", "Main"), '--topology-ref "Main": "Main" is no name of a RackTopology'),
+        (("--topology-ref", "Main"), '--topology-ref "Main": "Main" is not a valid name of a RackTopology'),
         (("--topology-ref", "a/b/c"), '--topology-ref "a/b/c": write [NAMESPACE/]NAME'),
-        ((*AS, "--namespace", "a.b"), '--namespace "a.b": is no name of a namespace'),
+        ((*AS, "--namespace", "a.b"), '--namespace "a.b": is not a valid namespace name'),
         ((*AS, "--overwrite"), "--overwrite is for --output-dir"),
         ((*AS, "--output-dir", "out", "-o", "json"), "only one of --output-dir and -o json can be used"),
     ],

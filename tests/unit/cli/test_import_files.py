@@ -143,7 +143,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
         "converted: metadata.annotations strimzi.io/pause-reconciliation: rackspan.dev/paused",
     ):
         assert here + told in ran.err
-    assert "note: strimzi.yaml:35: Kafka east: skipped: it is no KafkaTopic of kafka.strimzi.io" in ran.err
+    assert "note: strimzi.yaml:35: Kafka east: skipped: it is not a KafkaTopic of kafka.strimzi.io" in ran.err
     assert "last-applied" not in ran.out
 
 
@@ -203,7 +203,7 @@ def test_what_kafka_has_otherwise_is_imported_as_it_is_and_said(rackspan, files,
     [
         (("partitions: 2", "partitions: many"), '18: spec.partitions: must be a whole number, not "many"'),
         (("partitions: 2", "partitions: 0"), '18: spec.partitions: must be from 1 to 100,000, not "0"'),
-        (("topicName: Clicks_v1", "topicName: a b"), '17: spec.topicName: "a b" is no name that Kafka gives a topic'),
+        (("topicName: Clicks_v1", "topicName: a b"), '17: spec.topicName: "a b" is not a valid topic name'),
         (("topicName: Clicks_v1", "topicName: 7"), '17: spec.topicName: must be a text, not "7"'),
         (("flush.ms: null", "flush.ms: {}"), "25: spec.config.flush.ms: must be a value or a list, not a mapping"),
         (("  replicas: 2", "\treplicas: 2"), "19: is not YAML: found a tab character that violates indentation"),
@@ -275,7 +275,7 @@ OTHERS = {
     "no YAML": ("kind: Kafka\nspec: [\n", "a document: skipped: is not YAML"),
     "a key twice": ("kind: Kafka\nspec: 1\nspec: 2\n", 'a document: skipped: the key "spec" is given twice'),
     "a Helm template": ("{{- with .Values }}\nkind: Kafka\n", 'a document: skipped: "{{- with .Values }}": this is a'),
-    "no number of JSON": ("kind: Kafka\nspec: .inf\n", 'a document: skipped: ".inf" is no number that JSON has'),
+    "no number of JSON": ("kind: Kafka\nspec: .inf\n", 'a document: skipped: ".inf" is not a number that JSON has'),
     "another group": (
         "apiVersion: rackspan.dev/v1alpha1\nkind: KafkaTopic\nmetadata: {name: a}\n",
         "KafkaTopic a: skipped: it is a KafkaTopic of rackspan.dev/v1alpha1, not of kafka.strimzi.io",
@@ -402,7 +402,7 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
     here = "note: topicctl.yaml:1: topic clicks: "
     for told in (
         "not kept: meta.consumers: billing, search",
-        "not kept: meta.labels bad: not a label! is no value of a label",
+        "not kept: meta.labels bad: not a label! is not a valid label value",
         "not kept: spec.retentionDropStepDuration: ",
         "not kept: spec.placement.strategy: in-rack keeps a partition's replicas in one rack",
         "not kept: spec.placement.picker: lowest-index",
@@ -431,7 +431,7 @@ def test_a_strategy_that_no_kafkatopic_knows_is_kept_by_the_replicas_it_made(rac
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("strategy: in-rack", "strategy: near"), 'spec.placement.strategy: "near" is no strategy of topicctl'),
+        (("strategy: in-rack", "strategy: near"), 'spec.placement.strategy: "near" is not a strategy of topicctl'),
         (("retentionMinutes: 120", "retentionMinutes: 120.5"), 'retentionMinutes: must be a whole number, not "120.5"'),
         (("cleanup.policy: compact", "retention.ms: 5"), "spec.settings.retention.ms: spec.retentionMinutes says it"),
         (("cluster: east\n", "clusters: east\n"), "meta.cluster: is missing"),

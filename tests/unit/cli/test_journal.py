@@ -49,7 +49,7 @@ def test_what_was_written_comes_back(journal):
 def test_it_is_found_again_by_the_clusters_id(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert JournalFile.of_cluster("prod", None).path == tmp_path / "rackspan" / "reassignments" / "prod.json"
-    with pytest.raises(CommandError, match="is no file name"):
+    with pytest.raises(CommandError, match="is not a file name"):
         JournalFile.of_cluster("../prod", None)
 
 
@@ -97,7 +97,7 @@ def test_what_is_no_file_of_ones_own_is_refused(journal, tmp_path, monkeypatch, 
         (tmp_path / name).write_text("{}")
         monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
     opened = journal.locked().__enter__ if name.endswith(".lock") else lambda: journal.read("prod")
-    with pytest.raises(CommandError, match=f"{name}: is no file of yours"):
+    with pytest.raises(CommandError, match=f"{name}: is not your file"):
         opened()
 
 
@@ -157,12 +157,12 @@ def test_two_commands_do_not_share_it(journal):
 def test_what_is_no_journal_is_said_to_be_none(journal, change):
     document = json.loads(written(journal).path.read_text())
     journal.path.write_text(json.dumps({**document, **change}))
-    with pytest.raises(CommandError, match="is no journal"):
+    with pytest.raises(CommandError, match="is not a journal"):
         journal.read("prod")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "\x00"])
 def test_a_file_of_something_else_is_refused(journal, text):
     journal.path.write_text(text)
-    with pytest.raises(CommandError, match="is no journal"):
+    with pytest.raises(CommandError, match="is not a journal"):
         journal.read("prod")

@@ -53,7 +53,7 @@ def test_a_valid_topic_breaks_no_rule(manifest):
         ({"spec": {"placement": {"leaders": []}}}, "spec.placement.leaders: is empty: leave it out, or name one"),
         ({"spec": {"placement": {"leaders": ["/eu", "/eu"]}}}, "spec.placement.leaders: has an entry twice"),
         ({"spec": {"durability": {"tolerate": {"zone": 0}}}}, "spec.durability.tolerate zone: must be from 1"),
-        ({"metadata": {"name": "Orders"}}, 'metadata.name: "Orders" is no name of an object'),
+        ({"metadata": {"name": "Orders"}}, 'metadata.name: "Orders" is not a valid name of an object'),
         ({"spec": {"deletionPolicy": "Drop"}}, "spec.deletionPolicy must be one of Retain, Delete, not 'Drop'."),
     ],
 )  # fmt: skip

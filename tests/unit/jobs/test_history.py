@@ -316,7 +316,7 @@ def test_a_column_of_a_newer_version_is_passed_over(history):
 def test_a_delta_table_of_something_else_is_refused_and_left_alone(history):
     write_deltalake(_root(history) / "findings", pa.table({"a": [1]}))
     for use in (history.try_writing, lambda: committed(history, "a")):
-        with pytest.raises(HistoryError, match=f"{history.location}/findings: is no table of a history"):
+        with pytest.raises(HistoryError, match=f"{history.location}/findings: is not a table of a history"):
             use()
     assert _table(history, "findings").version() == 0
 
@@ -505,7 +505,7 @@ def test_a_document_that_is_damaged_is_an_error_of_the_history(history):
 
 @pytest.mark.parametrize("location", ["nowhere://bucket/x", "gibberish://", "hf://a/b", "/a/%41"])
 def test_a_location_that_cannot_be_used_is_refused(location):
-    with pytest.raises(HistoryError, match="is no location that can be used"):
+    with pytest.raises(HistoryError, match="is not a usable location"):
         History(location)
 
 

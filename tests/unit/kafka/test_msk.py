@@ -133,7 +133,7 @@ def test_a_region_that_nothing_tells_is_asked_for():
     "region", ["eu-west-1\n", "eu west", "evil.example/?a=1", "EU-WEST-1", "-1", "é-1", "eu-west-1&A=b", "a" * 9_999]
 )
 def test_a_region_that_is_none_is_refused(region):
-    with pytest.raises(FailureError, match=r"is no region of AWS, such as eu-west-1$") as caught:
+    with pytest.raises(FailureError, match=r"is not an AWS region, such as eu-west-1$") as caught:
         login_of({**OWN, **IRELAND, msk_login.REGION: region})
     assert caught.value.failure.message.isprintable()
     assert len(caught.value.failure.message) < 200
@@ -265,5 +265,5 @@ def test_a_topology_that_admission_let_through_is_refused():
     with pytest.raises(FailureError, match=r"^AWS_MSK_IAM needs spec.kafka.sasl.mskIam$"):
         client_properties(_spec(mskIam=None), Credentials(username="a", password="b"))
     keys = Credentials(username=KEYS.access_key_id, password=KEYS.secret_access_key)
-    with pytest.raises(FailureError, match="is no region of AWS"):
+    with pytest.raises(FailureError, match="is not an AWS region"):
         login_of(client_properties(_spec(mskIam={"region": "a.b/?"}), keys))

@@ -119,14 +119,14 @@ def test_a_wrong_secret_is_told_and_not_shown(server):
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"<html>", "the answer of SERVER is no JSON object"),
-        (b"[]", "the answer of SERVER is no JSON object"),
-        (b"[" * 60_000, "the answer of SERVER is no JSON object"),
+        (b"<html>", "the answer of SERVER is not a JSON object"),
+        (b"[]", "the answer of SERVER is not a JSON object"),
+        (b"[" * 60_000, "the answer of SERVER is not a JSON object"),
         (b'{"token": "a"}', "the answer of SERVER has no access_token"),
         (b'{"access_token": 1}', "the answer of SERVER has no access_token"),
         (b'{"access_token": "a\\u0001auth=b"}', "the access_token of SERVER has characters that a token cannot have"),
         (b'{"access_token": "a"}', "SERVER does not say when its token expires: there is neither expires_in nor exp"),
-        (b'{"access_token": "a", "expires_in": 1e400}', "the answer of SERVER is no JSON object"),
+        (b'{"access_token": "a", "expires_in": 1e400}', "the answer of SERVER is not a JSON object"),
         (
             b'{"access_token": "a", "expires_in": 0}',
             "the token of SERVER expired at once by this clock: compare it with",
@@ -261,13 +261,13 @@ def test_an_unknown_property_is_named_without_its_value():
         ("file:///token", "no host name"),
         ("https://me:canary@tokens.example/", "a user name or a password has no place"),
         ("https://tokens.example/#a", "has no fragment"),
-        ("https://tokens.example/\n", "no URL of up to"),
+        ("https://tokens.example/\n", "not a URL of up to"),
         ("https://tokens.example:0/", "no port from 1"),
-        ("https://tokens.example:99999/", "no URL"),
+        ("https://tokens.example:99999/", "not a URL"),
         ("https:///token", "no host name"),
-        ("https://[::1/", "no URL"),
+        ("https://[::1/", "not a URL"),
         ("", "no host name"),
-        ("https://" + "a" * 3_000, "no URL of up to"),
+        ("https://" + "a" * 3_000, "not a URL of up to"),
     ],
 )
 def test_an_url_that_is_none_of_a_token_endpoint_is_refused(url, sentence):

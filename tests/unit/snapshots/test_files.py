@@ -93,7 +93,7 @@ def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentenc
     [
         ({"replicas": [3, 5], "elr": [5]}, r"elr\[0\]: broker 5 is in the ISR"),
         ({"replicas": [3, 5], "isr": [], "elr": [5, 5]}, r"elr\[1\]: broker 5 is listed twice"),
-        ({"replicas": [3, 5], "isr": [], "elr": [3, 5, 7]}, r"elr\[2\]: broker 7 is no replica of this partition"),
+        ({"replicas": [3, 5], "isr": [], "elr": [3, 5, 7]}, r"elr\[2\]: broker 7 is not a replica of this partition"),
     ],
 )
 def test_eligible_leaders_are_replicas_outside_of_the_isr(partition, sentence):

@@ -408,7 +408,7 @@ def _matters(reason: str) -> bool:
 
 def _check_namespace(namespace: str | None) -> None:
     if namespace is not None and not is_namespace(namespace):
-        raise CommandError(f'--namespace "{namespace}": is no name of a namespace')
+        raise CommandError(f'--namespace "{namespace}": is not a valid namespace name')
 
 
 def _reference(text: str, given: str) -> TopologyRef:
@@ -417,9 +417,9 @@ def _reference(text: str, given: str) -> TopologyRef:
     if "/" in namespace or (slash and not namespace):
         raise CommandError(f'--topology-ref "{given}": write [NAMESPACE/]NAME')
     if not is_object_name(name):
-        raise CommandError(f'--topology-ref "{given}": "{name}" is no name of a RackTopology')
+        raise CommandError(f'--topology-ref "{given}": "{name}" is not a valid name of a RackTopology')
     if namespace and not is_namespace(namespace):
-        raise CommandError(f'--topology-ref "{given}": "{namespace}" is no name of a namespace')
+        raise CommandError(f'--topology-ref "{given}": "{namespace}" is not a valid namespace name')
     return TopologyRef(name, namespace or None)
 
 

@@ -43,7 +43,7 @@ class JournalFile:
         if path is not None:
             return cls(path)
         if not _CLUSTER_ID.fullmatch(cluster_id):
-            raise CommandError(f'the cluster id "{cluster_id}" is no file name', "say where with --journal FILE")
+            raise CommandError(f'the cluster id "{cluster_id}" is not a file name', "say where with --journal FILE")
         home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(home / "rackspan" / "reassignments" / f"{cluster_id}.json")
 
@@ -84,7 +84,7 @@ class JournalFile:
         except OSError as error:
             raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
         except UNREADABLE as error:
-            raise CommandError(f"{self.path}: is no journal of rackspan apply: {error}") from None
+            raise CommandError(f"{self.path}: is not a journal of rackspan apply: {error}") from None
         if record.cluster_id != cluster_id:
             raise CommandError(
                 f"{self.path}: is of the cluster {record.cluster_id}, and this one is {cluster_id}",
@@ -160,7 +160,7 @@ def _opened(path: Path, flags: int) -> int:
     seen = os.fstat(file)
     if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid():
         os.close(file)
-        raise CommandError(f"{path}: is no file of yours", _ELSEWHERE)
+        raise CommandError(f"{path}: is not your file", _ELSEWHERE)
     return file
 
 

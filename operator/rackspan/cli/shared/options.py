@@ -48,8 +48,8 @@ def _wrong_with(server: str) -> str:
     if ":" not in server:
         return f'"{server}" has no port'
     if _SERVER.fullmatch(f"{host}:1") is None:
-        return f'"{host}" is no host name'
-    return f'"{port}" is no port from 1 to {_MOST_PORT}'
+        return f'"{host}" is not a host name'
+    return f'"{port}" is not a port from 1 to {_MOST_PORT}'
 
 
 def _kubeconfig(purpose: str = "", **style: Any) -> Any:

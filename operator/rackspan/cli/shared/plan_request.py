@@ -65,6 +65,6 @@ def _numbers(
         if name in numbers:
             raise CommandError(f"{option}: topic {name} is named twice")
         if not (value.isascii() and value.isdigit()) or len(value) > len(str(most)) or not 1 <= int(value) <= most:
-            raise CommandError(f'{option} "{text}": "{value}" is no number from 1 to {most:,}')
+            raise CommandError(f'{option} "{text}": "{value}" is not a number from 1 to {most:,}')
         numbers[name] = int(value)
     return numbers

@@ -102,5 +102,5 @@ def _read(option: str, text: str, per: str, example: str) -> int:
         )
     number = int(int(found[1] + (found[2] or "")) * _UNITS[found[3]] / 10 ** len(found[2] or ""))
     if not 1 <= number <= _MOST:
-        raise CommandError(f'{option} "{text}": is no number of bytes from 1 to {_MOST:,}')
+        raise CommandError(f'{option} "{text}": is not a number of bytes from 1 to {_MOST:,}')
     return number

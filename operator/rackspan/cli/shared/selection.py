@@ -107,7 +107,7 @@ def broker_ids(option: str, given: Sequence[str]) -> tuple[int, ...]:
     for text in given:
         for one in (part.strip() for part in text.split(",")):
             if not (one.isascii() and one.isdigit()) or len(one) > _ID_DIGITS or int(one) > _MOST_ID:
-                raise CommandError(f'{option} "{text}": "{one}" is no broker id', "write ids such as 1,2,3")
+                raise CommandError(f'{option} "{text}": "{one}" is not a broker id', "write ids such as 1,2,3")
             ids.append(int(one))
     return tuple(ids)
 
@@ -135,7 +135,7 @@ def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
             matches = re.compile(pattern).fullmatch
             found = np.flatnonzero([matches(name) is not None for name in names])
     except (re.error, OverflowError, RecursionError) as error:
-        raise CommandError(f'--topic "{pattern}": is no regular expression: {error}') from error
+        raise CommandError(f'--topic "{pattern}": is not a regular expression: {error}') from error
     except TimeoutError as error:
         raise CommandError(
             f'--topic "{pattern}": takes more than {_MATCHING_SECONDS:g} s to match {plural(len(names), "topic")}',

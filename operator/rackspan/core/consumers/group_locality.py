@@ -175,7 +175,7 @@ class ReplicaPlaces:
         """
         Where a client is that names its own rack.
 
-        An id that is no path of the tree, such as one with an alias, stands for where the brokers are that report it.
+        An id that is not a path of the tree, such as an alias, stands for where the brokers are that report it.
         """
         path = _path(client_rack)
         if path in self._standing:

@@ -40,7 +40,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         if not 1 <= self.floor <= self.ceiling:
-            raise ValueError(f"a floor of {self.floor} and a ceiling of {self.ceiling} are no bounds of a rate")
+            raise ValueError(f"a floor of {self.floor} and a ceiling of {self.ceiling} are not bounds of a rate")
 
 
 class PaceReason(StrEnum):

@@ -53,7 +53,7 @@ class DeltaTables:
         scheme, is_uri, rest = location.partition("://")
         path = unquote(rest) if is_uri else location
         if (is_uri and (scheme not in _SCHEMES or not rest)) or "%" in path:
-            raise HistoryError(f"{self.location}: is no location that can be used: name a path without %, or a URI")
+            raise HistoryError(f"{self.location}: is not a usable location: give a path without %, or a URI")
         self._folder = None if is_uri and scheme != "file" else os.path.abspath(path)  # noqa: PTH100 - not resolved
         self._uri = Path(self._folder).as_uri() if self._folder else re.sub("^s3[an]:", "s3:", location).rstrip("/")
         self._written: list[str] = []
@@ -252,7 +252,9 @@ class DeltaTables:
             table = DeltaTable(uri, storage_options=self._options)
             declared = {field.name for field in table.schema().fields}
             if table.metadata().partition_columns != PARTITIONED_BY or not {"scan_id", "attempt", "date"} <= declared:
-                raise HistoryError(f"history {self.location}/{name}: is no table of a history: name another --history")
+                raise HistoryError(
+                    f"history {self.location}/{name}: is not a table of a history: use another --history"
+                )
             return table
 
     def _made(self, name: str) -> DeltaTable:

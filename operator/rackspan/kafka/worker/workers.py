@@ -230,7 +230,7 @@ class Worker:
         except (asyncio.IncompleteReadError, OSError):
             pass
         except _UNREADABLE:
-            self._fault = "sent what is no answer"
+            self._fault = "sent something that is not an answer"
         except asyncio.CancelledError:  # the operator ends
             self.end(_GIVEN_UP)
             raise

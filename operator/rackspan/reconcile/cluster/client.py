@@ -35,7 +35,7 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
 
     async def entry(name: str, key: str) -> str:
         if not _KEY.fullmatch(key):
-            raise FailureError(Failure(Reason.INVALID_SPEC, f"{key[:80]!a} is no key of a Secret", Remedy.SPEC))
+            raise FailureError(Failure(Reason.INVALID_SPEC, f"{key[:80]!a} is not a key of a Secret", Remedy.SPEC))
         data = await kube.secret(namespace, name)
         if key not in data:
             raise _unusable(f"Secret {namespace}/{name} has no key {key}")

@@ -82,7 +82,7 @@ def _correct_label(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker)
 def _add_alias(spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
     path, reported = row.rack or (), row.reported_rack or ""
     flat, whole = shown(reported, _LONGEST), format_rack(path)
-    wrong = f"broker.rack {flat} is no path of {plural(len(spec.levels), 'level')}"
+    wrong = f"broker.rack {flat} is not a path of {plural(len(spec.levels), 'level')}"
     if {one.rack for one in racks.rows if one.reported_rack == reported} != {path}:
         return f"{wrong}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
     if flat != reported:

@@ -330,7 +330,7 @@ def _path(spec: RackTopologySpec, text: str, what: str) -> RackPath | Failure:
     try:
         path = parse_rack(text)
     except RackPathError as error:
-        return _invalid(f"{what} {text!r} is no rack path: {error}")
+        return _invalid(f"{what} {text!r} is not a rack path: {error}")
     if len(path) > len(spec.levels):
         return _invalid(f"{what} {text!r} has {len(path)} steps, the topology has {plural(len(spec.levels), 'level')}")
     return path

@@ -159,7 +159,7 @@ def unpacked(text: str) -> bytes:
         reader = zlib.decompressobj()
         found = reader.decompress(compressed, _MOST_BYTES)
     except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"is no base64 of what zlib has compressed: {error}") from error
+        raise ValueError(f"is not base64 of zlib data: {error}") from error
     if reader.unconsumed_tail:
         raise TooLargeError(_TOO_LONG)
     if not reader.eof:

@@ -347,7 +347,7 @@ class ScansReconciler(Controller):
         for run in ours:
             replaced = run.topology in self._dependencies.cache.topologies
             if run.topology in expired and run.topology_uid not in known and (replaced or run.topology not in existing):
-                _log.info("%s %s scans a topology that is no more: deleted", run.kind, run.name)
+                _log.info("%s %s scans a topology that is gone: deleted", run.kind, run.name)
                 await self._scan_runs.delete(run)
 
 

@@ -41,7 +41,7 @@ def parse_quantity(text: int | str) -> Decimal:
     """A Kubernetes quantity, such as 1, 500m or 2Gi, in CPUs or bytes. Raises ValueError."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None:
-        raise ValueError(f"{str(text)[:40]!r} is no amount such as 500m or 2Gi")
+        raise ValueError(f"{str(text)[:40]!r} is not an amount such as 500m or 2Gi")
     number, unit = found.groups()
     return Decimal(number) * _SCALES.get(unit or "", Decimal(1))
 
@@ -58,7 +58,7 @@ def parse_heap(text: str) -> int:
     """Bytes of a size in Spark's notation, such as 512m or 2g. Raises ValueError."""
     found = _HEAP.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:40]!r} is no heap such as 512m or 2g")
+        raise ValueError(f"{text[:40]!r} is not a heap size such as 512m or 2g")
     number, unit = found.groups()
     scale: int = 1024 ** ("kmgt".index(unit) + 1)
     return int(number) * scale

@@ -33,17 +33,17 @@ class _Whole:
         if _WHOLE.fullmatch(text) and (self.least <= int(text) <= self.most or int(text) == self.or_):
             return None
         beside = "" if self.or_ is None else f", or {self.or_}"
-        return f"is no whole number from {self.least} to {self.most}{beside}"
+        return f"is not a whole number from {self.least} to {self.most}{beside}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
     def wrong_with(self, text: str) -> str | None:
         if not (found := _NUMBER.fullmatch(text)):
-            return "is no number from 0 to 1"
+            return "is not a number from 0 to 1"
         digits = found[2] and float(f"{found[2]}{found[3] or ''}")
         outside = found[1] == "Infinity" or (digits and (text.startswith("-") or digits > 1))
-        return "is no number from 0 to 1" if outside else None
+        return "is not a number from 0 to 1" if outside else None
 
 
 @dataclass(frozen=True, slots=True)

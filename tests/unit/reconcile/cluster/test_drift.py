@@ -97,7 +97,7 @@ def deep(*reports, nodes=("r1", "r2"), aliases=None):
 
 
 def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():
-    flat = "broker.rack eu-1c is no path of 2 levels"
+    flat = "broker.rack eu-1c is not a path of 2 levels"
     alias = f'{flat}; if it names the same place, set spec.rackAliases: {{"eu-1c": "/eu/r1"}}'
     assert deep("eu-1c") == alias
     assert deep("eu-1c", "/eu/r2", "eu-1c") == alias
@@ -134,7 +134,7 @@ def test_each_cause_is_told_once_and_the_cheapest_first():
     assert told.split("; ") == [
         "if label rack of node n2 is wrong, correct it: no replica has to move then",
         "if it is right, broker 2 reports /eu/r1 after its next restart",
-        "broker.rack eu-1c is no path of 2 levels",
+        "broker.rack eu-1c is not a path of 2 levels",
         'if it names the same place, set spec.rackAliases: {"eu-1c": "/eu/r2"}',
         "broker 0 has no broker.rack: set it to /eu/r1, and restart the broker",
     ]

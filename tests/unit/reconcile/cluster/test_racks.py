@@ -169,7 +169,7 @@ def test_an_alias_holds_on_both_sides():
     ("rack", "sentence"),
     [
         ("/a/b/c/d", "broker.rack '/a/b/c/d' has 4 steps, the topology has 3 levels"),
-        ("a//b", "broker.rack 'a//b' is no rack path"),
+        ("a//b", "broker.rack 'a//b' is not a rack path"),
     ],
 )
 def test_a_rack_that_cannot_be_a_path_of_the_topology_is_invalid(rack, sentence):
