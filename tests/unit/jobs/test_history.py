@@ -488,7 +488,7 @@ def test_a_file_outside_the_history_that_a_log_names_is_not_read(history, path):
     add["path"] = path.format(folder=outside.parent)
     last.with_name(f"{int(last.stem) + 1:020}.json").write_text(json.dumps({"add": add}))
     assert history.rows("findings", [entry]) == before
-    with pytest.raises(HistoryError, match=f"^history {history.location}/findings: "):
+    with pytest.raises(HistoryError, match=f"^history {history.location}/findings: its log names a file outside"):
         history.compact(entry)
     assert history.rows("findings", [entry]) == before
     assert outside.exists()

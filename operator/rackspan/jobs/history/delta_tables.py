@@ -29,6 +29,7 @@ from rackspan.reconcile.scans.history_location import without_secrets
 _SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss")
 _ANSWER: Final = re.compile("<Code>(?P<code>[^<]*)</Code>.*<Message>(?P<message>[^<]*)</Message>")
 _FAILED: Final = re.compile(r"Error performing [A-Z]+ (?P<where>https?://[^/ ]+).* - HTTP error: (?P<what>.*)")
+_BELOW: Final = re.compile("cluster=[^/]+/month=[^/]+/[^/]+")
 _COMMITS: Final = 20
 KEPT_HOURS: Final = 24
 """How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
@@ -134,12 +135,12 @@ class DeltaTables:
     def compact(self, name: str, cluster: str, month: str) -> None:
         """Write the files of a cluster's month into one."""
         with self._changing(name) as table:
-            self._whole_files(table, name, _paths(table, cluster))  # else a foreign file would become ours
+            self._whole_files(table, name, self._paths(table, name))  # else a foreign file would become ours
             table.optimize.compact(
                 [("cluster", "=", cluster), ("month", "=", month)],
                 writer_properties=WriterProperties(compression="ZSTD"),
             )
-            self._written += [f"{name}/{path}" for path in _paths(table, cluster)]
+            self._written += [f"{name}/{path}" for path in self._paths(table, name)]
             self._sync()
 
     def delete(self, name: str, cluster: str, where: str) -> None:
@@ -275,6 +276,13 @@ class DeltaTables:
         among = pc.field("scan_id").isin(list(scans))
         return any(len(part) for part in self.read(table, name, cluster, ["scan_id"], among))
 
+    def _paths(self, table: DeltaTable, name: str) -> list[str]:
+        """The files of a table. Raises HistoryError where one is not below it."""
+        paths = list(map(unquote, pa.table(table.get_add_actions())["path"].to_pylist()))
+        if not all(map(_BELOW.fullmatch, paths)):
+            raise HistoryError(f"history {self.location}/{name}: its log names a file outside of the table: restore it")
+        return paths
+
     def _whole_files(self, table: DeltaTable, name: str, paths: Sequence[str]) -> None:
         """Raises HistoryError for a file that is gone, or has not the size with which it was committed."""
         added = pa.table(table.get_add_actions())
@@ -316,11 +324,6 @@ def one_line(error: Exception) -> str:
     if answer := _ANSWER.search(text):
         return html.unescape(f"{answer['message']} ({answer['code']})")
     return f"{failed['where']}: {failed['what']}" if (failed := _FAILED.search(text)) else text
-
-
-def _paths(table: DeltaTable, cluster: str) -> list[str]:
-    dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
-    return [one.path for one in dataset.get_fragments()]
 
 
 def _recorder(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from rackspan.jobs.batches.schemas import TABLES
-from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.history.scan_history import History, ScanEntry
 
 LONGEST_GAP: Final = timedelta(days=1)
 """Violation minutes grow by this much at most per scan: what was between two scans far apart is not known."""
@@ -20,8 +20,13 @@ class PreviousScan:
     def __init__(self, history: History | None, cluster: str) -> None:
         """Raises HistoryError where the history cannot be read, as every member does."""
         self._history = history
-        self.entry = next(reversed(history.scans(cluster)), None) if history else None
+        self._scans = history.scans(cluster) if history else []
+        self.entry = self._scans[-1] if self._scans else None
         """Where the history has it; None where there is none."""
+
+    def committed(self, scan_id: str) -> ScanEntry | None:
+        """The scan with this id, of all that the history has; None where there is none."""
+        return next((entry for entry in self._scans if entry.scan_id == scan_id), None)
 
     @property
     def observed_at(self) -> datetime | None:

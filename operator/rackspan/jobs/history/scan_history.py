@@ -74,7 +74,8 @@ class History:
             return []
         columns = ["scan_id", "sequence", "finished_at", "attempt"]
         parts = self._tables.read(table, "scans", cluster, columns, pc.field("cluster") == cluster)
-        entries = [ScanEntry(cluster, *row.values()) for part in parts for row in part.to_pylist()]
+        rows = (row for part in parts for row in zip(*(part[name].to_pylist() for name in columns), strict=True))
+        entries = [ScanEntry(cluster, *row) for row in rows]
         return sorted(entries, key=lambda entry: entry.place)
 
     def document(self, entry: ScanEntry) -> bytes:
@@ -125,15 +126,18 @@ class History:
 
     def compact(self, last: ScanEntry) -> None:
         """Write each table's files of the month of a scan into one, and delete rows of attempts that were killed."""
-        visible = {entry.attempt for entry in self.scans(last.cluster)}
-        brokers = self._tables.opened("brokers")
-        where = (pc.field("month") == last.month) & (pc.field("date") < pa.scalar(last.day - _WAITING))
-        parts = self._tables.read(brokers, "brokers", last.cluster, ["attempt"], where) if brokers else ()
-        killed = sorted({attempt for part in parts for attempt in part["attempt"].to_pylist()} - visible)
+        killed = sorted(self._attempts("brokers", last) - self._attempts("scans", last))
         for name in _WRITTEN:
             self._tables.compact(name, last.cluster, last.month)
             if killed:
                 self._tables.delete(name, last.cluster, f"attempt IN ({', '.join(map(quoted, killed))})")
+
+    def _attempts(self, name: str, last: ScanEntry) -> set[str]:
+        """The attempts in a table, of the month of a scan, but for the last days."""
+        table = self._tables.opened(name)
+        where = (pc.field("month") == last.month) & (pc.field("date") < pa.scalar(last.day - _WAITING))
+        parts = self._tables.read(table, name, last.cluster, ["attempt"], where) if table else ()
+        return {attempt for part in parts for attempt in part["attempt"].unique().to_pylist()}
 
     def expire(self, cluster: str, before: date) -> None:
         """Forget days before this one. Rows go a day after those of `scans`: a reader may have listed their scans."""

@@ -49,12 +49,10 @@ def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, announce
 
     Raises ClusterError where the cluster or its data cannot be read, HistoryError where the history cannot.
     """
-    history = run.history
-    if history is not None:
-        for entry in history.scans(cluster.name):
-            if entry.scan_id == run.scan_id:
-                return decode(history.document(entry))
-    return _Scan(engine, cluster, run, announce).run()
+    previous = PreviousScan(run.history, cluster.name)
+    if run.history is not None and (entry := previous.committed(run.scan_id)) is not None:
+        return decode(run.history.document(entry))
+    return _Scan(engine, cluster, run, previous, announce).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
@@ -87,13 +85,15 @@ class _Seen:
 class _Scan:
     """A scan under way."""
 
-    def __init__(self, engine: Engine, cluster: ScannedCluster, run: ScanRun, announce: Announce) -> None:
+    def __init__(
+        self, engine: Engine, cluster: ScannedCluster, run: ScanRun, previous: PreviousScan, announce: Announce
+    ) -> None:
         self._engine = engine
         self._cluster = cluster
         self._run = run
         self._announce = announce
         self._locations = cluster.criteria.locations
-        self._previous = PreviousScan(run.history, cluster.name)
+        self._previous = previous
         self._seconds: dict[str, float] = {}
 
     def run(self) -> ScanDocument:
