@@ -185,7 +185,9 @@ def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them
     )
     wait = ("wait", "--for=condition=Ready", "--timeout=300s")
     brokers.kubectl(*wait, "kafkatopics.rackspan.dev/orders", "kafkatopics.rackspan.dev/audit")
-    assert [len(by_zone(brokers, replicas)) for replicas in brokers.replicas("audit")] == [2, 2, 2]
+    # The broker that answers may know of a new topic later than the controller.
+    audit = brokers.until(lambda: brokers.replicas("audit"), "the replicas of audit")
+    assert [len(by_zone(brokers, replicas)) for replicas in audit] == [2, 2, 2]
     assert drifting(brokers) == set()
 
 
