@@ -29,6 +29,7 @@ def ensure_plugins(distribution: KafkaDistribution) -> Path:
 
 def build_plugins(distribution: KafkaDistribution, jar: Path, *, source: Path = REPOSITORY) -> None:
     """Write the jar of the tree at `source`: the same bytes each time with the same JDK. Raises AssetError."""
+    jar = jar.absolute()  # tools run in other folders
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
         classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
         compile_java(distribution, _sources(source), classes)
