@@ -9,6 +9,7 @@ import tomllib
 import pytest
 import yaml
 from dev.paths import REPOSITORY
+from dev.pods.images import NAMES
 from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
 
@@ -341,6 +342,30 @@ def test_the_version_of_the_project_is_everywhere_the_same():
     assert sum(name.startswith("Dockerfile") for name in copies) == 4
     assert sum(name.startswith("examples") for name in copies) >= 6
     assert {name: copy for name, copy in copies.items() if copy != version} == {}
+
+
+def test_artifact_hub_is_given_the_definitions_examples_and_images():
+    """https://artifacthub.io/docs/topics/annotations/helm/"""
+    annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
+    listed = {item["name"]: item for item in yaml.safe_load(annotations["artifacthub.io/crds"])}
+    for path in (REPOSITORY / "crds").glob("*.yaml"):
+        definition = yaml.safe_load(path.read_text())
+        (version,) = definition["spec"]["versions"]
+        assert (
+            listed.pop(definition["metadata"]["name"]).items()
+            >= {
+                "kind": definition["spec"]["names"]["kind"],
+                "version": version["name"],
+                "description": version["schema"]["openAPIV3Schema"]["description"],
+            }.items()
+        )
+    assert listed == {}
+    examples = REPOSITORY / "examples"
+    applied = [yaml.safe_load(path.read_text()) for path in (examples / "racktopology.yaml", examples / "archive.yaml")]
+    assert yaml.safe_load(annotations["artifacthub.io/crdsExamples"]) == applied
+    images = [item["image"] for item in yaml.safe_load(annotations["artifacthub.io/images"])]
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert images == [f"ghcr.io/rackspan/{name}:{version}" for name in NAMES.values()]
 
 
 def test_the_chart_says_where_it_is_from_and_where_it_runs():
