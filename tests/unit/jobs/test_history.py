@@ -477,6 +477,16 @@ def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):
     assert scan_ids(history) == ["a", "b", "c"]
 
 
+def test_a_file_of_another_cluster_that_is_gone_does_not_stop_the_tidying_of_this_one(history):
+    committed(history, "theirs", "other")
+    committed(history, "a")
+    last = committed(history, "b")
+    (gone,) = (_root(history) / "findings").glob("cluster=other/*/*.parquet")
+    gone.unlink()
+    history.compact(last)
+    assert len(list(_table(history, "findings").file_uris([("cluster", "=", "prod")]))) == 1
+
+
 @pytest.mark.parametrize("path", ["../../findings.parquet", "{folder}/findings.parquet", "file://{folder}/f.parquet"])
 def test_a_file_outside_the_history_that_a_log_names_is_not_read(history, path):
     entry = committed(history, "a")

@@ -135,12 +135,12 @@ class DeltaTables:
     def compact(self, name: str, cluster: str, month: str) -> None:
         """Write the files of a cluster's month into one."""
         with self._changing(name) as table:
-            self._whole_files(table, name, self._paths(table, name))  # else a foreign file would become ours
+            self._whole_files(table, name, self._paths(table, name, cluster))  # else a foreign file would become ours
             table.optimize.compact(
                 [("cluster", "=", cluster), ("month", "=", month)],
                 writer_properties=WriterProperties(compression="ZSTD"),
             )
-            self._written += [f"{name}/{path}" for path in self._paths(table, name)]
+            self._written += [f"{name}/{path}" for path in self._paths(table, name, cluster)]
             self._sync()
 
     def delete(self, name: str, cluster: str, where: str) -> None:
@@ -276,9 +276,10 @@ class DeltaTables:
         among = pc.field("scan_id").isin(list(scans))
         return any(len(part) for part in self.read(table, name, cluster, ["scan_id"], among))
 
-    def _paths(self, table: DeltaTable, name: str) -> list[str]:
-        """The files of a table. Raises HistoryError where one is not below it."""
-        paths = list(map(unquote, pa.table(table.get_add_actions())["path"].to_pylist()))
+    def _paths(self, table: DeltaTable, name: str, cluster: str) -> list[str]:
+        """The files of a cluster in a table. Raises HistoryError where one is not below it."""
+        added = pa.table(table.get_add_actions(flatten=True)).filter(pc.field("partition.cluster") == cluster)
+        paths = list(map(unquote, added["path"].to_pylist()))
         if not all(map(_BELOW.fullmatch, paths)):
             raise HistoryError(f"history {self.location}/{name}: its log names a file outside of the table: restore it")
         return paths
