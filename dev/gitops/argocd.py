@@ -40,16 +40,19 @@ def start_argocd(processes: Processes, programs: Mapping[str, Path], cluster: Cl
 
     processes.start("argocd-redis", [str(programs["redis"]), f"{_HOST}:{redis}"])
     eventually(lambda: accepts_connections(redis), "Redis to listen")
-    serve = [f"--port={manifests}", f"--metrics-port={metrics}", f"--address={_HOST}", f"--metrics-address={_HOST}"]
-    start("argocd-repo-server", "--disable-tls", *serve)
+    start("argocd-repo-server", "--disable-tls", *_listening(manifests, metrics))
     eventually(lambda: accepts_connections(manifests), "Argo CD's repo-server to listen")
     source = [f"--repo-server={_HOST}:{manifests}", "--repo-server-plaintext"]
     control = [f"--namespace={NAMESPACE}", "--persist-resource-health", *source]
     start("argocd-application-controller", *control, within=[redis, manifests, api])
-    serve = [f"--port={server}", f"--metrics-port={server_metrics}", f"--address={_HOST}", f"--metrics-address={_HOST}"]
-    start("argocd-server", f"--namespace={NAMESPACE}", "--insecure", "--disable-auth", *serve, *source)
+    served = _listening(server, server_metrics)
+    start("argocd-server", f"--namespace={NAMESPACE}", "--insecure", "--disable-auth", *served, *source)
     eventually(lambda: accepts_connections(server), "Argo CD's API to listen")
     return f"{_HOST}:{server}"
+
+
+def _listening(port: int, metrics: int) -> list[str]:
+    return [f"--port={port}", f"--metrics-port={metrics}", f"--address={_HOST}", f"--metrics-address={_HOST}"]
 
 
 def _settings() -> list[Manifest]:

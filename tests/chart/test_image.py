@@ -31,6 +31,11 @@ def test_every_stage_stands_on_one_base_that_can_be_chosen():
     assert {name: stage.base for name, stage in STAGES.items()} == {**standing_on_base, "code": "build"}
 
 
+def test_a_release_is_built_on_the_base_of_the_dockerfile():
+    workflow = (REPOSITORY / ".github" / "workflows" / "release.yml").read_text()
+    assert f"make images IMAGES_BASE=docker.io/library/{ARGUMENTS['BASE_IMAGE']}\n" in workflow
+
+
 def test_what_is_built_has_the_time_of_the_other_artefacts_of_a_release():
     """Layers get it as the time of their files: bytecode that is checked by time would be outdated."""
     for stage in ("build", "spark"):
