@@ -150,7 +150,6 @@ async def _run_until_unserved(
     try:
         if not await _done_before(stop, manager.prime()):
             return False
-        before = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
             memo=Memo(manager, access, stop_all),
             standalone=True,
@@ -159,7 +158,7 @@ async def _run_until_unserved(
             stop_flag=stop,
         )
         _handle_signals(stop)
-        await kopf.run_tasks(tasks, ignored=before)
+        await kopf.run_tasks(tasks, ignored=_EveryTask())
     except FailureError as error:
         _log.warning("waiting for the API server: %s", error)
         return True
@@ -173,6 +172,16 @@ async def _run_until_unserved(
         probes.manager = None
         await stop_all()
     return False
+
+
+class _EveryTask(frozenset["asyncio.Task[object]"]):
+    """All tasks, whenever they begin: kopf waits 5 s at its end for those that it does not find here.
+
+    `stop_all` has ended those of the reconcilers; connections to the health server end later.
+    """
+
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:

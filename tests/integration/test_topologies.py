@@ -314,5 +314,8 @@ def test_nothing_is_left_to_wait_for_at_the_end_of_the_operator(objects, kafka, 
     own = operator_factory("--log-level=debug")
     objects.create_topology(kafka.bootstrap())
     objects.until_topology()
-    own.stop()
+    with own.connected() as scraper, own.connected():
+        scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert scraper.recv(1)
+        own.stop()
     assert "Hung tasks stopping is skipped" in own.output, "kopf waits 5 s for tasks that are left"

@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 import signal
+import socket
 import sys
 import urllib.error
 import urllib.request
@@ -98,6 +99,10 @@ class Operator:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def connected(self) -> socket.socket:
+        """A connection to its port of metrics and probes, which stays open."""
+        return socket.create_connection(("127.0.0.1", self._port()))
 
     def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         """Every sample: by name, then by its labels, sorted."""
