@@ -44,7 +44,7 @@ EVERYTHING = {
         "enabled": True,
         "image": {"repository": "registry.example.com/rackspan-scan", "tag": "1"},
         "trustedNamespaces": [SHOP],
-        "allowedLocations": ["s3a://audit/{namespace}", "/data"],
+        "allowedLocations": ["s3a://audit/{namespace}", "/data", "abfss://audit@acme.dfs.core.windows.net/{namespace}"],
         "allowedClaims": ["scans"],
         "limits": {"cpu": "2", "historyDays": 365},
         "maxRunning": 9,
@@ -133,7 +133,9 @@ def test_all_values_reach_the_deployment(offline_helm):
         "RACKSPAN_SCAN_SERVICE_ACCOUNT": "rackspan-scan",
         "RACKSPAN_SCAN_PULL_POLICY": "IfNotPresent",
         "RACKSPAN_SCAN_TRUSTED_NAMESPACES": SHOP,
-        "RACKSPAN_SCAN_ALLOWED_LOCATIONS": "s3a://audit/{namespace} /data",
+        "RACKSPAN_SCAN_ALLOWED_LOCATIONS": (
+            "s3a://audit/{namespace} /data abfss://audit@acme.dfs.core.windows.net/{namespace}"
+        ),
         "RACKSPAN_SCAN_ALLOWED_CLAIMS": "scans",
         "RACKSPAN_SCAN_MAX_RUNNING": "9",
         "RACKSPAN_SCAN_TMP_SIZE": "1Gi",
@@ -418,6 +420,7 @@ REFUSED = [
     ({"scan": {"trustedNamespaces": ["kafka-*"]}}, "at '/scan/trustedNamespaces/0'"),
     ({"scan": {"allowedLocations": ["s3a://b/x?scheme=http"]}}, "at '/scan/allowedLocations/0'"),
     ({"scan": {"allowedLocations": ["s3a://me:secret@b/x"]}}, "at '/scan/allowedLocations/0'"),
+    ({"scan": {"allowedLocations": ["abfss://me:secret@b/x"]}}, "at '/scan/allowedLocations/0'"),
     ({"scan": {"limits": {"cpu": 4}}}, "at '/scan/limits/cpu': got number, want string"),
     ({"scan": {"limits": {"gpu": "4"}}}, "additional properties 'gpu' not allowed"),
     ({"scan": {"pod": {"containers": []}}}, "scan.pod: containers is the operator's to set"),

@@ -818,13 +818,16 @@ TOPOLOGY_CASES = [
         "reports sees it.",
         accepted=[
             {"compliance": {"historyLocation": place}}
-            for place in ("gs://b/x", "abfss://a.blob.core.windows.net/c/x", "hdfs://namenode:8020/x@y")
+            for place in ("gs://b/x", "abfss://audit@acme.dfs.core.windows.net/x", "hdfs://namenode:8020/x@y")
         ],
         rejected=[
             {"compliance": {"historyLocation": place}}
             for place in (
                 "gs://b/x?endpoint_override=evil.example&scheme=http",
                 "s3a://key:secret@b/x",
+                "s3a://audit@b/x",
+                "abfss://key:secret@acme.dfs.core.windows.net/x",
+                "abfss://audit@acme.dfs.core.windows.net:443/x",
                 "s3a://b/x#y",
                 "s3a://b/%2e%2e/x",
                 "s3a://b/$(POD_IP)",

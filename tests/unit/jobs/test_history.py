@@ -546,3 +546,9 @@ except HistoryError as error:
     assert done.stdout.startswith(f"told: history {history.location}")
     assert contents(history) == before
     assert kept <= _files(history)
+
+
+def test_of_what_azure_answers_the_message_and_the_code_are_shown():
+    answer = "<Error><Code>ContainerNotFound</Code><Message>No container.\nRequestId:1\nTime:2</Message></Error>"
+    said = delta_tables.one_line(OSError(f"Generic MicrosoftAzure error\n  404 Not Found\n  {answer}"))
+    assert said == "No container. (ContainerNotFound)"

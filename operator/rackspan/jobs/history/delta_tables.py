@@ -323,7 +323,8 @@ def one_line(error: Exception) -> str:
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).replace("\u21b3", "").splitlines()
     text = ": ".join(line.strip() for line in lines if line.strip())
     if answer := _ANSWER.search(text):
-        return html.unescape(f"{answer['message']} ({answer['code']})")
+        message = answer["message"].partition(": RequestId:")[0]  # which Azure adds
+        return html.unescape(f"{message} ({answer['code']})")
     return f"{failed['where']}: {failed['what']}" if (failed := _FAILED.search(text)) else text
 
 

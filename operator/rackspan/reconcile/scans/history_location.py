@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-_SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
+_SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 """Several schemes for the same store."""
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 _USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
+_CONTAINER: Final = re.compile(r"abfss?://[a-z0-9-]+@[a-z0-9.-]+(?=/|$)")
+"""Of Azure, where the container is before the storage account's host."""
 _REFUSED: Final = {
     "?": "a query, which can send the release's credentials elsewhere",
     "#": "a fragment",
@@ -43,7 +45,7 @@ class Location:
         if uri is None and not text.startswith("/"):
             raise LocationError("it is neither an absolute path nor a URI such as s3a://bucket/rackspan")
         scheme, authority, path = uri.groups() if uri else ("", "", text)
-        if "@" in authority:
+        if "@" in authority and _CONTAINER.match(text) is None:
             raise LocationError("it has a user or a password, which everybody who may read reports would see")
         segments = tuple((path or "").removeprefix("/").removesuffix("/").split("/")) if path and path != "/" else ()
         if any(segment in ("", ".", "..") for segment in segments):
@@ -61,4 +63,7 @@ class Location:
 
 def without_secrets(location: str) -> str:
     """A location that is safe to show: without user, password, query and fragment."""
-    return _USER_INFO.sub("", location).partition("?")[0].partition("#")[0] if "://" in location else location
+    if "://" not in location:
+        return location
+    named = location if _CONTAINER.match(location) else _USER_INFO.sub("", location)
+    return named.partition("?")[0].partition("#")[0]

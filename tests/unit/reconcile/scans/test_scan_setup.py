@@ -11,7 +11,9 @@ from rackspan.reconcile.scans.history_location import Location, LocationError, w
 from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup, parse_quantity
 
 ALLOWED = Allowance(
-    ("s3a://audit/{namespace}", "gs://all", "/data"), ("scans",), ScanLimits(cpu="2", memory="4Gi", jobs_kept=5)
+    ("s3a://audit/{namespace}", "gs://all", "/data", "abfss://audit@acme.dfs.core.windows.net/{namespace}"),
+    ("scans",),
+    ScanLimits(cpu="2", memory="4Gi", jobs_kept=5),
 )
 SETUP = ScanSetup("rackspan", "i:1", allowance=ALLOWED)
 
@@ -27,7 +29,16 @@ def refused(setup=SETUP, **compliance):
 
 @pytest.mark.parametrize(
     "location",
-    ["s3a://audit/kafka", "s3://audit/kafka/x/", "s3n://audit/kafka/x", "gs://all", "gs://all/kafka", "gs://all/"],
+    [
+        "s3a://audit/kafka",
+        "s3://audit/kafka/x/",
+        "s3n://audit/kafka/x",
+        "gs://all",
+        "gs://all/kafka",
+        "gs://all/",
+        "abfss://audit@acme.dfs.core.windows.net/kafka/x",
+        "abfs://audit@acme.dfs.core.windows.net/kafka",
+    ],
 )
 def test_a_location_below_what_is_allowed_is_taken(location):
     assert refused(historyLocation=location) is None
@@ -37,6 +48,9 @@ def test_a_location_below_what_is_allowed_is_taken(location):
     "location",
     [
         "gs://elsewhere/x",
+        "abfss://other@acme.dfs.core.windows.net/kafka/x",
+        "abfss://audit@evil.dfs.core.windows.net/kafka/x",
+        "abfss://audit/kafka/x",
         "gs://allx/x",
         "gs://all.evil.example/x",
         "gs://all:80/x",
@@ -58,6 +72,9 @@ def test_a_location_elsewhere_is_refused(location):
     [
         "gs://all/x?endpoint_override=evil.example&scheme=http",
         "gs://key:secret@all/x",
+        "abfss://key:secret@acme.dfs.core.windows.net/x",
+        "abfss://audit@acme.dfs.core.windows.net@evil.example/x",
+        "abfss://audit@acme.dfs.core.windows.net:443/x",
         "gs://all@evil.example/x",
         "gs://all/x#y",
         "gs://all/../elsewhere",
@@ -99,6 +116,9 @@ def test_what_is_within_a_place_never_leaves_it(tail):
     [
         ("s3://key:secret@b/x?endpoint_override=h#y", "s3://b/x"),
         ("s3://b/x", "s3://b/x"),
+        ("abfss://audit@acme.dfs.core.windows.net/x?sig=y", "abfss://audit@acme.dfs.core.windows.net/x"),
+        ("abfs://audit@acme.dfs.core.windows.net", "abfs://audit@acme.dfs.core.windows.net"),
+        ("abfss://key:secret@acme.dfs.core.windows.net/x", "abfss://acme.dfs.core.windows.net/x"),
         ("/data/a#b?", "/data/a#b?"),
     ],
 )
