@@ -120,6 +120,11 @@ def test_a_fine_cluster_is_called_so():
     )
 
 
+def test_of_one_partition_nobody_says_all():
+    said = assessment(scan(summary=Summary(partitions=1, topics=1), levels=["zone"]))
+    assert said.details == ("The only partition is online, fully replicated and spread fairly over every zone.",)
+
+
 def test_a_failed_scan_says_nothing_about_the_cluster():
     said = assessment(example_scan.failed())
     assert said.tone == "failed"

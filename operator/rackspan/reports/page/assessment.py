@@ -37,10 +37,9 @@ def _all_fine(document: ScanDocument) -> str:
         return f"The cluster has {plural(summary.brokers, 'broker')} and no partitions yet."
     levels = " and ".join(filter(None, (", ".join(document.levels[:-1]), *document.levels[-1:])))
     over = f"fairly over every {levels}" if levels else "fairly over the brokers"
-    return (
-        f"All {plural(summary.partitions, 'partition')} of {plural(summary.topics, 'topic')} are online, "
-        f"fully replicated and spread {over}."
-    )
+    partitions = f"{plural(summary.partitions, 'partition')} of {plural(summary.topics, 'topic')}"
+    those = "The only partition is" if summary.partitions == 1 else f"All {partitions} are"
+    return f"{those} online, fully replicated and spread {over}."
 
 
 def _tone(document: ScanDocument) -> str:
