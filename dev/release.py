@@ -8,8 +8,10 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,6 +19,8 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import yaml
 
 from dev.paths import REPOSITORY
 from dev.stack.assets import kubernetes_version
@@ -59,7 +63,9 @@ def build(
     _run(sys.executable, "-m", "hatchling", "build", "--directory", folder.resolve(), at=source, env=environment)
     chart = source / "charts" / "rackspan"
     with tempfile.TemporaryDirectory() as scratch:
-        _run(helm, "package", chart, f"--destination={scratch}")
+        copy = shutil.copytree(chart, Path(scratch, "rackspan"))
+        _annotate(copy / "Chart.yaml", notes)
+        _run(helm, "package", copy, f"--destination={scratch}")
         (package,) = Path(scratch).glob("*.tgz")
         (folder / package.name).write_bytes(_same_times(package))
     definitions = sorted((source / "crds").glob("*.yaml"))
@@ -82,6 +88,24 @@ def _notes(changelog: str, version: str) -> str:
     if version not in found:
         raise ReleaseError(f"CHANGELOG.md has no section [{version}]: rename [Unreleased]")
     return found[version].strip() + "\n"
+
+
+def _annotate(metadata: Path, notes: str) -> None:
+    """Add the changes of a version to a chart's metadata, as Artifact Hub shows them."""
+    chart = yaml.safe_load(metadata.read_text())
+    chart["annotations"]["artifacthub.io/changes"] = yaml.safe_dump(list(_changes(notes)), width=math.inf)
+    metadata.write_text(yaml.safe_dump(chart, sort_keys=False))
+
+
+def _changes(notes: str) -> Iterator[Mapping[str, str]]:
+    """The items and the rows of tables in each section of release notes, as plain text."""
+    plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", notes).replace("`", "").replace("**", "")
+    headings = re.split("^### (.+)\n", plain, flags=re.MULTILINE)
+    for heading, text in zip(headings[1::2], headings[2::2], strict=True):
+        items = re.findall("^- (.+(?:\n  .+)*)", text, flags=re.MULTILINE)
+        rows = re.findall(r"^\| (.+) \| (.+) \| .+ \|$", text, flags=re.MULTILINE)[1:]
+        for said in (*items, *(f"before: {before}; now: {now}" for before, now in rows)):
+            yield {"kind": heading.lower(), "description": " ".join(said.split())}
 
 
 def _manifests(helm: Path, chart: Path) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -65,6 +66,21 @@ def test_the_package_of_the_chart_renders_what_the_chart_renders(built, helm):
     package = built / f"rackspan-{release.version()}.tgz"
     options = ("--namespace=rackspan", "--kube-version=1.36")
     assert Helm(helm)("template", "rackspan", package, *options) == Helm(helm).render()
+
+
+def test_the_package_of_the_chart_names_the_changes_for_artifact_hub(built):
+    with tarfile.open(built / f"rackspan-{release.version()}.tgz") as package:
+        metadata = yaml.safe_load(package.extractfile("rackspan/Chart.yaml"))
+    changes = yaml.safe_load(metadata["annotations"]["artifacthub.io/changes"])
+    notes = (built / "RELEASE-NOTES.md").read_text()
+    sections = re.split("^### .+\n", notes, flags=re.MULTILINE)[1:]
+    lines = [line for text in sections for line in text.splitlines() if re.match(r"- |\| (?!before)", line)]
+    assert len(changes) == len(lines) > 40
+    assert {change["kind"] for change in changes} == {"added", "changed"}
+    assert {"kind": "added", "description": "A Helm chart, metrics, alerts, a dashboard."} in changes
+    now, before = "it has 32", "a plan's hash had 16 digits"
+    assert {"kind": "changed", "description": f"before: {before}; now: {now}"} in changes
+    assert not any(mark in change["description"] for change in changes for mark in ("`", "**", "]("))
 
 
 def test_a_file_installs_everything_but_hooks(built, offline_helm):
