@@ -288,8 +288,8 @@ class KafkaCluster:
             self.processes.kill(self._process(name))
 
     def stop_broker(self, broker: int) -> None:
-        """Shut one broker down in order, so that it hands its leaders over first."""
-        self.processes.stop(self._process(_broker_name(broker)))
+        """Shut one broker down in order, so that it hands its leaders over first, however long that takes."""
+        self.processes.stop(self._process(_broker_name(broker)), grace=240)
 
     def kill_broker(self, broker: int) -> None:
         """Kill one broker, as a crash does: the controller fences it after the session timeout of nine seconds."""

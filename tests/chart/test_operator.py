@@ -122,7 +122,7 @@ def racks_follow_nodes_and_go_with_their_topology(cluster, kubectl, name):
 
 
 def fetch(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=300) as response:
         return response.read().decode()
 
 

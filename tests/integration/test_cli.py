@@ -6,6 +6,7 @@ import shlex
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
+from dev.stack.kafka_cluster import PATIENT
 from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.processes import run_in_process
@@ -80,6 +81,7 @@ def test_a_plan_is_executed_by_kafkas_own_tool_and_leaves_nothing_to_do(kafka, u
         lambda: (ran := cli("plan", *cluster, "-o", "json").json)["partitions"] == [] and ran, "nothing left to plan"
     )
     assert (again["moves"], again["reorders"]) == (0, 0)
+    kafka.wait_until_agreed()
     after = cli("check", *cluster, "-o", "json")
     assert (after.code, after.json["summary"]["nonCompliant"]) == (0, 0)
     # Kafka's tool leaves the lead with a replica that has stayed: nothing to copy, and told as such.
@@ -202,7 +204,7 @@ def test_nobody_listens_there(tmp_path):
 
 def test_of_a_partition_without_a_leader_it_names_the_broker_whose_return_brings_it_back(kafka_factory):
     """Kafka 4.1 and later empty the ISR, and keep those that may lead in the ELR (KIP-966)."""
-    kafka = kafka_factory(["/a", "/b", "/c", "/d"])
+    kafka = kafka_factory(["/a", "/b", "/c", "/d"], properties=PATIENT)
     topic = create(kafka, [1, 2, 3], config={"min.insync.replicas": "2"})
     producer = Producer(kafka.client_config())
     producer.produce(topic, b"kept")
@@ -233,7 +235,7 @@ def test_of_a_partition_without_a_leader_it_names_the_broker_whose_return_brings
 
 
 def test_a_broker_that_is_down_is_told_and_is_not_planned_away(kafka_factory):
-    kafka = kafka_factory(["/a", "/b", "/c"])
+    kafka = kafka_factory(["/a", "/b", "/c"], properties=PATIENT)
     topic = create(kafka, [0, 1], [1, 2])
     kafka.stop_broker(2)
     cluster = ("--bootstrap-server", kafka.bootstrap())

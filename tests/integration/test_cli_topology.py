@@ -187,9 +187,9 @@ def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, 
 
     until(applied, "the plan to be carried out")
     for name, lists in LISTS.items():
-        seen = topics.replicas(adopted.kafka_name(name), len(lists))
+        there = adopted.kafka_name(name), len(lists)
         until(lambda name=name: adopted.topic(name)["status"].get("plan") is None, "the operator's word")
-        assert not any(3 in replicas for replicas in seen)
+        until(lambda there=there: not any(3 in replicas for replicas in topics.replicas(*there)), "the drain")
     assert not (tmp_path / "journal.json").exists()
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kafka_cluster import PATIENT, KafkaCluster
 from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.objects import condition
@@ -22,7 +22,7 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 def own_kafka(processes, kafka_distribution):
     """Three brokers in two zones, on which nobody else has topics."""
     cluster = KafkaCluster.start(
-        processes.directory / "drained-kafka", processes, kafka_distribution, ["/a", "/b", "/b"]
+        processes.directory / "drained-kafka", processes, kafka_distribution, ["/a", "/b", "/b"], properties=PATIENT
     )
     yield cluster
     cluster.destroy()

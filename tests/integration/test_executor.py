@@ -198,6 +198,7 @@ async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_
     async with executing(kafka, topic, before, ((0, 3), (2, 3))) as executor:
         await asyncio.to_thread(cordon, "--add-config", "cordoned.log.dirs=*")
         try:
+            await asyncio.to_thread(until, lambda: ask(kafka, lambda admin: admin.cordoned([3])) == {3: True})
             seen = await passes_until(executor, lambda seen: len(seen.waiting) == 2 and not seen.copying)
             assert {(one.reason, one.brokers) for one in seen.waiting} == {(WaitReason.CORDONED, (3,))}
             assert topics.replicas(topic, 2) == before
@@ -241,7 +242,7 @@ def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_fact
     cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
     topics, topic = Topics(cluster.admin()), "orders"
     topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
-    filled(cluster, topic, 2)
+    filled(cluster, topic, 2, SLOW)
     asyncio.run(_killed_in_the_middle(cluster, topic, ((2, 1), (3, 0))))
 
 
@@ -297,7 +298,7 @@ def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(kafka_
 
     assert asyncio.run(waits()).complete
     assert Asks.asked == 0
-    assert topics.replicas(topic, 2) == planned
+    until(lambda: topics.replicas(topic, 2) == planned, "every broker to show the planned replicas")
 
 
 async def _killed_in_the_middle(cluster, topic, moves):

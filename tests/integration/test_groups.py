@@ -40,8 +40,9 @@ def name():
 
 
 @pytest.fixture
-def topic(topics, name):
+def topic(kafka, topics, name):
     topics.create(name, ASSIGNMENT)
+    kafka.wait_until_agreed()  # a group's coordinator refuses offsets of a topic that it does not know yet
     yield name
     topics.admin.delete_topics([name])[name].result(120)
 

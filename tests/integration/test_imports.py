@@ -62,6 +62,7 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
     for name, (rows, config) in TOPICS.items():
         topic = topology.kafka_name(name)
         before[topic] = (topics.create(topic, rows, config=config), tuple(map(tuple, rows)), config)
+    kafka.wait_until_agreed()
     only = (
         () if source != "cluster" else ("--topic", re.escape(topology.namespace) + "[.].*", "--topology-ref", "kafka")
     )
@@ -100,6 +101,7 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
 def test_a_live_snapshot_says_what_a_topic_inherits(kafka, topics, topology):
     name = topology.kafka_name("inherits")
     topics.create(name, [[0, 3]], config={"retention.ms": "60000"})
+    kafka.wait_until_agreed()
     found = cli("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
     (one,) = (topic for topic in found if topic["name"] == name)
     assert one["inherited"] == ["min.insync.replicas"]

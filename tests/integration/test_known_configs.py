@@ -38,6 +38,7 @@ SEVERAL = ("compaction.lag", "local.retention", "remote.", "segment", "retention
 def test_all_that_is_known_of_configs_is_what_the_brokers_say(kafka, topics, namespace):
     name = f"{namespace}.configs"
     topics.create(name, [[0]])
+    kafka.wait_until_agreed()
     admin = ConfluentAdmin({"bootstrap.servers": kafka.bootstrap()})
     resource = client.ConfigResource(client.ResourceType.TOPIC, name)
     asking = kafka.admin()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, ResourceType
-from dev.stack.kafka_cluster import KafkaCluster
+from dev.stack.kafka_cluster import PATIENT, KafkaCluster
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.waiting import eventually
 from tests.support.command import cli
@@ -47,7 +47,7 @@ def told(kafka):
 
 def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
     """The controller's value becomes the cluster's when the cluster is made, and comes before those of brokers."""
-    kafka = kafka_factory(["/a", "/b", "/c"], properties={KEY: "2"}, broker_properties={0: {KEY: "3"}})
+    kafka = kafka_factory(["/a", "/b", "/c"], properties={KEY: "2", **PATIENT}, broker_properties={0: {KEY: "3"}})
     create(kafka, "plain", [0, 1, 2])
     admin, broker = kafka.admin(), ConfigResource(ResourceType.BROKER, "0")
     (answer,) = admin.describe_configs([broker]).values()

@@ -168,6 +168,12 @@ def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, fo
     for heading, asked in commands(PAGE.read_text()):
         with getattr(world, re.sub(r"\W", "_", heading.lower()))():
             for command, wanted in asked:
+                told = [""]
+
+                def agrees(command=command, wanted=wanted, told=told):
+                    told.append(plain(printed(command)))
+                    return told[-1] == plain(wanted)
+
                 with suppress(TimeoutError):  # the comparison tells more
-                    until(lambda command=command, wanted=wanted: plain(printed(command)) == plain(wanted))
-                assert plain(printed(command)) == plain(wanted), f"{heading}: {command}"
+                    until(agrees)
+                assert told[-1] == plain(wanted), f"{heading}: {command}"

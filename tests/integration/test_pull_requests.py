@@ -23,7 +23,7 @@ def one_region(objects, kafka, operator, api_client, namespace):
 
 
 @pytest.fixture
-def manifests(one_region, topics, tmp_path):
+def manifests(one_region, kafka, topics, tmp_path):
     """The files as they are for this namespace, each about a topic of its own: those that are there are made."""
     lists = {one["name"]: [row["replicas"] for row in one["partitions"]] for one in prod()["topics"]}
     topics.create(one_region.kafka_name("a.b"), lists["a.b"])
@@ -37,6 +37,7 @@ def manifests(one_region, topics, tmp_path):
             topics.create(found["spec"]["topicName"], lists[there])
         (tmp_path / f"{number:02}.yaml").write_text(yaml.safe_dump(found))
         made[name] = found
+    kafka.wait_until_agreed()
     return made
 
 

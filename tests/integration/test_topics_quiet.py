@@ -169,9 +169,13 @@ def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
 
 def test_probes_tell_of_the_loops(all_states, operator):
     label = f"{all_states.namespace}/kafka"
-    status, body = operator.get("/healthz")
-    assert status == 200
-    assert json.loads(body)["secondsSinceLastPass"][label] < 10
+
+    def passed_lately():
+        status, body = operator.get("/healthz")
+        assert status == 200
+        return json.loads(body)["secondsSinceLastPass"][label] < 10
+
+    until(passed_lately, "a pass of the last seconds")
     status, body = operator.get("/readyz")
     assert status == 200
     assert json.loads(body)["connected"] == {label: True}

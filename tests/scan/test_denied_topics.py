@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from dev.stack.kafka_cluster import Security
+from dev.stack.kafka_cluster import PATIENT, Security
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
 from tests.support.topics import create
@@ -31,7 +31,7 @@ ACLS = {
 @pytest.fixture
 def guarded(kafka_factory):
     return kafka_factory(
-        ["/eu/a", "/eu/b", "/us/a"], properties=ACLS, security=Security(users={SCANNER: "not-a-secret"})
+        ["/eu/a", "/eu/b", "/us/a"], properties={**ACLS, **PATIENT}, security=Security(users={SCANNER: "not-a-secret"})
     )
 
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from confluent_kafka.admin import NewTopic
+from dev.stack.kafka_cluster import PATIENT
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
 from tests.support.topics import create
@@ -100,7 +101,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
 
 @pytest.mark.stack
 def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a_failed_scan(rackspan, kafka_factory):
-    cluster = kafka_factory(["/eu/a", "/eu/b", "/eu/c"])
+    cluster = kafka_factory(["/eu/a", "/eu/b", "/eu/c"], properties=PATIENT)
     create(cluster, ("orders", [(0, 1, 2), (1, 2, 0), (2, 0, 1)]), ("alone", [(2,)]))
     scan = ("scan", "--bootstrap-server", cluster.bootstrap(), "-o", "json")
     assert rackspan(*scan).json["summary"]["findings"] == 0
