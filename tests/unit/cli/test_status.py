@@ -156,12 +156,12 @@ SINCE = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)
         (
             OperatorLease(LEASE, None, SINCE),
             AspectState.UNKNOWN,
-            f"{NO_OPERATOR} since 2026-11-25 10:00:00 UTC; all else is from before",
+            f"{NO_OPERATOR} since 2026-11-25 10:00:00 UTC",
         ),
         (
             OperatorLease(LEASE, None),
             AspectState.UNKNOWN,
-            f"{NO_OPERATOR}; all else is from before",
+            NO_OPERATOR,
         ),
     ],
 )
@@ -170,6 +170,29 @@ def test_whether_the_operator_runs_is_told_by_its_lease(operator, state, message
     one = aspect(found, "operator")
     assert (one.state, one.message) == (state, message)
     assert found.step.startswith("see why it does not run" if state is AspectState.UNKNOWN else "start broker 4")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "operator", "current"),
+    [
+        (
+            [condition("Connected", "False", "KafkaUnreachable")],
+            OperatorLease(LEASE, "pod-1", SINCE),
+            {"operator", "Kafka", "scan"},
+        ),
+        ([], OperatorLease(LEASE, None, SINCE), {"operator", "scan"}),
+    ],
+)
+def test_without_kafka_or_an_operator_nothing_that_was_seen_before_is_called_fine(conditions, operator, current):
+    done = {**FAILED, "state": "Completed", "finishedAt": WHEN, "findings": 0}
+    found = seen(*conditions, PENDING, plan=PLAN, lastScan=done)
+    whole = situation(found, [kafka_topic("orders")], [reassignment()], operator)
+    others = [one for one in whole.aspects if one.name not in current]
+    assert {one.name for one in others} == {"Kafka", "brokers", "racks", "plan", "moves", "topics"} - current
+    assert AspectState.FINE not in {one.state for one in others}
+    assert [one for one in others if one.step or not one.message.startswith("last seen: ")] == []
+    assert aspect(whole, "brokers").message == "last seen: 9 brokers online"
+    assert (aspect(whole, "plan").state, aspect(whole, "brokers").state) == (AspectState.WRONG, AspectState.UNKNOWN)
 
 
 def record(version, *, holder="pod-1", ago=0.0):
@@ -328,7 +351,7 @@ def test_without_the_right_to_list_topics_a_warning_says_so(objects):
 def test_without_the_right_to_read_the_lease_a_warning_says_so(objects):
     objects(seen(lease="rackspan/rackspan"))
     ran = cli("status", *TOPOLOGY)
-    said = "whether the operator runs cannot be seen, so all this may be from before"
+    said = "whether the operator runs cannot be seen, so all this may be out of date"
     assert (ran.code, ran.err) == (0, f"warning: {said}: rackspan/rackspan is not for you\n")
 
 

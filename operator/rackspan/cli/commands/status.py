@@ -97,7 +97,7 @@ async def _operator(edits: "TopologyEdits", found: RackTopology) -> OperatorLeas
     try:
         return await operator_lease(edits, ObjectKey(namespace, name))
     except FailureError as error:
-        warn(f"whether the operator runs cannot be seen, so all this may be from before: {error}")
+        warn(f"whether the operator runs cannot be seen, so all this may be out of date: {error}")
         return None
 
 

@@ -1,8 +1,8 @@
 """How a topology stands, from its objects alone: what is not as it should be, why, and one next step. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from rackspan.api.conditions import (
@@ -85,6 +85,8 @@ class Situation:
 
 _STEPS = ("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics", "scan")
 """Aspects by whose step comes first."""
+_CURRENT: Mapping[str, Collection[str]] = {"operator": ("operator", "scan"), "Kafka": ("operator", "Kafka", "scan")}
+"""By what is not known: the aspects that are true nevertheless. A scan says itself when it was."""
 
 
 def situation(
@@ -94,7 +96,7 @@ def situation(
     operator: OperatorLease | None = None,
 ) -> Situation:
     """
-    How it stands.
+    How it stands. Without an operator or Kafka, what was seen last is not called fine, and has no step.
 
     `topics` are None where they cannot be listed: then only their counts are known. `operator` is None where it cannot
     be seen whether it runs.
@@ -106,13 +108,21 @@ def situation(
         *_topics(topology, topics),
         *_moves(reassignments),
     ]
+    unknown = [one.name for one in found if one.name in _CURRENT and one.state is AspectState.UNKNOWN]
+    if unknown:
+        found = [one if one.name in _CURRENT[unknown[0]] else _last_seen(one) for one in found]
     return Situation(str(topology.key), topology.status.cluster_id, tuple(sorted(found, key=lambda one: -one.state)))
+
+
+def _last_seen(one: Aspect) -> Aspect:
+    state = one.state if one.state is AspectState.WRONG else AspectState.UNKNOWN
+    return replace(one, state=state, message=f"last seen: {one.message}", step=None)
 
 
 def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[Aspect]:
     if lease is not None and lease.holder is None:
         last = f" since {lease.renewed_at:%Y-%m-%d %H:%M:%S} UTC" if lease.renewed_at else ""
-        message = f"no operator runs: nobody has renewed Lease {lease.key}{last}; all else is from before"
+        message = f"no operator runs: nobody has renewed Lease {lease.key}{last}"
         step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
         yield Aspect("operator", AspectState.UNKNOWN, message, step)
     elif topology.status.observed_generation != topology.meta.generation:
@@ -130,7 +140,7 @@ def _kafka(topology: RackTopology) -> Iterator[Aspect]:
         yield Aspect("Kafka", AspectState.FINE, connected.message)
         return
     why = connected.message if connected else "the operator has not asked Kafka yet"
-    since = f" since {connected.last_transition_time:%H:%M:%S} UTC; all else is from before" if connected else ""
+    since = f" since {connected.last_transition_time:%H:%M:%S} UTC" if connected else ""
     yield Aspect("Kafka", AspectState.UNKNOWN, f"{why}{since}", "make Kafka reachable for the operator")
 
 
