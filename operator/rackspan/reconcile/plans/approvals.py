@@ -120,6 +120,7 @@ class Approvals:
             return None
         now_seconds = asyncio.get_running_loop().time()
         parts = whole.parts.items()
+        self._recall()
         self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
         present = Present(
             topology,
@@ -163,7 +164,6 @@ class Approvals:
         """
         self._note_epoch()
         await self._plan_together()
-        self._recall()
         await self._note_end()
         self._note_new_plan()
         whole = self._plans.whole
@@ -198,15 +198,17 @@ class Approvals:
             await self._plans.of((), state.for_plans)
 
     def _recall(self) -> None:
-        """Know what was begun before this process: what ended for nothing does not begin by itself again."""
-        if self._recalled or not self._is_complete:
+        """Know what was begun before this process: what ended for nothing does not begin by itself again.
+
+        While it is under way, topics that it moves may have other parts, or none.
+        """
+        if self._recalled or (last := self._reassignments.begun_last(self._key)) is None:
             return
-        if (last := self._reassignments.begun_last(self._key)) is None:
+        self._carried_out |= last.names
+        if self._was_busy or not self._is_complete:
             return
         self._recalled, whole = True, self._plans.whole
-        if last.succeeded:
-            self._carried_out |= last.names
-        else:
+        if not last.succeeded:
             again = (part for key, part in whole.parts.items() if not last.names.isdisjoint(whole.names(key)))
             self._begun = {part.hash: last.name for part in again}
 
@@ -218,8 +220,9 @@ class Approvals:
             cache = self._dependencies.cache
             mine = set(cache.topics_of(self._key))
             planned = {key for key in mine if cache.topics[key].status.plan is not None}
-            self._moved = mine & (self._moving | planned)
-            self._look_again(self._moving | planned)
+            again = self._moving | planned if self._recalled else mine  # what was begun before may move any of them
+            self._moved = mine & again
+            self._look_again(again)
             self._moving.clear()
         self._was_busy = busy
 

@@ -288,6 +288,31 @@ async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_chan
     assert not again.begun.plans
 
 
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_what_a_spec_says(where):
+    """The successor sees the topic in the middle of its move, as one that needs nothing."""
+    world = World()
+    one = await world.topic("one")
+    text = world.plan.hash if where == "RackTopology" else world.plan.parts[one.key].hash
+    approved = {"reassignment": {"approvedPlan": text}}
+    own = approved if where == "KafkaTopic" else {}
+    if where == "RackTopology":
+        world.spec["reassignment"] = world.spec["reassignment"] | approved["reassignment"]
+        world.topology()
+    await world.topic("one", **own)
+    (plan,) = world.begun.plans
+    again = World(**world.spec)
+    again.begun.under_way, again.begun.last = "prod-1", BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    await again.topic("one", ((0, 1, 2), (1, 3, 5)), **own)
+    assert not again.plan.parts
+    again.kafka.replicas["one"] = CROWDED
+    again.begun.under_way = None
+    await again.work()
+    assert again.plan.hash in plan.names
+    assert not again.begun.plans
+    assert "Reassignment prod-1 was to carry it out, and ended before" in again.told()[1]
+
+
 async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
     world = World()
     await world.topic("two")
