@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.plans.holds import PlanHold
     from rackspan.reconcile.plans.plan_review import Review
-    from rackspan.reconcile.plans.topology_plan import PlanInputs, TopologyPlan
+    from rackspan.reconcile.plans.topology_plan import PlanInputs, TopologyPlan, WholePlan
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.runtime.workqueue import WorkQueue
     from rackspan.reconcile.specs.topic_quotas import Quotas
@@ -81,10 +81,14 @@ class Approvals:
         """The epoch whose topics have all been looked at, and whose plan was made over all of them together."""
         self._same_since: dict[str, float] = {}
         """Since when parts have been the same, by their hashes."""
+        self._put_off: set[ObjectKey] = set()
+        """Topics that were to be looked at, and are later: what is known of their parts may be old."""
         self._begun: dict[str, str] = {}
-        """The names of Reassignments that present parts were begun as, by the hashes of these parts."""
+        """The names of Reassignments that parts were begun as, by the hashes of these parts."""
+        self._begun_whole: dict[str, str] = {}
+        """The same by hashes of whole plans and namespaces' parts, where those of some parts are not kept."""
         self._recalled = False
-        """Whether what was begun last is known, be it from before a restart."""
+        """Whether what was begun before this process is known."""
         self._moving: set[ObjectKey] = set()
         """Topics with a part in what is under way."""
         self._was_busy = False
@@ -129,7 +133,7 @@ class Approvals:
             self._approved,
             self._sizes,
             busy=self._reassignments.active(self._key),
-            begun={key: self._begun[part.hash] for key, part in parts if part.hash in self._begun},
+            begun={key: name for key, _ in parts if (name := self._begun_as(key, whole)) is not None},
             settled={
                 key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.PLAN_SETTLE_SECONDS
             },
@@ -138,8 +142,12 @@ class Approvals:
 
     # --- which topics have been looked at ----------------------------------------------------------------------------
 
-    def looked_at(self, keys: Iterable[ObjectKey], epoch: int) -> None:
-        """These topics were looked at in this state of the cluster, or are gone."""
+    def looked_at(self, keys: Collection[ObjectKey], epoch: int, put_off: Collection[ObjectKey] = ()) -> None:
+        """These topics were looked at in this state of the cluster, or are gone.
+
+        Some of them are `put_off`: plans do not wait for them, since one namespace could hold up all others.
+        """
+        self._put_off = (self._put_off - set(keys)) | set(put_off)
         self._note_epoch()
         if epoch == self._epoch:
             self._unseen.difference_update(keys)
@@ -153,7 +161,7 @@ class Approvals:
     @property
     def _is_complete(self) -> bool:
         """Whether all topics have been looked at since the cluster changed, and since something has ended."""
-        return self._complete == self._observer.epoch and not self._moved
+        return self._complete == self._observer.epoch and not self._moved and not self._unmanaged.is_due
 
     # --- one pass ----------------------------------------------------------------------------------------------------
 
@@ -198,19 +206,23 @@ class Approvals:
             await self._plans.of((), state.for_plans)
 
     def _recall(self) -> None:
-        """Know what was begun before this process: what ended for nothing does not begin by itself again.
+        """Know what was begun before this process: what ended for nothing does not begin by itself again."""
+        if self._recalled:
+            return
+        self._recalled = True
+        for plan in self._reassignments.begun_before(self._key):
+            self._carried_out |= plan.names
+            again = {} if plan.succeeded else dict.fromkeys(plan.names, plan.name)
+            self._begun = {text: name for text, name in self._begun.items() if text not in plan.names} | again
+            if plan.missing:
+                self._begun_whole |= again
 
-        While it is under way, topics that it moves may have other parts, or none.
-        """
-        if self._recalled or (last := self._reassignments.begun_last(self._key)) is None:
-            return
-        self._carried_out |= last.names
-        if self._was_busy or not self._is_complete:
-            return
-        self._recalled, whole = True, self._plans.whole
-        if not last.succeeded:
-            again = (part for key, part in whole.parts.items() if not last.names.isdisjoint(whole.names(key)))
-            self._begun = {part.hash: last.name for part in again}
+    def _begun_as(self, key: ObjectKey, whole: WholePlan) -> str | None:
+        """The Reassignment that a part was begun as before, None where it was not."""
+        if self._begun_whole:
+            named = (self._begun_whole.get(text) for text in whole.names(key))
+            return self._begun.get(whole.parts[key].hash) or next(filter(None, named), None)
+        return self._begun.get(whole.parts[key].hash)
 
     async def _note_end(self) -> None:
         """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
@@ -220,17 +232,21 @@ class Approvals:
             cache = self._dependencies.cache
             mine = set(cache.topics_of(self._key))
             planned = {key for key in mine if cache.topics[key].status.plan is not None}
-            again = self._moving | planned if self._recalled else mine  # what was begun before may move any of them
+            again = self._moving | planned if self._moving else mine  # others may have begun it, and move any of them
             self._moved = mine & again
-            self._look_again(again)
+            self._queue.add(sorted(self._moved))
+            self._unmanaged.look_again()
             self._moving.clear()
         self._was_busy = busy
 
     def _note_new_plan(self) -> None:
         """What was begun is no matter any more once its part is gone: it may come again, and begin again."""
-        if self._begun and not self._was_busy and self._is_complete:
-            present = {part.hash for part in self._plans.whole.parts.values()}
-            self._begun = {text: name for text, name in self._begun.items() if text in present}
+        if self._begun and not self._was_busy and self._is_complete and not self._put_off:
+            whole = self._plans.whole
+            parts = {part.hash for part in whole.parts.values()}
+            self._begun = {text: name for text, name in self._begun.items() if text in parts}
+            present = {whole.hash, *whole.namespaces.values()}
+            self._begun_whole = {text: name for text, name in self._begun_whole.items() if text in present}
 
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
         topic_ids, changed = await self._compared(review, admin)

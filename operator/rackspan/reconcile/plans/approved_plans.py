@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.reassignment import WaitReason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.plans.reassignment_plans import UnreadablePlanError, reassignments_of, record_from
+from rackspan.reconcile.plans.reassignment_plans import MOST_NAMES, UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BegunPlan:
-    """A plan that was begun: its first Reassignment, and the hashes of the plan and of namespaces' parts then."""
+    """A plan that was begun: its first Reassignment, and the hashes of the plan and its namespaces' and topics' parts.
+
+    Of a very large plan the hashes of some topics' parts are `missing`.
+    """
 
     name: str
     names: frozenset[str]
     succeeded: bool
+    missing: bool = False
 
 
 class ApprovedPlans:
@@ -66,17 +71,15 @@ class ApprovedPlans:
         """The name of the first Reassignment of a topology that waits or is under way, None where all have ended."""
         return next((one.meta.name for one in in_order(self._cache, topology) if not one.ended), None)
 
-    def begun_last(self, topology: ObjectKey) -> BegunPlan | None:
-        """The plan that was begun last on a topology, also before a restart; None where nothing is kept of any."""
-        mine = in_order(self._cache, topology)
-        if not mine:
-            return None
-        parts = [one for one in mine if one.spec.plan_hash == mine[-1].spec.plan_hash]
-        whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
-        names = frozenset(whole.split(","))
-        return BegunPlan(
-            parts[0].meta.name, names, all(one.status.state is ReassignmentState.SUCCEEDED for one in parts)
-        )
+    def begun_before(self, topology: ObjectKey) -> Sequence[BegunPlan]:
+        """The plans that were begun on a topology and of which objects are left, also before a restart, in order.
+
+        One that was stopped before it changed anything, as where not all of it could be made, counts as not begun.
+        """
+        plans: defaultdict[str, list[Reassignment]] = defaultdict(list)
+        for one in in_order(self._cache, topology):
+            plans[one.spec.plan_hash].append(one)
+        return [_begun(parts) for parts in plans.values() if not all(map(_changed_nothing, parts))]
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
         """
@@ -110,6 +113,18 @@ def _only_min_insync_holds(one: Reassignment) -> bool:
     waiting = one.status.waiting
     reasons = {found.reason for found in waiting.reasons} if waiting is not None else set()
     return WaitReason.MIN_INSYNC in reasons and reasons <= {WaitReason.MIN_INSYNC, WaitReason.LIMIT}
+
+
+def _begun(parts: Sequence[Reassignment]) -> BegunPlan:
+    whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
+    names = frozenset(whole.split(","))
+    succeeded = all(one.status.state is ReassignmentState.SUCCEEDED for one in parts)
+    return BegunPlan(parts[0].meta.name, names, succeeded, missing=len(names) >= MOST_NAMES)
+
+
+def _changed_nothing(one: Reassignment) -> bool:
+    stopped = one.status.state is ReassignmentState.STOPPED and not one.spec.cancelled
+    return stopped and one.status.started_at is None
 
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:

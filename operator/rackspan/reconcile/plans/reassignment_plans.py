@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_PARTITIONS = 10_000
 """Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
-_MOST_NAMES = 4_000
+MOST_NAMES = 4_000
 """Of one plan: an annotation of 132 kB."""
 _LONGEST_PREFIX = 200
 _LONGEST_LABEL = 63
@@ -133,7 +133,7 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
             "name": name_of(key.name, plan.plan_hash, part, parts),
             "namespace": key.namespace,
             "labels": {PLAN: plan.plan_hash, SCAN_TOPOLOGY: key.name[:_LONGEST_LABEL].rstrip("-.")},
-            "annotations": {WHOLE_PLAN: ",".join(plan.names[:_MOST_NAMES]) or plan.plan_hash},
+            "annotations": {WHOLE_PLAN: ",".join(plan.names[:MOST_NAMES]) or plan.plan_hash},
             "finalizers": [FINALIZER],
             "ownerReferences": [
                 {"apiVersion": API_VERSION, "kind": TOPOLOGY, "name": key.name, "uid": topology.meta.uid}

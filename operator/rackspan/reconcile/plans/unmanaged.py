@@ -49,6 +49,11 @@ class UnmanagedParts:
         self._epoch: int | None = None
         self._planned = False
 
+    @property
+    def is_due(self) -> bool:
+        """Whether what Kafka holds has changed, or was not looked at yet."""
+        return self._due == float("-inf")
+
     def look_again(self) -> None:
         """Have the next look not wait for its time: what Kafka holds has changed."""
         self._due = float("-inf")

@@ -129,11 +129,12 @@ class TopicsReconciler:
         """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
         if not keys:
             return  # another worker took them
-        epoch = self._observer.epoch
+        epoch, put_off = self._observer.epoch, frozenset[ObjectKey]()
         try:
             with RECONCILE_SECONDS.time():
-                await self._reconcile(keys)
+                put_off = await self._reconcile(keys)
         except FailureError as error:
+            put_off = frozenset(keys)
             count_error(self._name, error.failure.remedy, error.failure.reason)
             self._retry(keys)
             self._observer.wake()  # Kafka may be unreachable
@@ -145,7 +146,7 @@ class TopicsReconciler:
             if self._name:
                 RECONCILED.labels(self._name).inc(len(keys))
         finally:
-            self.approvals.looked_at(keys, epoch)
+            self.approvals.looked_at(keys, epoch, put_off)
             self._queue.done(keys)
 
     def _measure_queue(self) -> None:
@@ -156,8 +157,8 @@ class TopicsReconciler:
         for key in keys:
             self._queue.add_rate_limited(key)
 
-    async def _reconcile(self, keys: Sequence[ObjectKey]) -> None:
-        """Raises FailureError where Kafka answered for none of the topics."""
+    async def _reconcile(self, keys: Sequence[ObjectKey]) -> frozenset[ObjectKey]:
+        """Gives those that are looked at later. Raises FailureError where Kafka answered for none of the topics."""
         topics = [topic for key in keys if (topic := self._dependencies.cache.topics.get(key)) is not None]
         deleting = [topic for topic in topics if topic.meta.is_deleting]
         others = [topic for topic in topics if not topic.meta.is_deleting]
@@ -175,8 +176,12 @@ class TopicsReconciler:
             await self._report_unavailable(admitted, state)
         elif not self._is_up_to_date(state):
             self._wait_for_observation(admitted)
-        elif rested := self._rested(admitted):
-            await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
+        else:
+            rested = self._rested(admitted)
+            if rested:
+                await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
+            return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested}
+        return frozenset(topic.key for topic in admitted)
 
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from unittest.mock import AsyncMock
 
 import pytest
 from msgspec import structs
@@ -32,7 +33,8 @@ class Begun:
 
     plans: list = field(default_factory=list)
     under_way: str | None = None
-    last: BegunPlan | None = None
+    before: tuple = ()
+    """Plans that were begun before, as their objects say."""
     held: tuple = ()
     """Changes under way of which some wait for a lower min.insync.replicas."""
 
@@ -52,8 +54,8 @@ class Begun:
     def active(self, topology):
         return self.under_way
 
-    def begun_last(self, topology):
-        return self.last
+    def begun_before(self, topology):
+        return self.before
 
     async def held_by_min_insync(self, topology):
         return self.held
@@ -263,7 +265,7 @@ async def test_a_successor_that_still_sees_a_spent_approval_does_not_begin_a_can
     (plan,) = before.begun.plans
     successor = World()
     successor.kube.refusing = {"prod", "one"}  # the API server has newer objects, without the annotation
-    successor.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    successor.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
     await successor.topic("one")
     await approve(successor, where)
     assert successor.kube.taken
@@ -282,9 +284,12 @@ async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_chan
     await world.topic("one", reassignment=approved)
     (plan,) = world.begun.plans
     again = World()
+    again.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
+    again.begun.under_way = "prod-1"
     await again.topic("two")
-    again.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
     await again.topic("one", reassignment=approved)
+    again.begun.under_way = None
+    await again.work()
     assert not again.begun.plans
 
 
@@ -302,7 +307,8 @@ async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_
     await world.topic("one", **own)
     (plan,) = world.begun.plans
     again = World(**world.spec)
-    again.begun.under_way, again.begun.last = "prod-1", BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+    again.begun.under_way = "prod-1"
+    again.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
     await again.topic("one", ((0, 1, 2), (1, 3, 5)), **own)
     assert not again.plan.parts
     again.kafka.replicas["one"] = CROWDED
@@ -400,7 +406,7 @@ async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_i
     await before.topic("one")
     (plan,) = before.begun.plans
     world = World(**automatic)
-    world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded)
+    world.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded),)
     await world.topic("one")
     assert world.plan.hash in plan.names
     assert len(world.begun.plans) == succeeded
@@ -818,12 +824,72 @@ async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(
     (plan,) = world.begun.plans
     if restarted:
         world = World(**AUTOMATIC)
-        world.begun.last = BegunPlan("prod-1", frozenset(plan.names), succeeded=False)
+        world.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
         await world.topic("own", **OWN)
     world.begun.under_way = None
     await world.topic("other", annotation=None)
     assert begun(world)[-1] == {"other"}
     assert sum("own" in topics for topics in begun(world)) == (not restarted)
+
+
+async def test_after_a_restart_an_earlier_plan_that_ended_for_nothing_is_known_as_well(at_once):
+    before = World(**AUTOMATIC)
+    own = await before.topic("own", **OWN)
+    part = before.plan.parts[own.key].hash
+    await before.topic("other")
+    world = World(**AUTOMATIC)
+    world.begun.before = (
+        BegunPlan("prod-1", frozenset({"1", part}), succeeded=False),
+        BegunPlan("prod-2", frozenset({"2", "3"}), succeeded=True),
+    )
+    await world.topic("own", **OWN)
+    assert begun(world) == []
+    assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+
+
+async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_though_the_whole_has_its_name():
+    before = World()
+    one, two = await before.topic("one"), await before.topic("two")
+    whole, part = before.plan.hash, before.plan.parts[one.key].hash
+    world = World()
+    world.begun.before = (BegunPlan("prod-1", frozenset({whole, part}), succeeded=False),)
+    await world.topic("one")
+    await world.topic("two")
+    assert world.plan.hash == whole
+    said = {
+        key.name: hold.message for key, (hold, _) in world.loop.approvals.holds_of(world.cache.topics.values()).items()
+    }
+    assert "Reassignment prod-1 was to carry it out, and ended before" in said["one"]
+    assert "ended before" not in said[two.key.name]
+    world.begun.before = (BegunPlan("prod-1", frozenset({whole, part}), succeeded=False, missing=True),)
+    world.start()
+    world.loop.add(world.cache.topics)
+    await world.work()
+    said = {
+        key.name: hold.message for key, (hold, _) in world.loop.approvals.holds_of(world.cache.topics.values()).items()
+    }
+    assert all("ended before" in message for message in said.values()), "which parts were begun is not kept"
+
+
+async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_part_a_new_one(at_once):
+    world = World(**AUTOMATIC)
+    await world.topic("own", **OWN)
+    assert begun(world) == [{"own"}]
+    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert not world.plan.parts
+    world.kafka.replicas["own"], world.begun.under_way = CROWDED, None
+    failure = FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY))
+    answered, world.kafka.topics = world.kafka.topics, AsyncMock(side_effect=failure)
+    await world.loop.approvals.reconcile()
+    await world.loop.process(await world.loop.take())
+    await world.loop.approvals.reconcile()
+    world.kafka.topics = answered
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert world.plan.parts
+    assert begun(world) == [{"own"}]
 
 
 @pytest.mark.parametrize("digits", [8, 16, 31])

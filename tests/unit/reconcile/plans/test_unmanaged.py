@@ -200,3 +200,16 @@ def test_a_drain_says_that_they_wait_for_the_plan_and_whose_they_are():
     ]
     left = drain.replicas
     assert (left.total, left.managed, left.unmanaged, left.internal) == (6, 0, 4, 2)
+
+
+async def test_a_repair_that_is_cancelled_is_not_begun_again_by_itself(at_once):
+    made = await world(**REPAIR, **AUTOMATIC)
+    assert len(made.begun.plans) == 1
+    made.kafka.replicas["bare"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    made.loop.approvals._unmanaged.look_again()
+    await made.work()
+    assert not made.plan.parts
+    made.kafka.replicas["bare"], made.begun.under_way = CROWDED, None
+    await made.work()
+    assert made.plan.parts
+    assert len(made.begun.plans) == 1

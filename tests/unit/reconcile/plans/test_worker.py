@@ -958,16 +958,18 @@ def test_workers_end_with_their_loop():
     asyncio.run(cancelled())
 
 
-async def test_what_was_begun_last_is_known_from_the_objects_also_after_a_restart():
+async def test_what_was_begun_is_known_from_the_objects_also_after_a_restart():
     world = World()
     key = world.topology.key
-    assert world.plans.begun_last(key) is None
+    assert world.plans.begun_before(key) == []
     await world.begin(world.plan(names=("fedcba9876543210",)))
     await world.passes(2)
     world.start()
-    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False)
+    assert world.plans.begun_before(key) == [BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False)]
     await world.until_ended()
     world.sync()
-    assert world.plans.begun_last(key) == BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
+    first = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
+    assert world.plans.begun_before(key) == [first]
     await world.begin(world.plan("f" * 16, {}))
-    assert world.plans.begun_last(key) == BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False)
+    second = BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False)
+    assert world.plans.begun_before(key) == [first, second]
