@@ -78,8 +78,8 @@ class Record:
 
     `racks` are those that the plan was made for, `reported_racks` what Kafka had as `broker.rack` then. `started` are
     the replica lists last asked for, of partitions that are not settled or were settled lately, and `cordoned` the
-    brokers that were cordoned when lists were asked for. `topic_ids` are those
-    of the topics that the plan was made for; a topic without one is known by its name alone.
+    brokers that were cordoned when lists were asked for. What somebody else has cancelled is `left` alone. `topic_ids`
+    are those of the topics that the plan was made for; a topic without one is known by its name alone.
     """
 
     cluster_id: str
@@ -91,6 +91,7 @@ class Record:
     throttles: Mapping[Setting, SetThrottle] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     cordoned: frozenset[int] = frozenset()
+    left: frozenset[TopicPartition] = frozenset()
 
 
 class Journal(Protocol):

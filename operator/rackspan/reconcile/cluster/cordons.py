@@ -64,11 +64,15 @@ def cordon_changes(
 
     `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer. `empty` are drained brokers
     that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
-    until it is back, and one that nobody knows any more is forgotten.
+    until it is back. One that nobody knows any more is forgotten, unless it is to be drained: empty and offline it is
+    in no row, and comes back with its cordon.
     """
     wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
     drained = {row.id for row in racks.rows if row.draining} if wanted else set()
-    recorded = frozenset(known) & {row.id for row in racks.rows}
+    there = {row.id for row in racks.rows}
+    spec = topology.spec
+    away = set(known if spec.drain_racks else spec.drain_brokers) if wanted else set()
+    recorded = frozenset(known) & (there | away)
     online = {row.id for row in racks.rows if row.online}
     cordoned = {row.id for row in racks.rows if row.cordoned}
     due = frozenset(drained & online & set(empty) - cordoned)

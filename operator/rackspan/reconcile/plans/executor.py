@@ -139,7 +139,7 @@ class Executor:
         self._seen: dict[TopicPartition, Replicas] = {}
         """Lists asked for, of which the reassignment was seen under way."""
         self._missed: Counter[TopicPartition] = Counter()
-        self._taken_over: set[TopicPartition] = set()
+        self._taken_over: set[TopicPartition] = set(record.left)
         self._refusals: Counter[int | TopicPartition] = Counter()
         """How often Kafka has refused to move replicas to a broker, or to change a list otherwise."""
         self._answers: dict[int | TopicPartition, str] = {}
@@ -151,6 +151,7 @@ class Executor:
         self._led: Collection[TopicPartition] = ()
         """Partitions of which the last pass had leaders elected."""
         self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
+        self._worklist.leave(record.left)
         self._window = window
         self._online: frozenset[int] | None = None
         self._throttled_replicas = ThrottledReplicas(record.changes)
@@ -465,12 +466,13 @@ class Executor:
 
     async def _remember(self, decision: MoveDecision) -> None:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
-        if any(self._started.get(at) != replicas for at, replicas in new.items()):
+        if self._taken_over != self.record.left or any(self._started.get(at) != new[at] for at in new):
             self._started |= new
             self._begun |= new
             lately = {at: self._started[at] for at in self._settled}
             cordoned = self.record.cordoned | self._cordoned
-            await self._save(replace(self.record, started=lately | self._begun, cordoned=cordoned))
+            left = frozenset(self._taken_over)
+            await self._save(replace(self.record, started=lately | self._begun, cordoned=cordoned, left=left))
 
     async def _save(self, record: Record) -> None:
         await self._journal.write(record)

@@ -61,6 +61,7 @@ class _Progress(Struct, frozen=True, kw_only=True):
     started: list[_Started]
     throttles: list[_Throttle]
     cordoned: frozenset[_Id] = frozenset()
+    left: tuple[tuple[str, _Id], ...] = ()
 
 
 class _Document(_Progress, frozen=True, kw_only=True, rename="camel"):
@@ -108,6 +109,7 @@ def progress_document(record: Record) -> Mapping[str, Any]:
         "started": [[*at, replicas] for at, replicas in record.started.items()],
         "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
         "cordoned": sorted(record.cordoned),
+        "left": sorted(record.left),
     }
 
 
@@ -137,7 +139,8 @@ def with_progress(record: Record, text: bytes) -> Record:
 def _with(found: _Progress, record: Record) -> Record:
     started = {TopicPartition(one.topic, one.partition): one.replicas for one in found.started}
     throttles = {Setting(one.kind, one.name, one.key): SetThrottle(one.before, one.ours) for one in found.throttles}
-    return replace(record, started=started, throttles=throttles, cordoned=found.cordoned)
+    left = frozenset(TopicPartition(*at) for at in found.left)
+    return replace(record, started=started, throttles=throttles, cordoned=found.cordoned, left=left)
 
 
 def packed(document: Mapping[str, Any], most_characters: int) -> str:

@@ -44,6 +44,7 @@ _BEGINS = {
     ReassignmentState.RUNNING: "carried out from now on",
     ReassignmentState.CANCELLING: "what is under way is taken back",
 }
+_STOPPING = "stopping: "
 
 
 class Run:
@@ -104,7 +105,7 @@ class Run:
     def state(self, intent: Intent) -> tuple[ReassignmentState, str]:
         """The state of what is asked for, and how it begins."""
         state = _STATES[intent]
-        return state, _BEGINS.get(state, "") if self.stopping is None else f"stopping: {self.stopping}"
+        return state, _BEGINS.get(state, "") if self.stopping is None else f"{_STOPPING}{self.stopping}"
 
     def is_due(self, one: Reassignment, state: ReassignmentState, now: float) -> bool:
         """Whether its progress is to be written now; if so, it counts as written."""
@@ -118,7 +119,7 @@ class Run:
         why = (
             paused_by(one)
             if state is ReassignmentState.PAUSED
-            else f"stopping: {self.stopping}"
+            else f"{_STOPPING}{self.stopping}"
             if self.stopping
             else ""
         )
@@ -141,6 +142,14 @@ class Run:
 
     def _counted(self, one: Reassignment, seen: Pass) -> ReassignmentStatus:
         return with_pass(one.status, seen, len(self.executor.record.changes), self._rate, self._throttle_by)
+
+
+def stopped_by(one: Reassignment) -> str | None:
+    """Why its plan does not fit any more, as an earlier process wrote; None where that is not why it is taken back."""
+    if one.status.state is not ReassignmentState.CANCELLING or one.spec.cancelled or one.meta.is_deleting:
+        return None
+    _, _, why = (one.status.message or "").partition(_STOPPING)
+    return why.partition("; ")[0] or "the plan did not fit the cluster any more"
 
 
 def paused_by(one: Reassignment) -> str:

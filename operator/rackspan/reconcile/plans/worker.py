@@ -27,7 +27,7 @@ from rackspan.reconcile.plans.reassignment_objects import (
     StatusJournal,
 )
 from rackspan.reconcile.plans.reassignment_plans import UnreadablePlanError, record_from
-from rackspan.reconcile.plans.runs import Run, paused_by
+from rackspan.reconcile.plans.runs import Run, paused_by, stopped_by
 from rackspan.reconcile.plans.turns import Intent, rules_of
 from rackspan.reconcile.runtime.writers import has_finalizer
 
@@ -350,6 +350,7 @@ class TopologyWorker:
                 self._run.executor = executor
             else:
                 self._run = Run(one.key, one.meta.uid, one.spec.approved_by, executor)
+                self._run.stopping = stopped_by(self._writer.current(one) or one)
             self._aside = None
         return self._run
 

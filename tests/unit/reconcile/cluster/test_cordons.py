@@ -36,6 +36,19 @@ def about(*, cordon=True, recorded=(), deleting=False):
     return structs.replace(found, meta=meta, spec=spec, status=structs.replace(found.status, cordons=tuple(recorded)))
 
 
+@pytest.mark.parametrize(
+    ("drains", "kept"), [({"drain_brokers": (77,)}, True), ({"drain_racks": ("/eu",)}, True), ({}, False)]
+)
+@pytest.mark.parametrize("deleting", [True, False])
+def test_the_cordon_of_a_drained_broker_that_is_empty_and_down_is_not_forgotten(drains, kept, deleting):
+    found = about(recorded=[77], deleting=deleting)
+    found = structs.replace(found, spec=structs.replace(found.spec, **drains))
+    changes = cordon_changes(found, {77}, view(), {77}, {77})
+    assert 77 not in {row.id for row in view().rows}
+    assert changes.recorded == ({77} if kept and not deleting else set())
+    assert not changes.cordon | changes.release
+
+
 @pytest.mark.parametrize("cordon", [True, False])
 @pytest.mark.parametrize("deleting", [True, False])
 def test_one_broker_in_every_state(cordon, deleting):

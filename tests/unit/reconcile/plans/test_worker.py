@@ -659,6 +659,51 @@ async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_w
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
 
+@pytest.mark.parametrize("ends", ["restarted", "stepped aside"])
+async def test_a_plan_that_is_being_stopped_does_not_go_on_under_a_successor(monkeypatch, ends):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    with monkeypatch.context() as at_once:
+        at_once.setattr(runs, "_RACKS_SECONDS", 0.0)
+        await world.passes(2)
+    assert world.read().status.state == "Cancelling"
+    copies = len(world.kafka.copies)
+    if ends == "restarted":
+        world.start()
+    else:
+        await world.worker.step_aside()
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    assert len(world.kafka.copies) == copies, "nothing is copied there any more"
+    assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+@pytest.mark.parametrize("ends", ["restarted", "stepped aside", "ran on"])
+async def test_a_copy_that_somebody_else_cancels_is_not_begun_again_by_a_successor(ends):
+    world = World()
+    await world.begin()
+    await world.passes(3)
+    at = next(at for at, one in world.kafka.state.items() if one.adding)
+    world.kafka.cancelled_by_others(at)
+    await world.passes(5)
+    if ends == "restarted":
+        world.start()
+    elif ends == "stepped aside":
+        await world.worker.step_aside()
+    await world.until_ended()
+    assert world.at(at) == (BEFORE[at], frozenset(), frozenset())
+    assert len([one for one, _ in world.kafka.copies if one == at]) == 1
+    done = world.read()
+    assert done.status.state == "Failed"
+    assert {one: world.at(one)[0] for one in PLANNED if one != at} == {
+        one: PLANNED[one] for one in PLANNED if one != at
+    }
+
+
 async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_is_under_way():
     world = World()
     await world.begin()
