@@ -102,7 +102,7 @@ def _changes(notes: str) -> Iterator[Mapping[str, str]]:
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", notes).replace("`", "").replace("**", "")
     headings = re.split("^### (.+)\n", plain, flags=re.MULTILINE)
     for heading, text in zip(headings[1::2], headings[2::2], strict=True):
-        items = re.findall("^- (.+(?:\n  .+)*)", text, flags=re.MULTILINE)
+        items = re.findall("^- (.+)", text.replace("\n  ", " "), flags=re.MULTILINE)
         rows = re.findall(r"^\| (.+) \| (.+) \| .+ \|$", text, flags=re.MULTILINE)[1:]
         for said in (*items, *(f"before: {before}; now: {now}" for before, now in rows)):
             yield {"kind": heading.lower(), "description": " ".join(said.split())}

@@ -200,13 +200,16 @@ class RacksReconciler(Controller):
         self._dependencies = dependencies
         self._on_change = on_change
         self._facts: dict[ObjectKey, RackFacts] = {}
+        self._has_looked = False
         self._published: dict[ObjectKey, RackFileMeta] = {}
         self._written: dict[ObjectKey, tuple[str, str]] = {}
         """By ConfigMap: the text that this process wrote, and the resourceVersion since."""
         self._list_due = 0.0
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """`status` with what is known of the topology's published racks."""
+        """`status` with what is known of the topology's published racks: before the first pass what it says."""
+        if self._dependencies.allowed and not self._has_looked:
+            return status
         return with_published_racks(topology, status, self._facts.get(topology.key), now)
 
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
@@ -320,7 +323,7 @@ class RacksReconciler(Controller):
         return known.topology is not None and (not watched or known.topology.namespace in watched)
 
     def _store(self, facts: dict[ObjectKey, RackFacts]) -> None:
-        before, self._facts = self._facts, facts
+        before, self._facts, self._has_looked = self._facts, facts, True
         for key in before.keys() | facts.keys():
             if before.get(key) != facts.get(key):
                 self._on_change(key)

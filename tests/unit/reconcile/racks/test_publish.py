@@ -304,3 +304,16 @@ async def test_an_error_nobody_expected_in_one_topology_does_not_end_the_pass_fo
     broken.clear()
     assert f"replace {FILE}" in await world.writes()
     assert world.condition().reason == "RacksPublished"
+
+
+async def test_a_successor_keeps_the_condition_until_it_has_looked_itself():
+    world = World()
+    await world.writes()
+    topology = world.cache.topologies[ObjectKey("kafka", "prod")]
+    status = world.loop.status(topology, topology.status, NOON)
+    assert find_condition(status.conditions, RACKS_PUBLISHED).reason == "RacksPublished"
+    world.restart()
+    assert world.loop.status(topology, status, NOON) == status
+    world.allowed = NamespaceSet(())
+    world.restart()
+    assert find_condition(world.loop.status(topology, status, NOON).conditions, RACKS_PUBLISHED) is None
