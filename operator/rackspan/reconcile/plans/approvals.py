@@ -147,7 +147,8 @@ class Approvals:
 
         Some of them are `put_off`: plans do not wait for them, since one namespace could hold up all others.
         """
-        self._put_off = (self._put_off - set(keys)) | set(put_off)
+        self._put_off.difference_update(keys)
+        self._put_off.update(put_off)
         self._note_epoch()
         if epoch == self._epoch:
             self._unseen.difference_update(keys)
