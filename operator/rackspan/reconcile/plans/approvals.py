@@ -220,10 +220,8 @@ class Approvals:
 
     def _begun_as(self, key: ObjectKey, whole: WholePlan) -> str | None:
         """The Reassignment that a part was begun as before, None where it was not."""
-        if self._begun_whole:
-            named = (self._begun_whole.get(text) for text in whole.names(key))
-            return self._begun.get(whole.parts[key].hash) or next(filter(None, named), None)
-        return self._begun.get(whole.parts[key].hash)
+        named = (self._begun_whole.get(text) for text in whole.names(key)) if self._begun_whole else ()
+        return self._begun.get(whole.parts[key].hash) or next(filter(None, named), None)
 
     async def _note_end(self) -> None:
         """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
@@ -233,8 +231,8 @@ class Approvals:
             cache = self._dependencies.cache
             mine = set(cache.topics_of(self._key))
             planned = {key for key in mine if cache.topics[key].status.plan is not None}
-            again = self._moving | planned if self._moving else mine  # others may have begun it, and move any of them
-            self._moved = mine & again
+            # What others have begun, a predecessor among them, may move any of them.
+            self._moved = mine & (self._moving | planned) if self._moving else mine
             self._queue.add(sorted(self._moved))
             self._unmanaged.look_again()
             self._moving.clear()
@@ -278,7 +276,7 @@ class Approvals:
         for event in await make_room(shrinking, review.state, admin):
             self._dependencies.kube.record_event(event)
         name = await self._reassignments.begin(review.topology, plan)
-        self._was_busy, self._recalled = True, True
+        self._was_busy = True
         self._begun |= {part.hash: name for part in parts.values()}
         self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names.keys()
         self._moving.update(parts)

@@ -172,16 +172,14 @@ class TopicsReconciler:
         await self._for_each(refused, lambda topic: self._write_failure(topic, refusals[topic.key]))
         admitted = [topic for topic in others if topic.key not in refusals]
         state, admin = self._observer.state, self._observer.admin
+        rested: Sequence[KafkaTopic] = ()
         if isinstance(state, Failure) or admin is None:
             await self._report_unavailable(admitted, state)
         elif not self._is_up_to_date(state):
             self._wait_for_observation(admitted)
-        else:
-            rested = self._rested(admitted)
-            if rested:
-                await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
-            return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested}
-        return frozenset(topic.key for topic in admitted)
+        elif rested := self._rested(admitted):
+            await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
+        return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested}
 
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]

@@ -148,6 +148,11 @@ class World:
     def ready(self, name):
         return self.kube.condition(name, "Ready")
 
+    def messages(self):
+        """What each topic's part waits for, by the object's name."""
+        holds_ = self.loop.approvals.holds_of(self.cache.topics.values())
+        return {key.name: hold.message for key, (hold, _) in holds_.items()}
+
     def told(self):
         found = self.loop.approvals.summary()
         return found.reason, found.message
@@ -856,18 +861,14 @@ async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_thoug
     await world.topic("one")
     await world.topic("two")
     assert world.plan.hash == whole
-    said = {
-        key.name: hold.message for key, (hold, _) in world.loop.approvals.holds_of(world.cache.topics.values()).items()
-    }
+    said = world.messages()
     assert "Reassignment prod-1 was to carry it out, and ended before" in said["one"]
     assert "ended before" not in said[two.key.name]
     world.begun.before = (BegunPlan("prod-1", frozenset({whole, part}), succeeded=False, missing=True),)
     world.start()
     world.loop.add(world.cache.topics)
     await world.work()
-    said = {
-        key.name: hold.message for key, (hold, _) in world.loop.approvals.holds_of(world.cache.topics.values()).items()
-    }
+    said = world.messages()
     assert all("ended before" in message for message in said.values()), "which parts were begun is not kept"
 
 
