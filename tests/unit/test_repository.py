@@ -84,13 +84,22 @@ def test_both_locks_agree():
     assert {p: pin.search(b)[1] for p, b in operator.items()} == {p: pin.search(dev[p])[1] for p in operator}
 
 
-def test_no_tracked_file_is_larger_than_a_mebibyte():
+@pytest.fixture
+def tracked() -> list[Path]:
     if not (REPOSITORY / ".git").exists():
         pytest.skip("not a clone: nothing is tracked")
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    files = [REPOSITORY / name for name in tracked.stdout.split("\0") if name]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    files = [REPOSITORY / name for name in listed.stdout.split("\0") if name]
     assert files
-    assert [str(file) for file in files if file.is_file() and file.stat().st_size > 2**20] == []
+    return [file for file in files if file.is_file()]
+
+
+def test_no_tracked_file_is_larger_than_a_mebibyte(tracked):
+    assert [str(file) for file in tracked if file.stat().st_size > 2**20] == []
+
+
+def test_pictures_alone_are_tracked_as_bytes(tracked):
+    assert {file.suffix for file in tracked if b"\0" in file.read_bytes()} <= {".png"}
 
 
 def test_the_chart_has_the_repositorys_definitions():
