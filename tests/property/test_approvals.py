@@ -20,13 +20,16 @@ PARTS = st.builds(
     st.none() | st.integers(0, 50),
     st.booleans(),
     st.frozensets(HASHES, max_size=2),
-    RARELY,
+    st.sampled_from([None, None, None, ApprovalHold.PAUSED, ApprovalHold.DELETING]),
     NAMESPACES,
     st.frozensets(HASHES, max_size=2),
     MOSTLY,
 )
 LIMIT = st.none() | st.integers(1, 60)
-TERMS = st.builds(Terms, LIMIT, LIMIT, RARELY, MOSTLY, MOSTLY, st.just("own"))
+OF_ALL = (ApprovalHold.TOPOLOGY_DELETING, ApprovalHold.TOPOLOGY_PAUSED, ApprovalHold.WINDOW)
+TERMS = st.builds(
+    Terms, LIMIT, LIMIT, RARELY, st.sampled_from([None, None, None, None, *OF_ALL]), MOSTLY, st.just("own")
+)
 PLANS = st.dictionaries(st.integers(0, 7), PARTS, min_size=1)
 SAID = st.frozensets(HASHES, max_size=2)
 
@@ -37,10 +40,10 @@ def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(
     by_itself = []
     for topic, who in assessment.approved.items():
         part = parts[topic]
-        assert terms.open
+        assert terms.held is None
         assert terms.steady
         assert not terms.busy
-        assert not part.paused
+        assert part.held is None
         if who is Approver.PLAN:
             assert part.names & said
         elif who is Approver.TOPIC:
@@ -69,12 +72,13 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
         assert (
             hold
             is {
-                ApprovalHold.PAUSED: ApprovalHold.PAUSED if part.paused else None,
+                ApprovalHold.PAUSED: part.held,
+                ApprovalHold.DELETING: part.held,
                 ApprovalHold.BUSY: ApprovalHold.BUSY if terms.busy else None,
                 ApprovalHold.STALE: ApprovalHold.STALE if part.approved and not asked and not part.automatic else None,
                 ApprovalHold.APPROVAL: ApprovalHold.APPROVAL if not asked and not part.automatic else None,
                 ApprovalHold.LIMIT: ApprovalHold.LIMIT if not asked and part.namespace in assessment.above else None,
-                ApprovalHold.WINDOW: None if terms.open else ApprovalHold.WINDOW,
+                **dict.fromkeys(OF_ALL, terms.held),
                 ApprovalHold.SETTLING: None if terms.steady and (part.settled or asked) else ApprovalHold.SETTLING,
             }[hold]
         )
@@ -85,7 +89,7 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
 def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_and_limits(parts, settled):
     parts = {topic: replace(part, names=part.names | {"w"}, settled=settled) for topic, part in parts.items()}
     assessment = judge_approval(parts, {"w"}, Terms(max_moves=1, max_bytes=1))
-    assert assessment.approved.keys() == {topic for topic, part in parts.items() if not part.paused}
+    assert assessment.approved.keys() == {topic for topic, part in parts.items() if part.held is None}
     assert set(assessment.approved.values()) <= {Approver.PLAN}
     assert not assessment.stale
     counted()

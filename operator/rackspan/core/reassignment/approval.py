@@ -28,6 +28,8 @@ class ApprovalHold(StrEnum):
 
     PAUSED = "Paused"
     """The annotation on its topic to go."""
+    DELETING = "Deleting"
+    """Its topic's object to go: it is being deleted."""
     BUSY = "Busy"
     """The end of what is under way."""
     STALE = "Stale"
@@ -36,6 +38,10 @@ class ApprovalHold(StrEnum):
     """Approval: its namespace is above its share of the limits of what begins by itself."""
     APPROVAL = "Approval"
     """Approval."""
+    TOPOLOGY_DELETING = "TopologyDeleting"
+    """The topology to go: it is being deleted."""
+    TOPOLOGY_PAUSED = "TopologyPaused"
+    """The annotation on the topology to go."""
     WINDOW = "Window"
     """A window to open."""
     SETTLING = "Settling"
@@ -61,7 +67,7 @@ class PlanPart:
     `hash` is its own, `names` are all hashes that name it on the topology: its own, and those of sets of parts that it
     belongs to. `moves` are replicas to be copied, `bytes` None where their size is not known. `automatic` says whether
     the topic's policy lets it begin by itself, `settled` whether it has been the same for long enough. `approved` are
-    hashes that people have approved on the topic's own object.
+    hashes that people have approved on the topic's own object, `held` is what the object holds it up for.
     """
 
     hash: str
@@ -69,7 +75,7 @@ class PlanPart:
     bytes: int | None = None
     automatic: bool = False
     approved: frozenset[str] = frozenset()
-    paused: bool = False
+    held: ApprovalHold | None = None
     namespace: str = ""
     names: frozenset[str] = frozenset()
     settled: bool = True
@@ -81,13 +87,13 @@ class Terms:
     What holds for all parts.
 
     `max_moves` and `max_bytes` limit what begins by itself, None for no limit; the namespace `first` comes before the
-    others. `busy`: something is under way. `open`: it is the time for it.
+    others. `busy`: something is under way. `held` is what the topology holds up all parts for.
     """
 
     max_moves: int | None = None
     max_bytes: int | None = None
     busy: bool = False
-    open: bool = True
+    held: ApprovalHold | None = None
     steady: bool = True
     """Whether all brokers' racks have lasted."""
     first: str = ""
@@ -134,7 +140,7 @@ def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str],
 
 
 def _asked(part: PlanPart, approved_plans: Collection[str]) -> Approver | None:
-    if part.paused:
+    if part.held is not None:
         return None
     if not part.names.isdisjoint(approved_plans):
         return Approver.PLAN
@@ -181,16 +187,16 @@ def _without(left: Terms, need: Need) -> Terms:
 
 
 def _hold(part: PlanPart, who: Approver | None, terms: Terms, above: Collection[str]) -> ApprovalHold | None:
-    if part.paused:
-        return ApprovalHold.PAUSED
+    if part.held is not None:
+        return part.held
     if terms.busy:
         return ApprovalHold.BUSY
     if who is None:
         return ApprovalHold.STALE if part.approved else ApprovalHold.APPROVAL
     if who is Approver.POLICY and part.moves and part.namespace in above:
         return ApprovalHold.LIMIT
-    if not terms.open:
-        return ApprovalHold.WINDOW
+    if terms.held is not None:
+        return terms.held
     if not terms.steady or (who is Approver.POLICY and not part.settled):
         return ApprovalHold.SETTLING
     return None

@@ -180,7 +180,7 @@ class Approvals:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
         review, admin = self._review(datetime.now(UTC)), self._observer.admin
-        if review is not None and admin is not None and self._is_complete:
+        if review is not None and admin is not None and self._is_complete and _is_up_to_date(review):
             if review.outcome.approved:
                 await self._begin(review, admin)
                 review = self._review(datetime.now(UTC))
@@ -330,7 +330,7 @@ class Approvals:
         if is_unmanaged(key):
             still = self._unmanaged.is_unmanaged_still(review.topology, key.name)
             return inputs_of_unmanaged(key.name, found.replicas, state) if still else None
-        if topic is None or found.topic_id != topic.status.topic_id:
+        if topic is None or topic.topology != self._key or found.topic_id != topic.status.topic_id:
             return None
         return inputs_of(topic, found, state, above_quota)
 
@@ -366,3 +366,8 @@ class Approvals:
         self._reported = {key: one for key, one in self._reported.items() if key in review.whole.parts}
         there = ((cache.topics[key], reported) for key, reported in self._reported.items() if key in cache.topics)
         self._queue.add([topic.key for topic, reported in there if reported != review.hold_of(topic)])
+
+
+def _is_up_to_date(review: Review) -> bool:
+    """Whether the RackTopology still asks for what it did when the plan was made: drains, for one, may be over."""
+    return review.topology.spec == review.state.spec

@@ -20,15 +20,24 @@ if TYPE_CHECKING:
 REASON_OF: Final = {
     None: Reason.REASSIGNING,
     ApprovalHold.PAUSED: Reason.PAUSED,
+    ApprovalHold.DELETING: Reason.DELETING,
     ApprovalHold.BUSY: Reason.REASSIGNING,
     ApprovalHold.STALE: Reason.STALE_APPROVAL,
     ApprovalHold.LIMIT: Reason.PLAN_ABOVE_LIMIT,
     ApprovalHold.APPROVAL: Reason.PLAN_PENDING,
+    ApprovalHold.TOPOLOGY_DELETING: Reason.DELETING,
+    ApprovalHold.TOPOLOGY_PAUSED: Reason.PAUSED,
     ApprovalHold.WINDOW: Reason.OUTSIDE_WINDOW,
     ApprovalHold.SETTLING: Reason.PLAN_SETTLING,
 }
 """The reason of Ready of a topic with a plan; None is for one that is approved and begins."""
-PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED})
+_SENTENCES: Final = {
+    None: "it is approved, and begins now",
+    ApprovalHold.PAUSED: "it waits for the annotation rackspan.dev/paused to go",
+    ApprovalHold.DELETING: "it does not begin: the KafkaTopic is being deleted",
+    ApprovalHold.SETTLING: "it begins once racks and plan have stayed the same for a while",
+}
+PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED, Reason.DELETING})
 """Reasons of Ready of topics with a plan."""
 PLAN_SETTLE_SECONDS = 15.0
 """How long a plan has to have been the same before it begins by itself."""
@@ -79,10 +88,12 @@ def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around:
     """What a plan waits for, by the hold of the part of `key`; `how` says how to approve it."""
     begun = around.begun.get(key) if key is not None else None
     match hold:
-        case None:
-            return "it is approved, and begins now"
-        case ApprovalHold.PAUSED:
-            return "it waits for the annotation rackspan.dev/paused to go"
+        case _ if hold in _SENTENCES:
+            return _SENTENCES[hold]
+        case ApprovalHold.TOPOLOGY_DELETING:
+            return f"it does not begin: RackTopology {around.topology} is being deleted"
+        case ApprovalHold.TOPOLOGY_PAUSED:
+            return f"it waits for the annotation rackspan.dev/paused of RackTopology {around.topology} to go"
         case ApprovalHold.BUSY:
             return f"Reassignment {around.busy} is under way; what is left is planned for once it has ended"
         case ApprovalHold.LIMIT:
@@ -91,8 +102,6 @@ def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around:
             return f"it waits for a window, and none ever opens: {around.wrong_window}"
         case ApprovalHold.WINDOW:
             return f"it waits for a window, which opens {_at(around.opens)}"
-        case ApprovalHold.SETTLING:
-            return "it begins once racks and plan have stayed the same for a while"
         case _ if begun is not None:
             return f"Reassignment {begun} was to carry it out, and ended before; to begin it again, {how}"
         case _:

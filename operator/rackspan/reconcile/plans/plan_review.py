@@ -123,7 +123,7 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
             terms.max_moves,
             terms.max_bytes,
             busy=present.busy is not None,
-            open=windows is not None and windows.is_open(now),
+            held=_held(topology, windows, now),
             steady=present.state.settled is None,
             first=topology.meta.namespace,
         ),
@@ -167,7 +167,7 @@ def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved
         return judged
     topic = present.topics.get(key)
     if topic is None or topic.meta.is_deleting:
-        return replace(judged, paused=True)
+        return replace(judged, held=ApprovalHold.DELETING)
     asked, may = topic.spec.reassignment, may_approve(key, topology)
     held = asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)
     policy = defaults.overridden_by(asked) if may or held else defaults
@@ -175,8 +175,17 @@ def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved
         judged,
         automatic=policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
         approved=present.approved.of_part(topic, part.hash, again=again) if may else frozenset(),
-        paused=topic.meta.is_paused,
+        held=ApprovalHold.PAUSED if topic.meta.is_paused else None,
     )
+
+
+def _held(topology: RackTopology, windows: MaintenanceWindows | None, now: datetime) -> ApprovalHold | None:
+    """What the topology holds up all parts for."""
+    if topology.meta.is_deleting:
+        return ApprovalHold.TOPOLOGY_DELETING
+    if topology.meta.is_paused:
+        return ApprovalHold.TOPOLOGY_PAUSED
+    return None if windows is not None and windows.is_open(now) else ApprovalHold.WINDOW
 
 
 def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | None]:

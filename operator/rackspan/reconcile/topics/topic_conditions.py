@@ -95,7 +95,7 @@ def _unpaused(
         if nothing_to_mend and not fills and state.settled is not None:
             return _outlived(plan)
         if not fills:
-            return _plan_pending(plan, wrong, outcome.hold)
+            return _plan_pending(plan, wrong, None if outcome.topic.meta.is_paused else outcome.hold)
     if wrong is not None:
         return _not_planned(outcome.plan, wrong, settling=state.settled is not None)
     replicas = plural(spec.replication_factor, "replica")
@@ -139,7 +139,7 @@ def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: Conditio
 def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold | None) -> ConditionValue:
     why = wrong.message if wrong is not None else "leaders are not in the domains preferred for them"
     message = f"plan {plan.hash} {_plan_cost(plan)}; not executed yet: {why}"
-    if hold is None or hold.reason == Reason.PAUSED:
+    if hold is None:
         return ConditionValue(FALSE, Reason.PLAN_PENDING, message)
     return ConditionValue(FALSE, hold.reason, f"{message}; {hold.message}")
 

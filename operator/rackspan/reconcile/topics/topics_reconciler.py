@@ -148,6 +148,9 @@ class TopicsReconciler:
         finally:
             self.approvals.looked_at(keys, epoch, put_off)
             self._queue.done(keys)
+            for key in keys:
+                if key not in self._dependencies.cache.topics:
+                    self.drop(key)  # it went meanwhile, and this batch has noted it once more
 
     def _measure_queue(self) -> None:
         if self._name:
@@ -293,11 +296,14 @@ class TopicsReconciler:
             self.add(self._quotas.release([topic.key for topic in topics]))
 
     async def _plan(self, outcomes: Sequence[Outcome], state: ClusterState) -> None:
-        seen = [
-            (outcome.topic, outcome.seen)
-            for outcome in outcomes
-            if outcome.seen is not None and not outcome.is_foreign and not too_large(outcome.topic, outcome.seen, state)
-        ]
+        seen = []
+        for outcome in outcomes:
+            if outcome.seen is None or outcome.is_foreign:
+                continue
+            if too_large(outcome.topic, outcome.seen, state) is None:
+                seen.append((outcome.topic, outcome.seen))
+            else:
+                self._plans.forget(outcome.topic.key)
         above_quota = {outcome.topic.key for outcome in outcomes if outcome.above_quota is not None}
         plans = await self._plans.of(seen, state.for_plans, above_quota)
         for outcome in outcomes:
@@ -331,6 +337,8 @@ class TopicsReconciler:
             return
         if outcome.seen is not None:
             self._absent_since.pop(topic.key, None)
+        if outcome.is_foreign:
+            self._plans.forget(topic.key)
         if outcome.is_stale and outcome.decision.idle and not outcome.failures:
             self._queue.add_rate_limited(topic.key)  # keep the last status rather than write one from a stale answer
             return

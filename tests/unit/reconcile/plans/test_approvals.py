@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from unittest.mock import AsyncMock
 
 import pytest
@@ -21,10 +22,13 @@ from rackspan.reconcile.plans import approvals, holds
 from rackspan.reconcile.plans.approved_plans import BegunPlan
 from rackspan.reconcile.plans.plan_sizes import PlanSizes
 from rackspan.reconcile.ports import ReplicaCounts
+from rackspan.reconcile.specs import placement
+from rackspan.reconcile.topics import topics_reconciler
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
 """Of EVEN: two replicas in one zone."""
+EVEN_ROWS = ((0, 1, 2), (1, 2, 3))
 
 
 @dataclass
@@ -515,6 +519,127 @@ async def test_a_paused_topic_has_no_part_in_what_begins():
     await world.work()
     assert two.key in world.plan.parts
     assert {change.topic for change in world.begun.plans[0].changes} == {"one"}
+
+
+async def test_a_topic_whose_deletion_waits_has_no_part_in_what_begins_and_the_plan_says_why():
+    world = World()
+    await world.topic("one")
+    deleted = examples.topic("one", finalizers=(FINALIZER,), partitions=2, deleted="2026-01-01T00:00:00Z")
+    world.cache.keep_topic(deleted)
+    world.topology(world.plan.hash)
+    await world.loop.approvals.reconcile()
+    assert not world.begun.plans
+    reason, message = world.told()
+    assert reason == "Deleting"
+    assert message.endswith("it does not begin: the KafkaTopic is being deleted")
+
+
+@pytest.mark.parametrize(
+    ("meta", "reason", "told"),
+    [
+        (
+            {"annotations": {"rackspan.dev/paused": "true"}},
+            "Paused",
+            "it waits for the annotation rackspan.dev/paused of RackTopology kafka/prod to go",
+        ),
+        (
+            {"deletion_timestamp": datetime(2026, 1, 1, tzinfo=UTC)},
+            "Deleting",
+            "it does not begin: RackTopology kafka/prod is being deleted",
+        ),
+    ],
+    ids=["paused", "deleting"],
+)
+async def test_a_topology_that_is_paused_or_goes_begins_nothing_and_keeps_the_approval(at_once, meta, reason, told):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    world.begun.under_way = "another"
+    await world.topic("one")
+    world.begun.under_way = None
+    made = world.cache.topologies[topology().key]
+    world.cache.topologies[made.key] = structs.replace(made, meta=structs.replace(made.meta, **meta))
+    await world.work()
+    assert not world.begun.plans
+    assert world.told()[0] == reason
+    assert world.told()[1].endswith(told)
+    assert (world.ready("one")["reason"], world.ready("one")["message"].endswith(told)) == (reason, True)
+    world.topology()
+    await world.work()
+    assert len(world.begun.plans) == 1
+
+
+@pytest.mark.parametrize("how", ["approved", "automatic"])
+async def test_new_terms_of_a_topology_do_not_begin_the_plan_of_its_old_spec(at_once, how):
+    """The watch reports the object before Kafka is asked for what it says now."""
+    never = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
+    world = World(drainBrokers=[5], reassignment=never)
+    await world.topic("one", rows=((0, 1, 5), (1, 3, 2)))
+    (part,) = world.plan.parts.values()
+    assert [(change.before, change.replicas) for change in part.changes] == [((0, 1, 5), (0, 1, 2))]
+    policy = {"defaults": {"reassignment": {"approval": "Automatic"}}} if how == "automatic" else {}
+    observed = world.observer.state
+    world.topology(world.plan.hash if how == "approved" else None, drainBrokers=[], reassignment={}, **policy)
+    world.observer.state = observed
+    await world.loop.approvals.reconcile()
+    assert not world.begun.plans, "broker 5 is not drained any more"
+
+
+@pytest.mark.parametrize("now", [None, ((0, 1, 2), (1, 2, 3))], ids=["gone", "another topic"])
+async def test_a_topic_that_is_gone_or_another_one_has_no_part_any_more(monkeypatch, now):
+    monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.0)
+    world = World()
+    one, two = await world.topic("one"), await world.topic("two")
+    if now is None:
+        del world.kafka.replicas["one"]
+    else:
+        world.kafka.ids = lambda name: f"another-{name}" if name == "one" else f"id-of-{name}"
+        world.kafka.replicas["one"] = now
+    world.loop.add([one.key, two.key])
+    await world.work()
+    assert world.plan.parts.keys() == {two.key}
+    assert "for 1 topic," in world.told()[1]
+    world.topology(world.plan.hash)
+    await world.work()
+    assert begun(world) == [{"two"}]
+
+
+async def test_a_topic_whose_object_goes_while_it_is_looked_at_has_no_part():
+    world = World()
+    one = await world.topic("one", rows=EVEN_ROWS)
+    world.kafka.replicas["one"] = CROWDED
+    described, goes = world.kafka.topics, [one.key]
+
+    async def topics(names):
+        while goes:
+            world.cache.drop_topic(goes[0])
+            world.loop.drop(goes.pop())
+        return await described(names)
+
+    world.kafka.topics = topics
+    world.loop.add([one.key])
+    await world.work()
+    assert not goes
+    assert not world.plan.parts
+
+
+async def test_a_topic_that_grew_too_large_has_no_part_any_more(monkeypatch):
+    world = World()
+    one = await world.topic("one")
+    monkeypatch.setattr(placement, "MAX_REPLICAS", 5)
+    world.loop.add([one.key])
+    await world.work()
+    assert world.ready("one")["reason"] == "TooLarge"
+    assert not world.plan.parts
+
+
+async def test_a_topology_does_not_move_a_topic_whose_object_refers_to_another_one_by_now():
+    """A watch that was interrupted reports an object that was made anew, and not that the one before is gone."""
+    world = World()
+    await world.topic("one")
+    other = examples.topic("one", uid="another", topologyRef={"namespace": "kafka", "name": "other"}, partitions=2)
+    world.cache.topics[other.key] = structs.replace(other, status=world.cache.topics[other.key].status)
+    world.topology(world.plan.hash)
+    await world.loop.approvals.reconcile()
+    assert not world.begun.plans
 
 
 async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_one_of_the_next_plan():
