@@ -260,6 +260,38 @@ def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_orde
     assert (one.replicas, one.adding, one.leader) == ((1, 2), frozenset(), 1)
 
 
+def test_a_cancellation_takes_off_the_new_replica_without_which_as_many_domains_are_left_as_before():
+    """Broker 4 has left already, and was the only one in its rack: the new one beside 1 and 2 is worth more than 2."""
+    at = TopicPartition("users", 0)
+    racks = {0: ("y", "b"), 1: ("y", "a"), 2: ("y", "a"), 3: ("x", "a"), 4: ("y", "c")}
+    kafka = SimulatedKafka(racks, {at: (4, 1, 3)}, {at: (2, 0, 3)}, limits=Limits())
+    world = World(kafka)
+    kafka.kill(4)
+    for list_asked_for in ((4, 1, 3, 2), (1, 3, 2), (1, 3, 2, 0)):
+        world.call("advance")
+        assert kafka.state[at].replicas == list_asked_for
+        kafka.catch_up_all()
+    kafka.planned = dict(kafka.lists)
+    world.all_well()
+    assert world.run("take_back").finished
+    assert kafka.state[at].replicas == (1, 3, 0)
+
+
+def test_a_cancellation_takes_the_throttle_off_replicas_in_sync_before_it_changes_their_list():
+    at = TopicPartition("orders", 2)
+    kafka = SimulatedKafka(dict.fromkeys(range(6), ("x", "a")), {at: (0,)}, {at: (2, 5)}, limits=Limits(), rate=5000)
+    world = World(kafka)
+    world.call("advance")
+    kafka.catch_up_all()
+    kafka.kill(kafka.state[at].replicas[-1])
+    world.call("advance")
+    assert {*kafka.state[at].replicas} == {0, 2, 5}
+    kafka.planned = dict(kafka.lists)
+    world.all_well()
+    assert world.run("take_back").finished
+    assert not kafka.configs
+
+
 class KeepsSizes(SimulatedKafka):
     """Notes for each list whether Kafka is asked to keep the number of replicas."""
 

@@ -41,6 +41,7 @@ from rackspan.core.reassignment.pacing import (
 from rackspan.core.reassignment.throttles import (
     SetThrottle,
     ThrottledReplicas,
+    wanted_lists,
     wanted_throttles,
 )
 from rackspan.core.reassignment.worklist import Worklist
@@ -82,5 +83,6 @@ __all__ = [
     "next_pace",
     "of_change",
     "replicas_behind",
+    "wanted_lists",
     "wanted_throttles",
 ]

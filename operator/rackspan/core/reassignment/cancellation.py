@@ -6,7 +6,7 @@ from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
 from rackspan.core.reassignment.move_decision import MoveDecision
-from rackspan.core.reassignment.steps import StepContext, removable, why_needed, without_leader
+from rackspan.core.reassignment.steps import StepContext, why_needed, without_leader
 
 
 def cancel(
@@ -38,17 +38,17 @@ def cancel(
         elif at not in started or not {*change.before, *change.replicas}.issuperset(state.replicas):
             settled.add(at)
         elif len(state.replicas) > max(len(change.before), len(change.replicas)):
-            around = StepContext.of(change, observed, racks)
-            new = [broker for broker in state.replicas if broker not in change.before][-1:]
-            kept = frozenset(state.replicas).difference(new)
-            extra = removable(state, kept, around)
-            if extra:
-                alter[at] = tuple(broker for broker in state.replicas if broker not in extra)
+            around, had = StepContext.of(change, observed, racks), frozenset(change.before)
+            new = [broker for broker in reversed(state.replicas) if broker not in had]
+            why = {broker: why_needed(state, had, {broker}, around) for broker in new}
+            extra = next((broker for broker in new if why[broker] is None), None)
+            if extra is not None:
+                alter[at] = tuple(broker for broker in state.replicas if broker != extra)
             elif state.leader is None:
                 held = without_leader(state, around)
                 waiting.append(Waiting(at, held.reason, held.brokers))
             else:
-                reason = why_needed(state, kept, set(new), around) or WaitReason.NOT_IN_SYNC
+                reason = why[new[0]] or WaitReason.NOT_IN_SYNC
                 waiting.append(Waiting(at, reason, tuple(sorted(set(state.replicas) - state.in_sync))))
         elif (
             set(state.replicas) == set(change.before)

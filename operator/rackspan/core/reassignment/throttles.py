@@ -176,11 +176,17 @@ def wanted_throttles(
         brokers |= adding | frozenset(state.replicas if state is not None else ())
     for broker in sorted(brokers & observed.online):
         wanted |= {Setting(SettingKind.BROKER, str(broker), key): str(rate) for key in RATES}
-    for topic in sorted({at.topic for at in copying}.union(throttled)):
-        for key, text in ((LEADERS, replicas.leaders(topic)), (FOLLOWERS, replicas.followers(topic))):
-            if text:
-                wanted[Setting(SettingKind.TOPIC, topic, key)] = text if len(text) <= _LONGEST else ALL_REPLICAS
-    return wanted
+    return wanted | wanted_lists(replicas, {at.topic for at in copying}.union(throttled))
+
+
+def wanted_lists(replicas: ThrottledReplicas, topics: Collection[str]) -> dict[Setting, str]:
+    """Give the lists of replicas that these topics need, none where nobody would be on it."""
+    texts = {
+        Setting(SettingKind.TOPIC, topic, key): text
+        for topic in sorted(topics)
+        for key, text in ((LEADERS, replicas.leaders(topic)), (FOLLOWERS, replicas.followers(topic)))
+    }
+    return {one: text if len(text) <= _LONGEST else ALL_REPLICAS for one, text in texts.items() if text}
 
 
 def _new(change: Change) -> frozenset[int]:

@@ -65,8 +65,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_./:, -]*")
 _ESCAPED: Final = 6
 """Bytes of one character of any other text: such as \\u003c."""
 _PAUSED: Final = (
-    "the annotation rackspan.dev/paused pauses the Reassignments of this RackTopology and nothing else: to pause a "
-    "topic, annotate its KafkaTopic; to stop everything, scale the operator to zero"
+    "the annotation rackspan.dev/paused pauses the Reassignments of this RackTopology, and its plan does not begin; "
+    "nothing else pauses: to pause a topic, annotate its KafkaTopic; to stop everything, scale the operator to zero"
 )
 _REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN

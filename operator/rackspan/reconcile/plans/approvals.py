@@ -265,7 +265,7 @@ class Approvals:
             plan_hash=plan_hash,
             changes=self._sizes.sized(change for part in parts.values() for change in part.changes if change.before),
             racks={row.id: row.rack for row in rows},
-            reported_racks={row.id: row.reported_rack for row in rows},
+            reported_racks={row.id: row.reported_rack for row in rows if row.online},
             approved_by=review.approved_by,
             names=tuple(names),
             topic_ids=topic_ids,

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from rackspan.reconcile.reassignment_ports import ReassignmentObjects
 
 
+_FINAL = frozenset(one for one in WaitReason if one.final)
+"""What partitions are given up for."""
+
+
 @dataclass(frozen=True, slots=True)
 class BegunPlan:
     """A plan that was begun: its first Reassignment, and the hashes of the plan and its namespaces' and topics' parts.
@@ -109,10 +113,10 @@ class ApprovedPlans:
 
 
 def _only_min_insync_holds(one: Reassignment) -> bool:
-    """Whether some partitions wait for min.insync.replicas to be lowered, and others at most for their turn."""
+    """Whether some partitions wait for min.insync.replicas to be lowered, and others for their turn or for nothing."""
     waiting = one.status.waiting
     reasons = {found.reason for found in waiting.reasons} if waiting is not None else set()
-    return WaitReason.MIN_INSYNC in reasons and reasons <= {WaitReason.MIN_INSYNC, WaitReason.LIMIT}
+    return WaitReason.MIN_INSYNC in reasons and reasons <= {WaitReason.MIN_INSYNC, WaitReason.LIMIT, *_FINAL}
 
 
 def _begun(parts: Sequence[Reassignment]) -> BegunPlan:

@@ -26,6 +26,7 @@ from rackspan.core.reassignment import (
     cancel,
     decide,
     of_change,
+    wanted_lists,
     wanted_throttles,
 )
 from rackspan.reconcile.plans.throttling import Pacer, Throttles
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.ports import ClusterDescription
+    from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
     from rackspan.reconcile.reassignment_ports import Journal, ReassignmentAdmin, Record, Replicas
 
 _PASSES_UNTIL_STALE = 20
@@ -216,11 +217,24 @@ class Executor:
         observed, looked_at = await self._observe()
         decision = cancel(looked_at.values(), observed, self._started, self._racks)
         await self._remember(decision)
+        if decision.alter:
+            failed = await self._relieve_those_in_sync(looked_at, observed)
+        else:
+            failed = await self._clear(list(self.record.throttles), observed)
         refused = await self._altered(decision, observed)
-        failed = {} if decision.alter else await self._clear(list(self.record.throttles), observed)
         return await self._concluded(
             observed, looked_at, replace(decision, settled=frozenset()), [*_sentences(refused), *_sentences(failed)]
         )
+
+    async def _relieve_those_in_sync(
+        self, looked_at: Mapping[TopicPartition, Change], observed: Observed
+    ) -> dict[Setting, Failure]:
+        """Take replicas that are in sync off the throttled ones: a change of their list would hold them back."""
+        replicas = self._throttled_replicas
+        replicas.learn(looked_at.values(), observed)
+        self.record, failed = await self._throttles.set(self.record, wanted_lists(replicas, self._throttled_topics))
+        empty = [one for one in self.record.throttles if replicas.is_empty(one)]
+        return failed | await self._clear(empty, observed)
 
     async def _altered(self, decision: MoveDecision, observed: Observed) -> Mapping[TopicPartition, Failure | None]:
         if not decision.alter:
@@ -387,10 +401,16 @@ class Executor:
     def _refuse_moved_brokers(self, cluster: ClusterDescription) -> None:
         for broker in cluster.brokers:
             known = self.record.reported_racks.get(broker.id, broker.rack)
-            if known != broker.rack:
+            if known != broker.rack and broker.id in self._holders and not self._stands_as_planned(broker):
                 raise StoppedError(
                     f"broker {broker.id} stood in rack {known} when the plan was made, and stands in {broker.rack} now"
                 )
+
+    def _stands_as_planned(self, broker: BrokerDescription) -> bool:
+        """Whether it reports the rack that it was planned for by now: its node's, after a restart."""
+        return broker.rack is not None and self.record.racks.get(broker.id) == tuple(
+            broker.rack.removeprefix("/").split("/")
+        )
 
     async def _throttled(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits

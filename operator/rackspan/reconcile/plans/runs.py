@@ -91,11 +91,11 @@ class Run:
         self.parked = False
         if intent is Intent.CANCEL:
             seen = await self.executor.take_back()
-        elif intent is Intent.RUN:
+        elif intent is Intent.RUN and self._apart_since is None:
             seen = await self.executor.advance()
-        else:
+        else:  # also while a broker seems to stand in another rack: it may be where nothing should go
             seen = await self.executor.wind_down()
-            self.parked = not (seen.copying or seen.throttles or seen.finished)
+            self.parked = intent is Intent.PAUSE and not (seen.copying or seen.throttles or seen.finished)
         news = self.seen is None or _signs(self.seen) != _signs(seen) or not (seen.copying or seen.waiting)
         self.pause = _STEP_SECONDS if news else _COPYING_SECONDS if seen.copying else _WAITING_SECONDS
         self.seen = seen

@@ -149,6 +149,10 @@ class World:
     def plan(self):
         return self.loop._plans.whole
 
+    @property
+    def racks(self):
+        return self.observer.state.racks
+
     def ready(self, name):
         return self.kube.condition(name, "Ready")
 
@@ -519,6 +523,18 @@ async def test_a_paused_topic_has_no_part_in_what_begins():
     await world.work()
     assert two.key in world.plan.parts
     assert {change.topic for change in world.begun.plans[0].changes} == {"one"}
+
+
+async def test_a_plan_does_not_say_which_rack_a_broker_reports_that_is_offline():
+    world = World()
+    rows = [replace(row, reported_rack=None, online=False) if row.id == 5 else row for row in world.racks.rows]
+    world.observer.state = replace(world.observer.state, racks=replace(world.racks, rows=tuple(rows)))
+    await world.topic("one")
+    world.topology(world.plan.hash)
+    await world.work()
+    (plan,) = world.begun.plans
+    assert plan.reported_racks.keys() == {0, 1, 2, 3, 4}
+    assert plan.racks.keys() == {0, 1, 2, 3, 4, 5}
 
 
 async def test_a_topic_whose_deletion_waits_has_no_part_in_what_begins_and_the_plan_says_why():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.support.simulated_kafka import CLUSTER_ID, CrashError, SimulatedKafka
+from tests.support.simulated_kafka import CLUSTER_ID, CrashError, SimulatedKafka, SimulatedPartition
 from tests.support.simulated_objects import SimulatedObjects
 from tests.unit.reconcile.examples import topology
 
@@ -440,6 +440,41 @@ async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goe
     assert not await world.plans.held_by_min_insync(world.topology.key)
 
 
+class OwnMinInsync(Recorded):
+    """A Kafka that says what min.insync.replicas is also of topics that are gone."""
+
+    async def min_insync(self, topics):
+        return dict.fromkeys(topics, self.min_insync_replicas)
+
+
+@pytest.mark.parametrize("how", ["deleted", "made anew", "moved by others"])
+async def test_what_only_min_insync_holds_up_is_told_where_another_partition_is_given_up(monkeypatch, how):
+    monkeypatch.setattr("tests.unit.reconcile.plans.test_worker.Recorded", OwnMinInsync)
+    world = World(min_insync_replicas=3)
+    users, orders = TopicPartition("users", 0), TopicPartition("orders", 0)
+    world.kafka.planned = planned = {orders: BEFORE[orders][:2], users: PLANNED[users]}
+    for one in world.kafka.state.values():
+        one.topic_id = "first"
+    await world.begin(world.plan(planned=planned, topic_ids={"orders": "first", "users": "first"}))
+    match how:
+        case "deleted":
+            del world.kafka.state[users]
+        case "made anew":
+            world.kafka.state[users] = SimulatedPartition((0, 1, 2), {0, 1, 2}, 0, topic_id="another")
+        case _:
+            world.kafka.reassigned_by_others(users, (0, 5, 1))
+    for _ in range(8):
+        world.kafka.catch_up_all()
+        await world.passes()
+        world.worker._run._written_at = 0
+    assert await world.plans.held_by_min_insync(world.topology.key)
+    world.kafka.min_insync_replicas = 2
+    await world.until_ended()
+    assert world.at(orders)[0] == BEFORE[orders][:2]
+    assert world.read().status.state == "Failed"
+    world.nothing_left()
+
+
 def rates(world):
     return {value for setting, value in world.kafka.configs.items() if setting.key in RATES and setting != OTHERS}
 
@@ -714,6 +749,63 @@ async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_i
     assert "broker 3 stood in rack /eu/z0" in world.read().status.message
     world.nothing_left()
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
+
+
+async def test_a_broker_without_a_part_in_the_plan_stops_nothing_whatever_rack_it_reports():
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.racks = {**RACKS, 5: ("us", "z9")}
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_a_broker_that_reports_the_rack_of_its_node_after_a_restart_stops_nothing():
+    """The plan was made for the racks of nodes, one of which its broker did not report then."""
+    world = World()
+    plan = world.plan()
+    world.kafka.racks = {**RACKS, 3: ("eu", "z9")}
+    await world.begin(replace_plan(plan, reported_racks={**plan.reported_racks, 3: "/eu/z9"}))
+    await world.passes(2)
+    world.kafka.racks = dict(RACKS)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+async def test_a_broker_that_was_offline_when_the_plan_began_stops_nothing_once_it_is_back():
+    world = World()
+    plan = world.plan()
+    known = {broker: rack for broker, rack in plan.reported_racks.items() if broker != 3}
+    world.kafka.kill(3)
+    await world.begin(replace_plan(plan, reported_racks=known))
+    await world.passes(3)
+    world.kafka.revive(3)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@pytest.mark.parametrize("begun", [0, 1], ids=["before it began", "in the middle"])
+async def test_what_was_paused_while_racks_changed_copies_nothing_before_it_stops(monkeypatch, begun):
+    world = World()
+    await world.begin()
+    for _ in range(begun):
+        await world.passes()
+    world.objects.edit(NAME, paused=True)
+    for _ in range(12):
+        world.kafka.catch_up_all()
+        await world.passes()
+    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    copies = list(world.kafka.copies)
+    world.objects.edit(NAME, paused=False)
+    await world.passes(5)
+    assert world.kafka.copies == copies
+    assert world.read().status.state == "Running", "a label may flap"
+    monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
+    await world.until_ended()
+    assert world.read().status.state == "Stopped"
+    assert world.kafka.copies == copies
+    world.nothing_left()
 
 
 async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_enough(monkeypatch):
