@@ -79,8 +79,12 @@ lint: $(READY) ## Style, types and layers alone
 	$(BIN)/lint-imports
 
 .PHONY: test
-test: lint assets ## Everything: lint, then all tests, on the real control plane and the real Kafka, laws with many cases
-	$(PYTEST) $(SHARED) --hypothesis-profile=deep --durations=25 $(STACK_TESTS) $(FAST_TESTS)
+test: lint assets ## Lint, then all tests on the real control plane and the real Kafka, laws with many cases
+	$(PYTEST) $(SHARED) --hypothesis-profile=deep --durations=25 -m "not nightly" $(STACK_TESTS) $(FAST_TESTS)
+
+.PHONY: test-nightly
+test-nightly: assets ## The demo, and the pages whose commands run as a reader types them: not part of `make test`
+	$(PYTEST) $(SHARED) -m nightly $(STACK_TESTS)
 
 .PHONY: test-unit test-property
 test-unit test-property: test-%: $(READY)

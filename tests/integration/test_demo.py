@@ -31,6 +31,7 @@ def processes_of(directory):
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(2400)  # scheduled scans start on the minute, and each starts a Spark
 @pytest.mark.stack
 def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):

@@ -151,6 +151,7 @@ class World:
         self._operator.start()
 
 
+@pytest.mark.nightly
 def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, four_sites, control_plane, tmp_path):
     world = World(objects, own_kafka, operator)
     lease = objects.topology(TOPOLOGY)["status"]["lease"]

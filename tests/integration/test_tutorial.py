@@ -134,6 +134,7 @@ def follow(page, run, directory):
         assert agree(step.command, printed[-1], step.printed), f"$ {step.command}\n{printed[-1]}"
 
 
+@pytest.mark.nightly
 @pytest.mark.stack
 def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
     """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
@@ -158,6 +159,7 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
         running.kafka.tool("TopicCommand", "--delete", "--topic", name)
 
 
+@pytest.mark.nightly
 @pytest.mark.stack
 def test_the_tutorial_prints_what_it_says(stack, tmp_path):
     running, processes = stack
