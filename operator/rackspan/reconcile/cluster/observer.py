@@ -56,6 +56,8 @@ class Observer:
         """The spec of the look under way."""
         self._dependencies = dependencies
         self._session = Session(dependencies.kafka, dependencies.kube)
+        self._checked: KafkaAdmin | None = None
+        """The client by which `state` was seen."""
         self.remaining: RemainingReplicas | None = None
         """The replicas on drained brokers, when last counted."""
         self._remaining_at = float("-inf")
@@ -83,8 +85,8 @@ class Observer:
 
     @property
     def admin(self) -> KafkaAdmin | None:
-        """The connected client, if there is one."""
-        return self._session.admin
+        """The client by which `state` was seen; None where it is replaced: a new one may lead to another cluster."""
+        return self._checked if self._checked is self._session.admin else None
 
     @property
     def out_of_sight(self) -> float | None:
@@ -210,7 +212,7 @@ class Observer:
         await self._count_remaining(admin, topology, racks)
         # Nothing is awaited from here until `state` is set: else the status would show racks that topics are not
         # placed by yet.
-        self.racks, self._settled = racks, settled
+        self.racks, self._settled, self._checked = racks, settled, admin
         return ClusterState(
             self._key,
             topology.spec,

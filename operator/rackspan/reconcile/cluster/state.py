@@ -144,7 +144,7 @@ class ClusterState:
 
 
 class ObservedCluster(Protocol):
-    """The state of a topology's Kafka cluster as it was seen last, and its client where there is one.
+    """The state of a topology's Kafka cluster as it was seen last, and the client of just that cluster if there is one.
 
     `epoch` changes with every state that decides differently; `out_of_sight` is for how many seconds nothing was seen,
     where that is so long that what was seen is history; `wake` has the cluster observed again soon.

@@ -337,10 +337,12 @@ def hold_failure(decision: DeletionDecision) -> Failure:
 
 
 def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> dict[ObjectKey, DeletionDecision]:
-    why = state.message if isinstance(state, Failure) else "not connected"
+    """HOLD, or RETRY where the client is only being replaced."""
+    hold = DeletionStep.HOLD
+    step, why = (hold, state.message) if isinstance(state, Failure) else (DeletionStep.RETRY, "not connected")
     return {
         topic.key: DeletionDecision(
-            DeletionStep.HOLD,
+            step,
             f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
             "set deletionPolicy: Retain to let the object go without deleting anything",
         )

@@ -176,9 +176,9 @@ class TopicsReconciler:
         admitted = [topic for topic in others if topic.key not in refusals]
         state, admin = self._observer.state, self._observer.admin
         rested: Sequence[KafkaTopic] = ()
-        if isinstance(state, Failure) or admin is None:
+        if isinstance(state, Failure):
             await self._report_unavailable(admitted, state)
-        elif not self._is_up_to_date(state):
+        elif admin is None or not self._is_up_to_date(state):
             self._wait_for_observation(admitted)
         elif rested := self._rested(admitted):
             await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
@@ -216,20 +216,20 @@ class TopicsReconciler:
         return topology is None or topology.spec == state.spec
 
     def _wait_for_observation(self, topics: Iterable[KafkaTopic]) -> None:
-        """Leave topics until their RackTopology's new spec counts: it may say that they are not to be adopted."""
+        """Leave topics until their RackTopology's new spec counts, which may forbid adoption, or its new client."""
         self._observer.wake()
         for topic in topics:
             self._queue.add_after(topic.key, _OBSERVATION_SECONDS)
 
     # --- without a usable cluster ------------------------------------------------------------------------------------
 
-    async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> None:
+    async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: Failure) -> None:
         """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
 
         Where the cluster is out of sight for long, those that say Ready=True say Unknown. None is requeued: the next
         usable state queues all topics of the topology.
         """
-        if not isinstance(state, Failure) or state.reason == Reason.WAITING:
+        if state.reason == Reason.WAITING:
             return
         lost = state.reason == Reason.TOPOLOGY_NOT_FOUND
         chosen = [

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
@@ -11,6 +12,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
+from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 
@@ -30,15 +32,21 @@ class SlowKafka(MemoryKafka):
     counting: asyncio.Event = field(default_factory=asyncio.Event)
     held: dict[int, int] = field(default_factory=dict)
     away: bool = False
+    cluster_id: str = "kafka-1"
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self):
+        self.answering.set()
 
     async def connect(self, owner, kafka, credentials):
         return self
 
     async def cluster(self):
+        await self.answering.wait()
         if self.away:
             raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "refused", Remedy.RETRY))
         return ClusterDescription(
-            "kafka-1", tuple(BrokerDescription(broker, "h", rack) for broker, rack in self.racks.items())
+            self.cluster_id, tuple(BrokerDescription(broker, "h", rack) for broker, rack in self.racks.items())
         )
 
     async def replica_counts(self, without=()):
@@ -133,3 +141,39 @@ async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long
     kafka.away = False
     assert await observer.observe(), "it is seen again"
     assert observer.out_of_sight is None
+
+
+@dataclass
+class Name:
+    """What `kafka:9092` leads to."""
+
+    leads_to: SlowKafka
+
+    async def connect(self, owner, kafka, credentials):
+        return self.leads_to
+
+
+@pytest.mark.parametrize(("cluster_id", "given"), [("kafka-1", True), ("kafka-2", False)])
+async def test_a_new_client_is_given_once_it_leads_to_the_cluster_of_the_state(cluster_id, given):
+    first, second = SlowKafka(), SlowKafka(cluster_id=cluster_id)
+    cache, kube, name = Cache(), MemoryCluster(), Name(first)
+    cache.put_topology(TOPOLOGY)
+    observer = Observer(PROD, dependencies_of(cache, kube, name))
+    first.counting.set()
+    second.counting.set()
+    await observer.observe()
+    before = observer.admin
+    assert before is not None
+
+    first.away, name.leads_to = True, second
+    second.answering.clear()
+    looking = asyncio.create_task(observer.observe())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert observer.state.cluster_id == "kafka-1"
+    assert observer.admin is None, "what is done by that state would be done in whatever cluster this is"
+    second.answering.set()
+    await looking
+    assert isinstance(observer.state, ClusterState) is given
+    assert (observer.admin is not None) is given
+    assert observer.admin is not before

@@ -195,6 +195,12 @@ async def test_while_kafka_is_away_all_wait_and_are_told(kafka):
     assert (decision.step, decision.message) == (DeletionStep.HOLD, "no broker answers")
 
 
+async def test_while_the_client_is_replaced_they_wait_and_nobody_is_told():
+    kube = MemoryKube()
+    (decision,) = (await process(kube, None, leaving())).values()
+    assert (decision.step, kube.announced) == (DeletionStep.RETRY, [])
+
+
 # -- who has to be asked first ---------------------------------------------------------------------------------------
 
 

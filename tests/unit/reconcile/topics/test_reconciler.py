@@ -86,6 +86,15 @@ async def test_topics_wait_until_the_cluster_was_observed_with_what_the_topology
     assert world.kube.condition("orders", "Ready")["reason"] == "AdoptionNotAllowed"
 
 
+async def test_topics_wait_while_the_client_is_replaced(world):
+    world.observer.admin = None
+    world.add(topic("orders"))
+    await world.work()
+    world.observer.admin = world.kafka
+    await asyncio.wait_for(world.work(), 5)
+    assert "orders" in world.kafka.replicas, "though the state is the same, which queues nothing"
+
+
 async def test_a_finalizer_that_is_refused_is_told_and_holds_back_nobody_else(world):
     world.kube.refusing["set_finalizers", "refused"] = REFUSED
     world.add(topic("a"), topic("refused", finalizers=()), topic("z"))
