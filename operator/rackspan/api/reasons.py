@@ -128,7 +128,7 @@ class Reason(StrEnum):
     INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
     EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
     CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name is somebody else's.
-    CORDONS_LEFT = "CordonsLeft"  # The RackTopology went while Kafka was away: drained brokers stay cordoned there.
+    CORDONS_LEFT = "CordonsLeft"  # The RackTopology went while Kafka was away, or to another cluster: cordons stay.
     BROKER_OFFLINE = "BrokerOffline"  # Brokers are away, which the message names; what lies on them stays there.
     RACK_DRIFT = "RackDrift"  # Brokers report another rack than their nodes have; the message says what ends that.
 

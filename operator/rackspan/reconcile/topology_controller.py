@@ -142,6 +142,7 @@ class TopologyReconciler:
                 await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
                 everything = await self._observer.observe()
+            self._leave_cordons()  # before anything is awaited, so before the status has the cluster's id
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
@@ -152,6 +153,13 @@ class TopologyReconciler:
             with self._dependencies.liveness.track(f"cordons of {self._key}"):
                 await self._reconcile_cordons()
             await self._observer.wait()
+
+    def _leave_cordons(self) -> None:
+        topology, state = self._dependencies.cache.topologies.get(self._key), self._observer.state
+        if topology is None or not isinstance(state, ClusterState):
+            return
+        if (event := self._cordons.leave(topology, state.cluster_id)) is not None:
+            self._dependencies.kube.record_event(event)
 
     async def _reconcile_cordons(self) -> None:
         topology = self._dependencies.cache.topologies.get(self._key)

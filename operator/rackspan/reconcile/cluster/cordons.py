@@ -25,7 +25,7 @@ from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -98,6 +98,8 @@ class Cordons:
         """Why a broker could not be cordoned or released when that was tried last."""
         self._recorded: tuple[int, ...] | None = None
         """The brokers whose cordons are the operator's; None before the first look."""
+        self._cluster_id: str | None = None
+        """Of the Kafka cluster that they are in; None before the first look."""
         self._failed: CordonChanges | None = None
         self._failed_at = 0.0
 
@@ -108,6 +110,18 @@ class Cordons:
     def shown(self, status: RackTopologyStatus) -> RackTopologyStatus:
         """`status` with the brokers whose cordons are the operator's."""
         return status if self._recorded is None else replace(status, cordons=self._recorded)
+
+    def leave(self, topology: RackTopology, cluster_id: str) -> KubernetesEvent | None:
+        """Forget cordons in another Kafka cluster than this one, to which the topology leads now, and say so.
+
+        To be called before the status says which cluster that is: with its id the status had them as that cluster's.
+        """
+        before, self._cluster_id = self._cluster_id or topology.status.cluster_id, cluster_id
+        if before in (None, cluster_id):
+            return None
+        left, self._recorded = self.held(topology), ()
+        self.problem = self._failed = None
+        return cordons_left(topology, left, f" cluster {before}, where this topology led before") if left else None
 
     async def reconcile(
         self,
@@ -154,6 +168,16 @@ class Cordons:
         if not failed:
             self._failed = None
         return len(failed) < len(refused)
+
+
+def cordons_left(topology: RackTopology, brokers: Collection[int], where: str) -> KubernetesEvent:
+    """That cordons stay, of which nobody knows any more; `where` says in which Kafka, or why."""
+    message = (
+        f"the cordon of {broker_list(brokers)} is left in Kafka{where}: delete the config cordoned.log.dirs there with "
+        "kafka-configs.sh --entity-type brokers"
+    )
+    _log.warning("topology %s: %s", topology.key, message)
+    return KubernetesEvent(ObjectRef(KIND, topology.key, topology.meta.uid), Reason.CORDONS_LEFT, message, warning=True)
 
 
 async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:

@@ -6,6 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from rackspan.api.racktopology import RackTopologyStatus
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
@@ -58,18 +61,9 @@ class Observer:
         self._session = Session(dependencies.kafka, dependencies.kube)
         self._checked: KafkaAdmin | None = None
         """The client by which `state` was seen."""
-        self.remaining: RemainingReplicas | None = None
-        """The replicas on drained brokers, when last counted."""
-        self._remaining_at = float("-inf")
-        self._cordoned: dict[int, bool | None] = {}
-        """By broker that is online; None where its version has no cordons."""
-        self._cordons_at = float("-inf")
-        self._load: BrokerLoad | None = None
-        self._min_insync: int | None = None
-        self._last_racks: dict[int, RackPath | None] = {}
+        self._forget_brokers()
         self._rack_hash: str | None = None
-        """By which spec these racks are."""
-        self._settling = Settling()
+        """By which spec the last racks are."""
         self._settled: RackView | None = None
         self._cluster_seen: tuple[str, str] | None = None
         """The topology's uid and its cluster's id: the status may not be written yet when the spec changes."""
@@ -82,6 +76,19 @@ class Observer:
         self._wake = asyncio.Event()
         self._location_changed = asyncio.Event()
         self._debounce = Debounce()
+
+    def _forget_brokers(self) -> None:
+        """Forget what was seen of brokers: those of another Kafka cluster may have the same ids."""
+        self.remaining: RemainingReplicas | None = None
+        """The replicas on drained brokers, when last counted."""
+        self._remaining_at = float("-inf")
+        self._cordoned: dict[int, bool | None] = {}
+        """By broker that is online; None where its version has no cordons."""
+        self._cordons_at = float("-inf")
+        self._load: BrokerLoad | None = None
+        self._min_insync: int | None = None
+        self._last_racks: dict[int, RackPath | None] = {}
+        self._settling = Settling()
 
     @property
     def admin(self) -> KafkaAdmin | None:
@@ -188,6 +195,10 @@ class Observer:
             self._cluster_seen[1] if self._cluster_seen and self._cluster_seen[0] == topology.meta.uid else None
         )
         _check_cluster_id(topology, last_cluster_id or topology.status.cluster_id, seen.cluster_id)
+        if self._cluster_seen and self._cluster_seen[1] != seen.cluster_id:
+            self._forget_brokers()
+        if topology.status.cluster_id not in (None, seen.cluster_id):
+            topology = replace(topology, status=RackTopologyStatus())  # brokers there are of another cluster
         self._cluster_seen = topology.meta.uid, seen.cluster_id
         cache.set_cluster_id(self._key, seen.cluster_id)
         if self._load is None or resync:

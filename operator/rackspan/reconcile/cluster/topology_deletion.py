@@ -13,9 +13,8 @@ from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
-from rackspan.reconcile.cluster.broker_events import broker_list
+from rackspan.reconcile.cluster.cordons import cordons_left
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.runtime.writers import has_finalizer
 
 if TYPE_CHECKING:
@@ -148,12 +147,6 @@ class TopologyFinalizer:
 
     def _report_cordons(self, topology: RackTopology) -> None:
         """Say which cordons stay, since nobody knows of them any more."""
-        left = sorted(self._cordoned(topology))
-        if left:
-            message = (
-                f"the cordon of {broker_list(left)} is left in Kafka, which could not be asked to release it: delete "
-                "the config cordoned.log.dirs there with kafka-configs.sh --entity-type brokers"
-            )
-            about = ObjectRef(KIND, topology.key, topology.meta.uid)
-            self._dependencies.kube.record_event(KubernetesEvent(about, Reason.CORDONS_LEFT, message, warning=True))
-            _log.warning("topology %s: %s", self._key, message)
+        if left := self._cordoned(topology):
+            event = cordons_left(topology, left, ", which could not be asked to release it")
+            self._dependencies.kube.record_event(event)

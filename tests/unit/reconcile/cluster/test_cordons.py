@@ -193,6 +193,24 @@ async def test_cordons_are_released_when_the_operator_is_removed(cluster_id, ref
     assert written == ({} if left is None else {"prod": left})
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_cordons_in_another_cluster_are_told_and_not_released_in_this_one(restarted):
+    first, second = Cordons(), Kafka(cordoned={1, 5})
+    found = about()
+    assert first.leave(found, "kafka-1") is None
+    _, found = await reconcile(first, Kafka(), found, drained={1})
+    found = structs.replace(found, status=structs.replace(found.status, cluster_id="kafka-1"))
+    cordons = Cordons() if restarted else first
+    assert cordons.leave(found, "kafka-1") is None
+    event = cordons.leave(found, "kafka-2")
+    assert (event.reason, event.warning) == (Reason.CORDONS_LEFT, True)
+    assert event.message.startswith("the cordon of broker 1 is left in Kafka cluster kafka-1, ")
+    assert cordons.leave(found, "kafka-2") is None, "told once"
+    assert cordons.shown(found.status).cordons == ()
+    _, found = await reconcile(cordons, second, found)
+    assert (second.set, found.status.cordons) == ({1, 5}, ())
+
+
 async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
     async def record():
         return False

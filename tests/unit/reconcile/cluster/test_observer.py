@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from tests.unit.reconcile.examples import NOON
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
@@ -14,7 +15,7 @@ from rackspan.reconcile.cluster import observer as observer_module
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, RemainingReplicas, ReplicaCounts
 
 PROD = ObjectKey("shop", "prod")
 TOPOLOGY = {
@@ -31,6 +32,7 @@ class SlowKafka(MemoryKafka):
     racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
     counting: asyncio.Event = field(default_factory=asyncio.Event)
     held: dict[int, int] = field(default_factory=dict)
+    min_insync: int = 1
     away: bool = False
     cluster_id: str = "kafka-1"
     answering: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,7 +56,10 @@ class SlowKafka(MemoryKafka):
         return ReplicaCounts(self.held, {}, 0)
 
     async def default_min_insync(self, brokers):
-        return 1
+        return self.min_insync
+
+    async def remaining_replicas(self, brokers):
+        return RemainingReplicas(NOON, {broker: {"orders": self.held.get(broker, 0)} for broker in brokers})
 
     async def cordoned(self, brokers):
         return self.cordons
@@ -177,3 +182,37 @@ async def test_a_new_client_is_given_once_it_leads_to_the_cluster_of_the_state(c
     assert isinstance(observer.state, ClusterState) is given
     assert (observer.admin is not None) is given
     assert observer.admin is not before
+
+
+def leading_to(cluster_id, generation, status):
+    spec = {**TOPOLOGY["spec"], "kafka": {"bootstrapServers": "kafka:9092", "clusterId": cluster_id}}
+    metadata = {**TOPOLOGY["metadata"], "generation": generation, "resourceVersion": str(generation)}
+    return {"metadata": metadata, "spec": {**spec, "drainBrokers": [1]}, "status": status}
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_what_was_seen_in_another_cluster_counts_for_nothing(restarted):
+    first = SlowKafka(racks={0: "/a", 1: "/b", 7: "/c"}, held={7: 5}, cordons={1: True})
+    second = SlowKafka(racks={0: "/b", 1: "/a"}, held={0: 2, 1: 3, 7: 1}, min_insync=2, cluster_id="kafka-2")
+    first.counting.set()
+    second.counting.set()
+    cache, kube, name = Cache(), MemoryCluster(), Name(first)
+    before = Observer(PROD, dependencies_of(cache, kube, name))
+    cache.put_topology(leading_to("kafka-1", 1, {}))
+    await before.observe()
+    assert (before.remaining.empty, before.racks.tree.cordoned) == ({1}, (1,))
+
+    name.leads_to = second
+    brokers = [{"id": row.id, "rack": f"/{row.rack[0]}", "online": True} for row in before.racks.rows]
+    cache.put_topology(leading_to("kafka-2", 2, {"clusterId": "kafka-1", "brokers": brokers}))
+    after = Observer(PROD, dependencies_of(cache, kube, name)) if restarted else before
+    await after.observe()
+    assert (after.state.cluster_id, dict(after.state.load.replicas), after.state.default_min_insync) == (
+        "kafka-2",
+        second.held,
+        2,
+    )
+    assert after.remaining.replicas == {1: {"orders": 3}}, "a person removes a broker that is said to be empty"
+    assert not after.racks.tree.cordoned
+    assert after.racks.known_racks == {0: ("b",), 1: ("a",)}, "where broker 7 is, nobody has seen"
+    assert after.state.settled is None, "no plan goes by the racks of before"
