@@ -143,7 +143,7 @@ def test_objects_carry_nothing_of_the_framework(all_states):
         expected = {"rackspan.dev/paused"} if metadata["name"] == "paused" else set()
         annotations = metadata.get("annotations", {})
         assert set(annotations) - {CREATED_FOR} == expected
-        assert annotations.get(CREATED_FOR, metadata["uid"]) == metadata["uid"]
+        assert annotations.get(CREATED_FOR, metadata["uid"]).partition("/")[0] == metadata["uid"]
         assert metadata.get("finalizers", []) == ["rackspan.dev/finalizer"]
 
 

@@ -167,7 +167,7 @@ class KafkaTopicStatus(StatusStruct, frozen=True):
 
     Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` says that
     the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
-    adoption. False denies what the annotation CREATED_FOR says.
+    adoption. False denies what the annotation CREATED_FOR says. `cluster_id` says where either holds.
     """
 
     observed_generation: int | None = None
@@ -226,8 +226,13 @@ class KafkaTopic(ApiStruct, frozen=True):
     @property
     def was_being_created(self) -> bool:
         """Whether an annotation says so that has not been used up: the status knows of no topic, and denies none."""
-        annotated = self.meta.annotations.get(CREATED_FOR) == self.meta.uid
-        return annotated and self.status.topic_id is None and self.status.creating is None
+        uid = self.meta.annotations.get(CREATED_FOR, "").partition("/")[0]
+        return uid == self.meta.uid and self.status.topic_id is None and self.status.creating is None
+
+    @property
+    def created_in(self) -> str | None:
+        """The id of the Kafka cluster that the annotation names; None where it names none."""
+        return self.meta.annotations.get(CREATED_FOR, "").partition("/")[2] or None
 
     @property
     def confirm_delete(self) -> str | None:

@@ -21,7 +21,8 @@ CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
 """Annotation: the id of a topic that was adopted, and that deletionPolicy Delete shall delete all the same."""
 
 CREATED_FOR: Final = f"{GROUP}/created-for"
-"""Annotation: the object's own uid, put on with the finalizer where the operator is about to create the topic.
+"""Annotation: the object's own uid, a slash and the Kafka cluster's id, put on with the finalizer where the operator is
+about to create the topic there. The uid alone, as earlier versions wrote it, is about any cluster.
 
 Until the topic is in the status, one that shows up under its name was made for the object."""
 

@@ -3,6 +3,8 @@
 A new object takes one write for both: the finalizer, and an annotation with the object's uid, so that a copy of the
 object claims nothing. Whoever may write an object could put that annotation on it. So it counts only for those that may
 take over topics which are there already; all others take a second write, to the status, where tenants cannot write.
+
+A claim is for one Kafka cluster, which it names: in another one a topic of the name is somebody else's.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:
     """The topic with a claim that its annotation makes, where that counts, in the status."""
     if not (topic.was_being_created and _may_adopt(topic, state)):
         return topic
-    return replace(topic, status=replace(topic.status, creating=True))
+    cluster_id = topic.created_in or topic.status.cluster_id
+    return replace(topic, status=replace(topic.status, creating=True, cluster_id=cluster_id))
 
 
 def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
@@ -53,7 +56,7 @@ async def prepare(dependencies: Dependencies, outcome: Outcome, state: ClusterSt
     """
     if not has_finalizer(outcome.topic.meta) and not await _add_finalizer(dependencies, outcome, state):
         return False
-    return not _lacks_claim(outcome, state) or await _claim_in_status(dependencies, outcome)
+    return not _lacks_claim(outcome, state) or await _claim_in_status(dependencies, outcome, state)
 
 
 def _lacks_claim(outcome: Outcome, state: ClusterState) -> bool:
@@ -68,7 +71,8 @@ async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: Cl
     """With the claim, where that is due and an annotation counts."""
     topic, meta = outcome.topic, outcome.topic.meta
     annotates = _lacks_claim(outcome, state) and topic.status.creating is None and _may_adopt(topic, state)
-    written = await dependencies.finalizers.add(KIND, meta, {CREATED_FOR: meta.uid} if annotates else {})
+    claim = {CREATED_FOR: f"{meta.uid}/{state.cluster_id}"} if annotates else {}
+    written = await dependencies.finalizers.add(KIND, meta, claim)
     known = dependencies.cache.put_answer(written) if written is not None else None
     if known is None or known.meta.is_deleting:
         return False
@@ -76,9 +80,9 @@ async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: Cl
     return True
 
 
-async def _claim_in_status(dependencies: Dependencies, outcome: Outcome) -> bool:
+async def _claim_in_status(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
     before = outcome.topic
-    claimed = replace(before, status=replace(before.status, creating=True))
+    claimed = replace(before, status=replace(before.status, creating=True, cluster_id=state.cluster_id))
     ref = ObjectRef(KIND, before.key, before.meta.uid)
     written = await dependencies.statuses.write(ref, before.status.to_dict(), claimed.status.to_dict())
     if written is None or dependencies.cache.put_answer(written) is None:

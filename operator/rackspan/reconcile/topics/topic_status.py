@@ -50,7 +50,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
     """The status after a pass in which Kafka was asked about the topic."""
     topic, seen = outcome.topic, outcome.seen
     if seen is None or outcome.is_foreign:
-        return _status_without_topic(outcome, now)
+        return _status_without_topic(outcome, state, now)
     large = too_large(topic, seen, state)
     result = compliance_result(outcome, seen, state) if large is None else not_judged(large)
     ready = ready_condition(outcome, seen, result.condition, state)
@@ -104,11 +104,14 @@ def failed_status(
     )
 
 
-def _status_without_topic(outcome: Outcome, now: datetime) -> KafkaTopicStatus:
+def _status_without_topic(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
     """The status where Kafka has no topic of the name, or has one that is not this object's."""
     topic, foreign = outcome.topic, outcome.decision.foreign
     status = failed_status(topic, outcome.problem or _absence(topic), now)
     status = structs.replace(status, creating=outcome.creating or _denial(topic))
+    if status.topic_id is None:
+        cluster_id = (status.cluster_id or state.cluster_id) if status.creating else None
+        status = structs.replace(status, cluster_id=cluster_id)
     if foreign is not None:
         status = _without_facts(topic, status, foreign, now)
     return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status

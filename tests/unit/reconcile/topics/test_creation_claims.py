@@ -1,11 +1,12 @@
 """What was made for an object is its own, though the operator dies before it can say so; nothing else is."""
 
 import copy
+import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
 from tests.unit.reconcile import examples
-from tests.unit.reconcile.examples import known, state
+from tests.unit.reconcile.examples import CLUSTER, known, state
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster
 from tests.unit.reconcile.memory import MemoryKafka
 from tests.unit.reconcile.topics.test_reconciler import World
@@ -17,7 +18,8 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.topics.creation_claims import must_claim, with_known_claim
 
 UID = "uid-of-orders"
-CLAIMED = {CREATED_FOR: UID}
+CLAIMED = {CREATED_FOR: f"{UID}/{CLUSTER}"}
+BY_AN_EARLIER_VERSION = {CREATED_FOR: UID}
 
 
 def topic(**given):
@@ -76,10 +78,11 @@ def body_of(found):
     }
 
 
-async def reconciled(kube, kafka, adoption):
+async def reconciled(kube, kafka, adoption, cluster_id=CLUSTER):
     """One pass of an operator that has just been started."""
     world = World(kube, kafka, Cache())
-    world.observer.state = state(allowedNamespaces={"from": "All"}, adoption=adoption)
+    seen = state(allowedNamespaces={"from": "All"}, adoption=adoption)
+    world.observer.state = dataclasses.replace(seen, cluster_id=cluster_id)
     world.topology(world.observer.state)
     tell(world)
     await world.work()
@@ -116,6 +119,22 @@ async def test_a_topic_that_was_made_before_a_crash_is_no_adoption(adoption, pol
     assert kube.writes == [*before, "status"]
 
 
+@pytest.mark.parametrize(("adoption", "policy"), [("Allowed", "Delete"), ("Own", "Retain"), ("Never", "Delete")])
+@pytest.mark.parametrize("away", [True, False], ids=["a crash", "no answer"])
+async def test_what_was_to_be_made_in_one_cluster_is_not_found_in_another_one(adoption, policy, away):
+    kube, old = Stored(body=body_of(topic(deletionPolicy=policy)), away=away), MemoryKafka()
+    old.broken["create_topics"] = Failure("KafkaUnreachable", "no answer", Remedy.RETRY)
+    await reconciled(kube, old, adoption)
+    kube.away = False
+    new = MemoryKafka({"orders": ((0, 2, 4),) * 3}, {"orders": {}}, ids="somebody-else-s".format)
+    status = await reconciled(kube, new, adoption, "kafka-2")
+    assert (status.get("topicId"), status["clusterId"]) == (None, CLUSTER)
+    assert kube.condition("orders", "Ready")["reason"] == "ClusterIdMismatch"
+    old.broken.clear()
+    status = await reconciled(kube, old, adoption)
+    assert (status["topicId"], status.get("adopted")) == ("id-of-orders", None), "back there it is its own"
+
+
 @pytest.mark.parametrize(
     ("adoption", "policy", "claims"),
     [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
@@ -148,6 +167,23 @@ def test_the_annotation_counts_only_for_who_may_take_topics_over_anyway(adoption
 )
 async def test_an_annotation_that_is_not_about_this_creation_makes_nothing_the_object_s_own(given):
     assert not with_known_claim(topic(**given), state(adoption="Allowed")).status.creating
+
+
+async def test_an_annotation_of_an_earlier_version_names_no_cluster_and_counts():
+    for cluster_id in (CLUSTER, "kafka-2"):
+        body = body_of(topic(deletionPolicy="Delete", annotations=BY_AN_EARLIER_VERSION, finalizers=[FINALIZER]))
+        kafka = MemoryKafka({"orders": ((0, 2, 4),) * 3}, {"orders": {}})
+        status = await reconciled(Stored(body=body), kafka, "Allowed", cluster_id)
+        assert (status["topicId"], status.get("adopted"), status["clusterId"]) == ("id-of-orders", None, cluster_id)
+
+
+async def test_an_object_of_which_nothing_can_be_in_one_cluster_gets_its_topic_in_another_one():
+    kube, old, new = Stored(body=body_of(topic())), MemoryKafka(), MemoryKafka()
+    old.refusing["orders"] = Failure("InvalidConfig", "Kafka says INVALID_CONFIG", Remedy.SPEC)
+    status = await reconciled(kube, old, "Never")
+    assert (status.get("creating"), status.get("clusterId")) == (None, None)
+    status = await reconciled(kube, new, "Never", "kafka-2")
+    assert (status["topicId"], status["clusterId"]) == ("id-of-orders", "kafka-2")
 
 
 async def test_what_kafka_refused_is_claimed_no_more():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.unit.reconcile.examples import EVEN, NOON, known, seen, state, topic
+from tests.unit.reconcile.examples import CLUSTER, EVEN, NOON, known, seen, state, topic
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
@@ -456,7 +456,8 @@ def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_
 )
 def test_what_may_have_been_made_is_remembered(status, failures, new_claim, creating):
     unseen = Outcome(topic(status=status), decision=CREATION, failures=failures, new_claim=new_claim)
-    assert concluded(unseen).creating is creating
+    status = concluded(unseen)
+    assert (status.creating, status.cluster_id) == (creating, CLUSTER if creating else None)
 
 
 def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
