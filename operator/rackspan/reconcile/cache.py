@@ -8,24 +8,21 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import RACK
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
-from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.runtime.informer import ObjectVersions, key_of
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from rackspan.api.compliancereport import ComplianceReportStatus
     from rackspan.api.meta import ObjectKey
-
-T = TypeVar("T", KafkaTopic, RackTopology, Reassignment)
 
 
 _DIGITS = 11
@@ -120,11 +117,8 @@ class Cache:
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Store a KafkaTopic from its API object.
-
-        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
-        """
-        return self.keep_topic(self._read(KafkaTopic, body, self.topics, self.drop_topic))
+        """Store a KafkaTopic from its API object. Raises SpecError where it cannot be read."""
+        return self.keep_topic(KafkaTopic.from_object(body))
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
         """Store a KafkaTopic from the response to a write unless newer is known; the newest then, None if deleted."""
@@ -152,11 +146,8 @@ class Cache:
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
-        """Store a RackTopology from its API object.
-
-        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
-        """
-        topology = self._read(RackTopology, body, self.topologies, self.drop_topology)
+        """Store a RackTopology from its API object. Raises SpecError where it cannot be read."""
+        topology = RackTopology.from_object(body)
         self.topologies[topology.key] = topology
         self.quota.put(topology)
         return topology
@@ -166,17 +157,6 @@ class Cache:
         if self.versions.record_response(racktopology.KIND, body):
             self.put_topology(body)
 
-    def _read(
-        self, kind: type[T], body: Mapping[str, Any], known: Mapping[ObjectKey, T], drop: Callable[[ObjectKey], object]
-    ) -> T:
-        try:
-            return kind.from_object(body)
-        except SpecError:
-            before = known.get(key_of(body))
-            if before is not None and before.meta.uid != body["metadata"].get("uid"):
-                drop(before.key)
-            raise
-
     def drop_topology(self, key: ObjectKey) -> None:
         """Remove a RackTopology."""
         self.topologies.pop(key, None)
@@ -184,11 +164,8 @@ class Cache:
         self._clusters.pop(key, None)
 
     def put_reassignment(self, body: Mapping[str, Any]) -> Reassignment:
-        """Store a Reassignment from its API object.
-
-        Raises SpecError where it cannot be read; an older object of the same name and another uid is dropped then.
-        """
-        found = self._read(Reassignment, body, self.reassignments, self.drop_reassignment)
+        """Store a Reassignment from its API object. Raises SpecError where it cannot be read."""
+        found = Reassignment.from_object(body)
         self.reassignments[found.key] = found
         return found
 

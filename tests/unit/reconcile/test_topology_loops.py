@@ -6,6 +6,8 @@ import pytest
 
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.routes import Routes
+from rackspan.reconcile.runtime.informer import Informer
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 NAMES = ("one", "other", "reported")
@@ -48,3 +50,40 @@ def test_a_relabelled_node_wakes_the_topologies_whose_brokers_run_on_it(node, wo
     loops.node_changed(ObjectKey("", node))
 
     assert [name for name, loop in running.items() if loop.location_changed.called] == woken
+
+
+@pytest.mark.parametrize("kind", ["KafkaTopic", "Reassignment"])
+def test_what_is_made_anew_in_another_topology_while_no_watch_looks_leaves_the_first(kind):
+    cache, loops, reassignments = Cache(), MagicMock(), MagicMock()
+    routes = Routes(cache, loops, (), reassignments)
+    informer = Informer(kind, routes.handlers[kind], cache.versions, lambda: None)
+
+    def body(uid, where):
+        more = {
+            "KafkaTopic": {"partitions": 1, "replicationFactor": 1},
+            "Reassignment": {"planHash": "0123456789abcdef", "plan": "eJw="},
+        }
+        metadata = {"namespace": "shop", "name": "orders", "uid": uid, "generation": 1, "resourceVersion": uid}
+        return {"metadata": metadata, "spec": {"topologyRef": {"name": where}, **more[kind]}}
+
+    informer.take("ADDED", body("1", "one"))
+    informer.take(None, body("2", "other"))
+    told = {
+        "KafkaTopic": [*loops.topic_gone.call_args_list, *loops.topic_changed.call_args_list[1:]],
+        "Reassignment": reassignments.changed.call_args_list[1:],
+    }
+    topologies = [getattr(call.args[0], "topology", call.args[0]) for call in told[kind]]
+    assert [key.name for key in topologies] == ["one", "other"]
+
+
+def test_a_topology_that_is_made_anew_while_no_watch_looks_begins_anew():
+    cache, loops = Cache(), MagicMock()
+    routes = Routes(cache, loops, (), MagicMock())
+    informer = Informer("RackTopology", routes.handlers["RackTopology"], cache.versions, lambda: None)
+    informer.take("ADDED", topology("one"))
+    cache.set_cluster_id(ObjectKey("shop", "one"), "kafka-1")
+    loops.reset_mock()
+    again = topology("one")
+    informer.take(None, {**again, "metadata": {**again["metadata"], "uid": "2", "resourceVersion": "2"}})
+    assert [call[0] for call in loops.mock_calls] == ["topology_gone", "topology_changed"]
+    assert cache._cluster_of(ObjectKey("shop", "one")) is None

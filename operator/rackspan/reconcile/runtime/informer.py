@@ -75,6 +75,11 @@ class ObjectVersions:
         del self._known[kind][key]
         return True
 
+    def knows_another(self, kind: str, body: Mapping[str, Any]) -> bool:
+        """Whether another object of this one's name is known."""
+        known = self._known[kind].get(key_of(body))
+        return known is not None and known.uid != _identity(body).uid
+
     def knows(self, kind: str, key: ObjectKey) -> bool:
         """Whether an object of this name is known."""
         return key in self._known[kind]
@@ -141,8 +146,14 @@ class Informer:
             self.seen(body)
 
     def known(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Remember an object, without `changed`: ignored where a newer one of the name is known."""
+        """Remember an object, without `changed`: ignored where a newer one of the name is known.
+
+        Another one of its name is gone then, be it that nobody reported that or that it is reported later.
+        """
+        made_anew = self._versions.knows_another(self._kind, body)
         if self._versions.record(self._kind, body, listed=listed):
+            if made_anew:
+                self._handler.drop(key_of(body))
             try:
                 self._handler.put(body)
             except SpecError as error:

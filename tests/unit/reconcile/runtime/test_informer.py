@@ -4,9 +4,8 @@ import pytest
 
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.meta import ObjectKey
-from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.runtime.informer import ObjectVersions
+from rackspan.reconcile.runtime.informer import Informer, ObjectVersions, ResourceHandler
 
 KEY = ObjectKey("shop", "orders")
 
@@ -95,10 +94,48 @@ def test_the_answer_to_a_write_brings_back_no_topology():
     assert cache.topologies[KEY].meta.uid == "2"
 
 
+class Told:
+    """What is done with the objects of a kind, in order."""
+
+    def __init__(self, cache):
+        self.cache, self.told = cache, []
+        handler = ResourceHandler(self.put, self.drop, lambda key: self.told.append(("changed", str(key))))
+        self.informer = Informer(KIND, handler, cache.versions, lambda: None)
+
+    def put(self, body):
+        self.told.append(("put", self.cache.put_topic(body).meta.uid))
+
+    def drop(self, key):
+        self.told.append(("drop", self.cache.drop_topic(key).meta.uid))
+
+
+@pytest.mark.parametrize("event", [None, "ADDED", "MODIFIED"])
+def test_what_is_made_anew_is_no_change_of_what_was_there(event):
+    found = Told(Cache())
+    found.informer.take("ADDED", body("1"))
+    found.informer.take(event, body("3", uid="2"))
+    found.informer.take("DELETED", body("2"))
+    assert found.told == [
+        ("put", "1"),
+        ("changed", str(KEY)),
+        ("drop", "1"),
+        ("put", "2"),
+        ("changed", str(KEY)),
+    ]
+
+
+@pytest.mark.parametrize("event", [None, "MODIFIED"])
+def test_what_went_before_drops_nothing(event):
+    found = Told(Cache())
+    found.informer.take("ADDED", body("3", uid="2"))
+    found.informer.take(event, body("1"))
+    assert ("drop", "2") not in found.told
+    assert found.cache.topics[KEY].meta.uid == "2"
+
+
 @pytest.mark.parametrize(("uid", "stays"), [("1", True), ("2", False)])
 def test_an_object_that_cannot_be_read_leaves_the_last_one_that_could_but_not_its_predecessor(uid, stays):
-    cache = Cache()
-    cache.put_topic(body("1"))
-    with pytest.raises(SpecError):
-        cache.put_topic(body("2", uid, partitions="many"))
-    assert (KEY in cache.topics) is stays
+    found = Told(Cache())
+    found.informer.take("ADDED", body("1"))
+    found.informer.take("MODIFIED", body("2", uid, partitions="many"))
+    assert (KEY in found.cache.topics) is stays
