@@ -82,6 +82,7 @@ class TopicsReconciler:
         dependencies: Dependencies,
         write_topology_status: Callable[[], Awaitable[None]],
     ) -> None:
+        self._topology = topology
         self._name = "" if topology is None else str(topology)
         self._observer = observer
         self._dependencies = dependencies
@@ -147,10 +148,18 @@ class TopicsReconciler:
                 RECONCILED.labels(self._name).inc(len(keys))
         finally:
             self.approvals.looked_at(keys, epoch, put_off)
+            for key in keys:
+                if self._known(key) is None:
+                    self.drop(key)  # it went while it was looked at
             self._queue.done(keys)
             for key in keys:
                 if key not in self._dependencies.cache.topics:
                     self.drop(key)  # it went meanwhile, and this batch has noted it once more
+
+    def _known(self, key: ObjectKey) -> KafkaTopic | None:
+        """The KafkaTopic, unless it is gone, or was made anew in another topology: its cluster is not this one."""
+        topic = self._dependencies.cache.topics.get(key)
+        return topic if topic is not None and self._topology in (None, topic.topology) else None
 
     def _measure_queue(self) -> None:
         if self._name:
@@ -162,7 +171,7 @@ class TopicsReconciler:
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> frozenset[ObjectKey]:
         """Gives those that are looked at later. Raises FailureError where Kafka answered for none of the topics."""
-        topics = [topic for key in keys if (topic := self._dependencies.cache.topics.get(key)) is not None]
+        topics = [topic for key in keys if (topic := self._known(key)) is not None]
         deleting = [topic for topic in topics if topic.meta.is_deleting]
         others = [topic for topic in topics if not topic.meta.is_deleting]
         await self._finalize(deleting)

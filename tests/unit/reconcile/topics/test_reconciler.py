@@ -13,10 +13,11 @@ from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, dependencie
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import FINALIZER
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.specs import placement
 from rackspan.reconcile.topics import status_updates
@@ -93,6 +94,35 @@ async def test_topics_wait_while_the_client_is_replaced(world):
     world.observer.admin = world.kafka
     await asyncio.wait_for(world.work(), 5)
     assert "orders" in world.kafka.replicas, "though the state is the same, which queues nothing"
+
+
+@pytest.mark.parametrize("anew", [True, False], ids=["made anew elsewhere", "gone"])
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_topic_that_leaves_while_it_is_looked_at_is_looked_at_no_more(world, anew, fails):
+    lies = ((0, 1, 2), (0, 1, 2), (0, 1, 2))
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = lies, {}
+    planned, key = world.loop._plans.of, ObjectKey("shop", "orders")
+
+    async def of(*arguments):
+        world.cache.drop_topic(key)
+        if anew:
+            world.cache.keep_topic(topic("orders", uid="another", topologyRef={"namespace": "kafka", "name": "other"}))
+        world.loop.drop(key)
+        found = await planned(*arguments)
+        if fails:
+            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY))
+        return found
+
+    world.loop._plans.of = of
+    world.add(topic("orders"))
+    await world.work()
+    assert world.loop._plans.whole.parts == {}
+    assert world.loop._queue.idle
+    del world.kafka.replicas["orders"]
+    world.kube.statuses.clear()
+    world.loop.add([key])
+    await world.work()
+    assert (world.kafka.replicas, world.kube.statuses) == ({}, {}), "it is made in another cluster, or nowhere"
 
 
 async def test_a_finalizer_that_is_refused_is_told_and_holds_back_nobody_else(world):
