@@ -215,8 +215,6 @@ def _addition(change: Change, state: PartitionState, leaving: frozenset[int], ar
         # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
         return Add({some: (*stay, *some) for some in enough if len(some) == fewest})
     unable = [broker for broker in missing if broker not in able]
-    if unable and around.refused.issuperset(unable):
-        return StepHold(WaitReason.REFUSED, tuple(unable))
     if unable:
         return _not_taken(unable, around)
     wrong = why_needed(state, planned, leaving, around, able) or WaitReason.NOT_IN_SYNC
@@ -243,7 +241,12 @@ def _enough(
 
 
 def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
-    """Wait for brokers of which none takes a replica now: for those that are cordoned, or else for those away."""
+    """Wait for brokers of which none takes a replica now: for those that are cordoned, or else for those away.
+
+    What only refused ones are to take is given up.
+    """
+    if around.refused.issuperset(brokers):
+        return StepHold(WaitReason.REFUSED, tuple(brokers))
     cordoned = tuple(broker for broker in brokers if broker in around.cordoned & around.online)
     away = tuple(broker for broker in brokers if broker not in around.online)
     return StepHold(WaitReason.CORDONED, cordoned) if cordoned else StepHold(WaitReason.BROKER_OFFLINE, away)

@@ -61,6 +61,7 @@ _PASSES_UNTIL_SURE = 3
 _SETTLED_RECORDED = 500
 """Settled partitions that stay in the record: who goes on may ask a broker that is behind."""
 
+_CLOSED = "it is drained and cordoned"
 _WINDOW = 1_000
 """Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call returns."""
 
@@ -168,6 +169,7 @@ class Executor:
         """Copies whose bytes their brokers did not report in the last pass."""
         self._cordons: dict[int, bool | None] = {}
         """Whether each broker is cordoned, as it reported last."""
+        self._drained: frozenset[int] = frozenset()
         self._cordons_due = 0
         """The pass in which brokers are asked for that again."""
         self._sizes: dict[TopicPartition, int] = {
@@ -182,9 +184,13 @@ class Executor:
         """The same plan as it is recorded, over another connection."""
         return Executor(admin, self._journal, self.record, self._limits)
 
-    def adjust(self, limits: Limits, throttle: int | Adaptive | None) -> None:
-        """Go on within other limits from the next pass on; throttles that are set change then, or are cleared."""
+    def adjust(self, limits: Limits, throttle: int | Adaptive | None, drained: frozenset[int] = frozenset()) -> None:
+        """Go on within other limits from the next pass on; throttles that are set change then, or are cleared.
+
+        What is to be copied to brokers that are `drained` and cordoned is given up: neither ends before the plan does.
+        """
         self._limits = limits
+        self._drained = drained
         self._pacer.adjust(throttle)
 
     async def advance(self) -> Pass:
@@ -313,6 +319,7 @@ class Executor:
             self._sizes |= {at: size for (at, _), size in sizes.items()}
         self._passes += 1
         refusing = frozenset(one for one in self._answers if isinstance(one, int) and self._is_refused(one))
+        closed = self._drained & self._cordoned
         found = Observed(
             partitions,
             online,
@@ -320,7 +327,7 @@ class Executor:
             self._disks,
             self._sizes,
             recreated,
-            refusing,
+            refusing | closed,
             self._cordoned,
             self.record.cordoned,
         )
@@ -551,9 +558,8 @@ class Executor:
     def _with_answer(self, one: Waiting) -> Waiting:
         if one.reason is not WaitReason.REFUSED:
             return one
-        return replace(
-            one, answer=next((self._answers[broker] for broker in one.brokers if broker in self._answers), "")
-        )
+        answers = (self._answers.get(broker, _CLOSED) for broker in one.brokers)
+        return replace(one, answer=next(answers, ""))
 
     async def _copied_so_far(
         self, observed: Observed, decision: MoveDecision

@@ -86,7 +86,7 @@ class Run:
 
     async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
-        self.executor.adjust(rules.limits, rules.throttle)
+        self.executor.adjust(rules.limits, rules.throttle, rules.drained)
         self._throttle_by = rules.throttle_by
         self.parked = False
         if intent is Intent.CANCEL:

@@ -183,12 +183,16 @@ def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]
 
 @dataclass(frozen=True, slots=True)
 class MoveRules:
-    """Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is."""
+    """
+    Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is.
+
+    `throttle_by` says that in words, such as `its spec`. Brokers that are `drained` shall be left with nothing.
+    """
 
     limits: Limits
     throttle: int | Adaptive | None
     throttle_by: str
-    """In words, such as `its spec`."""
+    drained: frozenset[int]
 
 
 def rules_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology) -> MoveRules:
@@ -197,6 +201,7 @@ def rules_of(one: Reassignment, others: Collection[Reassignment], topology: Rack
     earlier = sorted(plan, key=lambda two: two.spec.part, reverse=True)
     policy = topology.spec.reassignment
     parts = [one.spec, *(two.spec for two in earlier)]
+    drained = frozenset(broker.id for broker in topology.status.brokers if broker.draining)
     moves = (spec.max_concurrent_moves for spec in parts)
     per_broker = (spec.max_concurrent_moves_per_broker for spec in parts)
     limits = Limits(
@@ -207,5 +212,5 @@ def rules_of(one: Reassignment, others: Collection[Reassignment], topology: Rack
         throttle = throttle_of(spec.throttle, spec.adaptive_throttle)
         if throttle is not None:
             whose = "its spec" if spec is one.spec else f"the spec of part {spec.part}"
-            return MoveRules(limits, throttle, whose)
-    return MoveRules(limits, throttle_of(policy.throttle, policy.adaptive_throttle), "its RackTopology")
+            return MoveRules(limits, throttle, whose, drained)
+    return MoveRules(limits, throttle_of(policy.throttle, policy.adaptive_throttle), "its RackTopology", drained)

@@ -1,7 +1,5 @@
 """Whose throttle and limits a Reassignment is carried out by."""
 
-from types import SimpleNamespace
-
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.examples import topology
@@ -29,7 +27,7 @@ def parts(specs, plan=HASH):
 @given(st.lists(settings, min_size=1, max_size=4), settings, settings, st.data())
 def test_each_setting_is_of_the_last_part_that_has_it_else_of_the_topology(specs, policy, other, data):
     plan, at = parts(specs), data.draw(st.integers(1, len(specs)))
-    known = SimpleNamespace(spec=topology(reassignment=policy).spec)
+    known = topology(reassignment=policy, status={"brokers": [{"id": 1}, {"id": 2, "draining": True}]})
     found = rules_of(plan[at - 1], [*reversed(plan), *parts([other], "another")], known)
     said = [*reversed(specs[:at]), policy]
 
@@ -45,3 +43,4 @@ def test_each_setting_is_of_the_last_part_that_has_it_else_of_the_topology(specs
     by = said.index(throttled) if throttled else len(said) - 1
     whose = {0: "its spec", len(said) - 1: "its RackTopology"}.get(by, f"the spec of part {at - by}")
     assert found.throttle_by == whose
+    assert found.drained == {2}

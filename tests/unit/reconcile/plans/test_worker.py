@@ -751,6 +751,26 @@ async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_i
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
 
+async def test_a_plan_ends_though_a_broker_that_it_was_to_fill_is_drained_and_cordoned_meanwhile():
+    """It gives up what is left for that broker: the drain's own plan could never begin while it waits."""
+    world = World()
+    orders, users = TopicPartition("orders", 0), TopicPartition("users", 0)
+    world.kafka.planned = planned = {orders: (5, 1, 2), users: PLANNED[users]}
+    await world.begin(world.plan(planned=planned))
+    world.objects.edit(NAME, paused=True)
+    await world.passes(2)
+    brokers = tuple(replace(one, draining=one.id == 5) for one in world.topology.status.brokers)
+    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    world.kafka.cordon(5)  # as the operator does with one that is drained and empty
+    world.objects.edit(NAME, paused=False)
+    await world.until_ended()
+    status = world.read().status
+    assert (status.state, status.waiting.summary) == ("Failed", "1 Refused")
+    assert "it is drained and cordoned" in status.message
+    assert (world.at(orders)[0], world.at(users)[0]) == (BEFORE[orders], PLANNED[users])
+    world.nothing_left()
+
+
 async def test_a_broker_without_a_part_in_the_plan_stops_nothing_whatever_rack_it_reports():
     world = World()
     await world.begin()
