@@ -23,6 +23,15 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     about a single resource.
     """
 
+    def __init__(self, **configs: Any) -> None:
+        """Connect. Raises what the library raises."""
+        try:
+            super().__init__(**configs)
+        except BaseException:
+            if hasattr(self, "_client"):  # it has a thread, which the library's own `close` leaves running
+                self._client.close()
+            raise
+
     def alter_partition_reassignments(
         self, reassignments: Mapping[Any, list[int] | None], *, resizing: bool = True
     ) -> Mapping[Any, Any]:
