@@ -21,6 +21,7 @@ from confluent_kafka import admin as _admin
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import InSync, TopicPartition, present_replicas
 from rackspan.kafka.kafka_errors import (
+    GIVEN_UP,
     connection_failure,
     failure_of,
     is_client_error,
@@ -426,6 +427,8 @@ class ConfluentAdmin:
             from rackspan.kafka.python_connection import PythonConnection  # noqa: PLC0415 - kafka-python takes 13 MiB
 
             self._python = PythonConnection(self._properties, self._tokens)
+        if self._closed.is_set():  # by `close`, which may not have seen it
+            self._python.close()
         return self._python
 
     def _adding(self, are_behind: Iterable[bool]) -> Mapping[TopicPartition, frozenset[int]]:
@@ -484,7 +487,7 @@ class ConfluentAdmin:
         until = time.monotonic() + seconds + _ANSWER_GRACE_SECONDS
         while waiting := wait(waiting, _CLOSE_SECONDS).not_done:
             if self._closed.is_set():
-                raise FailureError(_client_closed())
+                raise FailureError(GIVEN_UP)
             if time.monotonic() > until:
                 what = (
                     f"the answer of Kafka has nothing about {len(waiting)} of the {len(answers)} that it was asked for"
@@ -502,11 +505,11 @@ class ConfluentAdmin:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed.is_set() and (task is None or not task.cancelling()):
-                raise FailureError(_client_closed()) from None  # it waited for a thread when the client was closed
+                raise FailureError(GIVEN_UP) from None  # it waited for a thread when the client was closed
             raise
         except Exception as error:
             closed = self._closed.is_set()
-            raise FailureError(_client_closed() if closed else cause(self._tokens, failure_of(error))) from error
+            raise FailureError(GIVEN_UP if closed else cause(self._tokens, failure_of(error))) from error
 
 
 class _ClientLog:
@@ -514,10 +517,6 @@ class _ClientLog:
 
     def log(self, _: int, message: str, *values: object) -> None:
         _log.debug(message, *values)
-
-
-def _client_closed() -> Failure:
-    return Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
 
 
 def _is_cordoned(entries: Mapping[str, Any]) -> bool | None:

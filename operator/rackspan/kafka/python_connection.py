@@ -21,7 +21,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListPartitionRe
 
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import TopicPartition
-from rackspan.kafka.kafka_errors import refused_login
+from rackspan.kafka.kafka_errors import GIVEN_UP, refused_login
 from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
@@ -80,6 +80,7 @@ class PythonConnection:
             self._properties["sasl_oauth_token_provider"] = _Tokens(self.tokens)
         self._admin: PythonAdmin | None = None
         self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def is_open(self) -> bool:
@@ -137,7 +138,11 @@ class PythonConnection:
         return found
 
     def close(self) -> None:
-        """Close connections, in a thread of its own."""
+        """Close connections, in a thread of its own. What is being asked fails, and nothing is asked any more."""
+        self._closed = True
+        self._give_up()
+
+    def _give_up(self) -> None:
         admin, self._admin = self._admin, None
         if admin is not None:
             threading.Thread(target=admin.close, name="kafka-python-close", daemon=True).start()
@@ -153,16 +158,23 @@ class PythonConnection:
         return FailureError(cause(self.tokens, failure_of(error)))
 
     def _answered(self, question: Callable[[PythonAdmin], T]) -> T:
+        if self._closed:
+            raise FailureError(GIVEN_UP)
         if self.tokens is not None:
             self.tokens.token()  # here, as all the client's connections stand still while one waits for a token
         try:
-            if self._admin is None:
-                properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._properties}
-                self._admin = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
-            return question(self._admin)
+            return question(self._admin or self._connected())
         except _NO_ANSWER:
-            self.close()
+            self._give_up()
             raise
+
+    def _connected(self) -> PythonAdmin:
+        properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._properties}
+        self._admin = admin = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
+        if self._closed:  # meanwhile: `close` does not wait
+            self._give_up()
+            raise FailureError(GIVEN_UP)
+        return admin
 
 
 def failure_of(error: BaseException) -> Failure:
