@@ -73,6 +73,8 @@ class _Server:
         self._longest = longest_answer
         self._permit = _OperatorsPermit()
         self._clients: dict[int, ConfluentAdmin] = {}
+        self._wanted: set[int] = set()
+        """Numbers of clients that the operator has not closed, connected or not yet."""
         self._waiting = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="kafka-login")
 
     async def answer(self, request: Request) -> None:
@@ -93,11 +95,16 @@ class _Server:
     async def _value(self, request: Request) -> Any:
         arguments = _arguments(request.call).decode(request.arguments)
         if request.call == "connect":
-            self._clients[request.client] = await self._connected(*arguments)
+            self._wanted.add(request.client)
+            client = await self._connected(*arguments)
+            if request.client not in self._wanted:
+                return await client.close()
+            self._clients[request.client] = client
             return None
         if request.call == "close":
-            client = self._clients.pop(request.client, None)
-            return None if client is None else await client.close()
+            self._wanted.discard(request.client)
+            closing = self._clients.pop(request.client, None)
+            return None if closing is None else await closing.close()
         self._permit.until = max(self._permit.until, request.until)
         found = await getattr(self._clients[request.client], request.call)(*arguments)
         return _apart(found) if request.call == "topics" else found
