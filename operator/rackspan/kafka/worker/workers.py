@@ -102,8 +102,13 @@ class Workers:
             if leaving is not None:
                 self._workers.pop(leaving).end(_ANOTHERS_TURN)
             memory = self._limits.trusted_memory if boundary.trusted else self._limits.untrusted_memory
-            worker = self._workers[boundary] = Worker(boundary, memory, self._failed)
-            self._count()
+            try:
+                worker = self._workers[boundary] = Worker(boundary, memory, self._failed)
+            except BaseException:
+                self._places.leave(boundary)
+                raise
+            finally:
+                self._count()
         return worker
 
     def release(self, worker: Worker) -> None:
@@ -154,20 +159,24 @@ class Worker:
         """Ids of requests for whose answers nobody waits any more."""
         self._longest_answer = min(memory // _ANSWER_SHARE, _LONGEST_ANSWER)
         self._words = os.memfd_create("kafka-client")
-        ours, theirs = socket.socketpair()
         self._debug = _log.isEnabledFor(logging.DEBUG)
         niceness = 0 if boundary.trusted else _UNTRUSTED_NICENESS
-        arguments = (theirs.fileno(), memory, niceness, self._longest_answer, int(self._debug))
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter and a module of this package
-                [sys.executable, "-m", _MODULE, *map(str, arguments)],
-                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | _VARIABLES,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._words,
-                start_new_session=True,  # Ctrl-C in a terminal is for the operator, which ends its workers
-            )
+        with contextlib.ExitStack() as unless_started:
+            unless_started.callback(os.close, self._words)
+            ours, theirs = socket.socketpair()
+            unless_started.callback(ours.close)
+            arguments = (theirs.fileno(), memory, niceness, self._longest_answer, int(self._debug))
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter and a module of this package
+                    [sys.executable, "-m", _MODULE, *map(str, arguments)],
+                    env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | _VARIABLES,
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._words,
+                    start_new_session=True,  # Ctrl-C in a terminal is for the operator, which ends its workers
+                )
+            unless_started.pop_all()
         self._connection = asyncio.ensure_future(asyncio.open_connection(sock=ours))
         self._life = asyncio.create_task(self._read(), name=f"Kafka clients of {boundary}")
 

@@ -252,6 +252,23 @@ async def test_a_process_that_no_client_needs_ends(monkeypatch):
             assert process(again) != process(client)
 
 
+async def test_a_process_that_cannot_be_started_keeps_no_place_and_no_file(monkeypatch):
+    files = []
+
+    def refuse(*_, stderr, **__):
+        files.append(stderr)
+        raise BlockingIOError
+
+    async with started(most_untrusted=1) as workers:
+        with monkeypatch.context() as short_of_processes:
+            short_of_processes.setattr("rackspan.kafka.worker.workers.subprocess.Popen", refuse)
+            with pytest.raises(BlockingIOError):
+                workers.of(TENANT)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(*files)
+        workers.of(NEIGHBOUR)
+
+
 async def test_namespaces_take_turns_where_there_are_more_than_places(monkeypatch):
     with HostileKafka() as kafka:
         async with started(most_untrusted=1) as workers:
