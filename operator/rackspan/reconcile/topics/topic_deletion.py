@@ -151,10 +151,11 @@ def released_after_timeout(
     topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, now: datetime
 ) -> DeletionDecision:
     """The decision, or RELEASE where its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
-    terminating_since = terminating.namespaces.get(topic.meta.namespace)
+    terminating_since, created = terminating.namespaces.get(topic.meta.namespace), topic.meta.creation_timestamp
     if (
         decision.step is not DeletionStep.HOLD
         or terminating_since is None
+        or (created is not None and terminating_since < created)  # an earlier namespace of the name
         or now - terminating_since < NAMESPACE_TIMEOUT
     ):
         return decision

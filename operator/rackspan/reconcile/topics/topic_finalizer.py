@@ -186,6 +186,8 @@ class TopicFinalizer:
         terminating = {
             topic.meta.namespace for topic in found if topic.meta.is_deleting
         } & self._terminating.namespaces.keys()
+        ends = {name: since for name, since in self._terminating.namespaces.items() if name in terminating}
+        self._terminating = Terminating(self._terminating.definitions, ends)
         refusal = self._refusals()
         topics = [
             topic

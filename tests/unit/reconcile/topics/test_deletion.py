@@ -103,6 +103,8 @@ def test_no_namespace_hangs_for_ever():
     at_last = released_after_timeout(going(), decision, ENDING, NOON + timedelta(minutes=10))
     assert at_last.step is DeletionStep.RELEASE
     assert at_last.message.endswith("and this is still so: no broker answers")
+    younger = topic(created="2026-01-31T12:00:01Z", deletionPolicy="Delete")
+    assert released_after_timeout(younger, decision, ENDING, NOON + timedelta(days=9)) is decision
 
 
 @pytest.mark.parametrize(

@@ -415,6 +415,17 @@ async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(k
     assert "orders" in kafka.replicas
 
 
+async def test_a_later_namespace_of_the_name_does_not_end(kafka):
+    kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
+    house = House(kube, kafka, leaving("old"))
+    assert await house.process() == {}
+    house.cache.drop_topic(leaving("old").key)
+    house.finalizer.review()
+    house.cache.keep_topic(leaving())
+    kube.around = AWAY
+    assert held_by(await house.process(leaving())) == {Reason.DELETION_BLOCKED}
+
+
 @pytest.mark.parametrize("moment", ["terminating", "topics"])
 async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka, moment):
     """While the API server, or Kafka, was being asked."""
