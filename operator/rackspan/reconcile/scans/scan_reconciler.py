@@ -291,11 +291,14 @@ class ScansReconciler(Controller):
         return self._dependencies.runs
 
     def _has_scans(self, topology: RackTopology) -> bool:
+        """Whether a pass is needed, one more among them for what was said of scans that nobody asks for any more."""
+        known = self._facts(topology)
         return (
             topology.spec.compliance is not None
             or SCAN_NOW in topology.meta.annotations
             or topology.key in self._dependencies.cache.reports
             or topology.status.last_scan is not None
+            or (known.scans.schedule, known.failure, known.waits_since) != (None, None, None)
         )
 
     async def _list(self) -> None:

@@ -9,7 +9,9 @@ from tests.unit.reconcile.scans.examples import at
 
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import ScansStatus
 from rackspan.api.reasons import Reason
+from rackspan.metrics import SCAN_NEXT
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.scans import scan_reconciler as loops
@@ -116,6 +118,30 @@ async def test_a_scan_is_slept_for_until_it_is_due(world):
     assert len(world.runs.objects) == 1
     await world.loop.reconcile()
     assert len(world.runs.objects) == 1
+
+
+async def test_a_schedule_that_is_taken_off_before_its_first_scan_is_told_no_more(world):
+    world.topology(schedule="0 3 * * *")
+    await world.loop.reconcile()
+    assert SCAN_NEXT.labels("kafka/prod")._value.get()
+    world.topology(status={"scans": {"schedule": "0 3 * * *", "nextAt": "2026-01-31T03:00:00Z"}})
+    world.restart()
+    await world.loop.reconcile()
+    assert world.facts().scans == ScansStatus()
+    assert not [
+        one for metric in SCAN_NEXT.collect() for one in metric.samples if one.labels["topology"] == "kafka/prod"
+    ]
+
+
+@pytest.mark.parametrize("before", [{"schedule": "every day"}, {"schedule": "0 3 * * *", "engine": "SparkApplication"}])
+async def test_why_scans_could_not_be_started_is_told_until_nobody_asks_for_them(world, before):
+    world.runs.unlisted = {RunKind.SPARK_APPLICATION}
+    world.topology(**before)
+    await world.loop.reconcile()
+    assert world.facts().failure
+    world.topology()
+    await world.loop.reconcile()
+    assert world.facts().failure is None
 
 
 async def test_a_topology_that_is_refused_holds_back_no_other(world):
