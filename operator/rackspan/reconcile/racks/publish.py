@@ -225,6 +225,7 @@ class RacksReconciler(Controller):
         now = asyncio.get_running_loop().time()
         if now >= self._list_due:
             self._published = dict(await dependencies.files.published())
+            self._written = {key: one for key, one in self._written.items() if key in self._published}
             self._list_due = now + _RESYNC_SECONDS
         facts: dict[ObjectKey, RackFacts] = {}
         kept: _Kept = set()

@@ -129,6 +129,18 @@ def relisting(monkeypatch):
     monkeypatch.setattr(loops, "_RESYNC_SECONDS", 0)
 
 
+async def test_what_went_with_its_namespace_is_not_published_there(relisting):
+    world = World()
+    topology = ObjectKey("kafka", "prod")
+    world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
+    await world.loop.reconcile()
+    assert world.loop.published_rack(topology, "shop", "n1") == "/eu/a"
+    del world.cache.namespaces["shop"], world.files.there[ObjectKey("shop", "prod-racks")]
+    await world.loop.reconcile()
+    assert world.loop.published_rack(topology, "shop", "n1") is None
+    assert world.loop.published_rack(topology, "kafka", "n1") == "/eu/a"
+
+
 async def test_a_file_is_written_once_and_again_only_when_it_changes(relisting):
     world = World()
     assert await world.writes() == [f"create {FILE}"]
