@@ -13,7 +13,7 @@ from msgspec import structs
 from rackspan.api.conditions import READY, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import forget_topology
+from rackspan.metrics import count_error, forget_topology
 from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers
 from rackspan.reconcile.cluster.cordons import Cordons
 from rackspan.reconcile.cluster.drift import drift_events
@@ -24,7 +24,9 @@ from rackspan.reconcile.cluster.topology_gauges import measure, measure_drains, 
 from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.controller import unexpected_failure
 from rackspan.reconcile.runtime.waiting import progress, wait_for_any
+from rackspan.reconcile.runtime.workqueue import backoff
 from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topics_reconciler import BATCHES, TopicsReconciler
 
@@ -201,6 +203,7 @@ class TopologyReconciler:
         self._pass_done()
 
     async def _status_loop(self) -> None:
+        failures = 0
         while True:
             await self._status_due.wait()
             self._status_due.clear()
@@ -210,15 +213,18 @@ class TopologyReconciler:
                     await self._finalizer.reconcile()
                     progress()
                     await self.write_status()
+                failures = 0
             except FailureError:
-                self._status_due.set()  # the write failed: try again
+                failures += 1
             except Exception:
+                failures += 1
                 _log.exception("topology %s: unexpected error over its status", self._key)
-                self._status_due.set()
-            await wait_for_any(_STATUS_SECONDS, self._cluster_changed)
+            if failures:
+                self._status_due.set()  # the write failed: try again
+            await wait_for_any(backoff(_STATUS_SECONDS, failures), self._cluster_changed)
 
     async def _approval_loop(self) -> None:
-        summary, judging = None, 0.0
+        summary, judging, failures = None, 0.0, 0
         while True:
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
@@ -226,12 +232,15 @@ class TopologyReconciler:
                 began = time.thread_time()  # by the clock, what a busy machine does meanwhile would count as well
                 if summary != (summary := self._topics.approvals.summary()):
                     self._status_due.set()
-                judging = time.thread_time() - began
+                judging, failures = time.thread_time() - began, 0
             except FailureError as error:
+                failures += 1
+                count_error(str(self._key), error.failure.remedy, error.failure.reason)
                 _log.warning("topology %s: %s", self._key, error)
-            except Exception:
-                _log.exception("topology %s: unexpected error over its plan", self._key)
-            await asyncio.sleep(max(_APPROVAL_SECONDS, _REST * judging))
+            except Exception as error:
+                failures += 1
+                unexpected_failure("reconcile", self._key, error)
+            await asyncio.sleep(max(backoff(_APPROVAL_SECONDS, failures), _REST * judging))
 
     async def write_status(self) -> None:
         """Write the RackTopology's status now, if it changed. Raises FailureError."""

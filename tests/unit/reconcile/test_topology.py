@@ -6,10 +6,13 @@ from unittest.mock import AsyncMock, MagicMock
 
 from tests.unit.reconcile.cluster.test_observer import PROD, TOPOLOGY, SlowKafka
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
+import pytest
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topology_controller import TopologyReconciler
 
 
@@ -50,3 +53,40 @@ async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status
     written = kube.statuses["prod"]
     assert (written["clusterId"], written["cordons"]) == ("kafka-2", [])
     assert [event.reason for event in kube.announced].count("CordonsLeft") == 1
+REFUSED = FailureError(Failure(Reason.API_SERVER_REFUSED, "exceeded quota", Remedy.ACCESS))
+TRIES = [*[REFUSED] * 3, RuntimeError("a defect"), *[REFUSED] * 4, None, REFUSED]
+
+
+class Pauses(list):
+    """Stands for waiting, as many times as there are tries."""
+
+    async def __call__(self, seconds, *_):
+        self.append(seconds)
+        if len(self) == len(TRIES):
+            raise asyncio.CancelledError
+
+
+async def test_a_status_that_is_refused_is_tried_again_later_and_later(monkeypatch):
+    pauses = Pauses()
+    monkeypatch.setattr(topology_controller, "wait_for_any", pauses)
+    loop = TopologyReconciler(ObjectKey("shop", "kafka"), MagicMock(), MagicMock())
+    loop._finalizer = AsyncMock()
+    loop._status_due = MagicMock(wait=AsyncMock())
+    monkeypatch.setattr(loop, "write_status", AsyncMock(side_effect=TRIES))
+    with pytest.raises(asyncio.CancelledError):
+        await loop._status_loop()
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60, 1, 2]
+    assert loop._status_due.set.call_count == 9
+
+
+async def test_a_plan_that_cannot_begin_is_counted_and_tried_again_later_and_later(monkeypatch):
+    pauses, counted = Pauses(), []
+    monkeypatch.setattr(topology_controller.asyncio, "sleep", pauses)
+    monkeypatch.setattr(topology_controller, "_REST", 0)
+    monkeypatch.setattr(topology_controller, "count_error", lambda *labels: counted.append(labels))
+    loop = TopologyReconciler(ObjectKey("shop", "kafka"), MagicMock(), MagicMock())
+    loop._topics = MagicMock(approvals=MagicMock(reconcile=AsyncMock(side_effect=TRIES)))
+    with pytest.raises(asyncio.CancelledError):
+        await loop._approval_loop()
+    assert pauses == [4, 8, 16, 32, 60, 60, 60, 60, 2, 4]
+    assert counted == [("shop/kafka", Remedy.ACCESS, Reason.API_SERVER_REFUSED)] * 8

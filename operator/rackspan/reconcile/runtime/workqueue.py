@@ -27,6 +27,11 @@ _MIN_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 60.0
 
 
+def backoff(first: float, times: int) -> float:
+    """`first` seconds, doubled so many times; at most a minute."""
+    return min(_MAX_BACKOFF_SECONDS, first * (1 << min(times, 10)))
+
+
 @dataclass(slots=True)
 class _Gathering:
     """A busy group whose keys wait for more: until `end`, or until none has come between two looks."""
@@ -99,7 +104,7 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K) -> None:
         """Queue a key that failed, after exponential back-off: 0.5 s to 60 s, with 20 % jitter."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(count - 1, 10))
+        delay = backoff(_MIN_BACKOFF_SECONDS, count - 1)
         self.add_after(key, delay * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, no secret
 
     def forget(self, key: K) -> None:
