@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     """Set the gauges: counts by state, and how far the plan is that is carried out, or was last."""
-    for state, number in counted(objects).items():
-        metrics.REASSIGNMENTS.labels(topology, state.value).set(number)
-    metrics.REASSIGNMENT_THROTTLES.labels(topology).set(sum(one.status.throttles or 0 for one in objects))
     begun = [one for one in objects if has_begun(one)]
     under_way = [one for one in begun if not one.ended]
     last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
+    if last is None:
+        metrics.forget_reassignments(topology)  # of one that is gone
+    for state, number in counted(objects).items():
+        metrics.REASSIGNMENTS.labels(topology, state.value).set(number)
+    metrics.REASSIGNMENT_THROTTLES.labels(topology).set(sum(one.status.throttles or 0 for one in objects))
     if last is None:
         return
     status = last.status

@@ -1,0 +1,37 @@
+"""What the metrics say of a topology's Reassignments."""
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client import REGISTRY
+from tests.unit.reconcile.plans.test_reassignment_status import NOON, OBJECT
+
+from rackspan.api.reassignment import Reassignment, ReassignmentState, ReassignmentStatus, WaitingFor, WaitingStatus
+from rackspan.metrics import forget_reassignments
+from rackspan.reconcile.plans.reassignment_gauges import measure
+
+TOPOLOGY = "shop/gauges"
+
+
+def reassignment(state, **status):
+    return replace(Reassignment.from_object(OBJECT), status=ReassignmentStatus(state=state, **status))
+
+
+def sample(name, **labels):
+    return REGISTRY.get_sample_value(f"rackspan_reassignment{name}", {"topology": TOPOLOGY, **labels})
+
+
+@pytest.fixture(autouse=True)
+def _without_series():
+    yield
+    forget_reassignments(TOPOLOGY)
+
+
+def test_nothing_is_told_of_one_that_is_gone_while_another_never_began():
+    waiting = WaitingStatus(4, reasons=(WaitingFor("Copying", 4),))
+    began = reassignment(ReassignmentState.RUNNING, started_at=NOON, moves=9, waiting=waiting)
+    never = reassignment(ReassignmentState.CANCELLED)
+    measure(TOPOLOGY, [began, never])
+    assert (sample("_moves"), sample("_waiting_partitions", reason="Copying")) == (9, 4)
+    measure(TOPOLOGY, [never])
+    assert (sample("_moves"), sample("_waiting_partitions", reason="Copying")) == (None, None)
+    assert (sample("s", state="Cancelled"), sample("s", state="Running"), sample("_throttles")) == (1, 0, 0)
