@@ -252,7 +252,9 @@ def update_report_metrics(topology: str, report: ComplianceReportStatus) -> None
     metrics.SCAN_FAULTY_TOPICS.labels(topology, "non_compliant").set(summary.non_compliant_topics or 0)
     metrics.SCAN_FAULTY_TOPICS.labels(topology, "unread").set(summary.unread_topics or 0)
     metrics.SCAN_MOVES.labels(topology).set(summary.moves or 0)
-    if summary.violation_minutes is not None:
+    if summary.violation_minutes is None:
+        metrics.SCAN_VIOLATION_SECONDS.remove_by_labels({"topology": topology})
+    else:
         metrics.SCAN_VIOLATION_SECONDS.labels(topology).set(60 * summary.violation_minutes)
     metrics.SCAN_CHANGES.labels(topology, "new").set(changes.new if changes else 0)
     metrics.SCAN_CHANGES.labels(topology, "cleared").set(changes.cleared if changes else 0)

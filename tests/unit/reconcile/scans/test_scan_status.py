@@ -3,17 +3,26 @@
 from dataclasses import replace
 
 from msgspec import structs
+from prometheus_client import REGISTRY
 from tests.support.reports import NOW, document, failed_document, finding
 from tests.unit.reconcile.scans.examples import UID, at, failed, run, succeeded, topology
 
-from rackspan.api.compliancereport import ComplianceReportStatus
+from rackspan.api.compliancereport import ComplianceReportStatus, ReportSummary
 from rackspan.api.conditions import find_condition
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState, ScanTrigger
 from rackspan.api.reasons import Reason
+from rackspan.metrics import forget_report
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.scans.scan_status import MAX_EVENTS, ScanFacts, last_scan, report_events, with_scans
+from rackspan.reconcile.scans.scan_status import (
+    MAX_EVENTS,
+    ScanFacts,
+    last_scan,
+    report_events,
+    update_report_metrics,
+    with_scans,
+)
 from rackspan.reports.compliance_report import compliance_status
 from rackspan.reports.document import ScanChanges, Summary
 
@@ -140,6 +149,16 @@ def test_many_findings_are_told_in_one_sentence():
     assert len(told_now) == 2 * MAX_EVENTS + 1
     assert told_now[-1].reason == "FindingsChanged"
     assert told_now[-1].message.startswith("500 findings are new and 0 are cleared; the first 10")
+
+
+def test_the_time_in_violation_is_told_while_there_is_a_history():
+    def told(**summary):
+        update_report_metrics("shop/metrics", ComplianceReportStatus(summary=ReportSummary(**summary)))
+        return REGISTRY.get_sample_value("rackspan_scan_violation_seconds", {"topology": "shop/metrics"})
+
+    assert told(violation_minutes=3) == 180
+    assert told() is None
+    forget_report("shop/metrics")
 
 
 def test_a_scan_without_changes_is_no_news():
