@@ -97,8 +97,9 @@ class Session:
         if self.admin is not None and credentials == last:
             return self.admin
         admin = GroupedAdmin(await self._kafka.connect(topology.key, kafka, credentials))
-        await self.close()
-        self.admin, self._connected_with = admin, (kafka, credentials)
+        before, self.admin, self._connected_with = self.admin, admin, (kafka, credentials)
+        if before is not None:
+            await before.close()  # last: this may be cancelled
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)
         return admin
 

@@ -1,5 +1,7 @@
 """The connection to Kafka, while Secrets change and the API server comes and goes."""
 
+import asyncio
+
 import pytest
 from tests.unit.reconcile.examples import topology
 from tests.unit.reconcile.memory import MemoryKafka
@@ -51,6 +53,20 @@ async def test_a_secret_that_changed_makes_a_new_client_and_one_that_did_not_mak
         await session.connect(TOPOLOGY, fresh_secrets=True)
     assert world.passwords == ["first", "second"]
     assert world.closed == 1
+
+
+async def test_a_new_client_is_closed_though_the_end_came_while_that_of_before_was_closed(world, session):
+    async def cancelled():
+        await closed()
+        raise asyncio.CancelledError
+
+    closed, world.close = world.close, cancelled
+    await session.connect(TOPOLOGY, fresh_secrets=True)
+    world.close, world.password = closed, b"second"
+    with pytest.raises(asyncio.CancelledError):
+        await session.connect(TOPOLOGY, fresh_secrets=True)
+    await session.close()
+    assert world.closed == len(world.passwords) == 2
 
 
 async def test_while_the_api_server_is_away_the_client_stays(world, session):
