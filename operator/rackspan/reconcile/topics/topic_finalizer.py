@@ -309,7 +309,9 @@ class TopicFinalizer:
         try:
             written = await self._finalizers.remove(KIND, topic.meta)
         except FailureError as error:
-            count_error(str(topic.topology), error.failure.remedy, error.failure.reason)
+            # Topologies that do not exist share one series of metrics: anybody can name any number of them.
+            topology = str(topic.topology) if topic.topology in self._cache.topologies else ""
+            count_error(topology, error.failure.remedy, error.failure.reason)
             return DeletionDecision(DeletionStep.HOLD, error.failure.message)
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error", topic.key)

@@ -415,6 +415,17 @@ async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(k
     assert "orders" in kafka.replicas
 
 
+@pytest.mark.parametrize(("exists", "counted"), [(True, "kafka/prod"), (False, "")])
+async def test_errors_are_counted_only_for_topologies_that_exist(kafka, monkeypatch, exists, counted):
+    names = []
+    monkeypatch.setattr(topic_finalizer, "count_error", lambda topology, *_: names.append(topology))
+    house = House(MemoryKube(failing={"orders"}), kafka, leaving())
+    if not exists:
+        house.cache.topologies.clear()
+    assert held_by(await house.process()) == {Reason.DELETION_BLOCKED}
+    assert names == [counted]
+
+
 async def test_a_later_namespace_of_the_name_does_not_end(kafka):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
     house = House(kube, kafka, leaving("old"))
