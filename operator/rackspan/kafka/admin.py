@@ -71,6 +71,8 @@ _CLOSE_SECONDS = 0.2
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
 """How long other brokers may still take to answer after one has refused a connection."""
+_DELETED_SECONDS = 3600.0
+"""A broker that shows a topic so long after its deletion has lost the controller."""
 _UNLISTED_SECONDS = 30.0
 """After reassignments could not be listed."""
 _CORDONED = "cordoned.log.dirs"
@@ -95,8 +97,8 @@ class ConfluentAdmin:
         self._all_down = False
         self._answer_seconds = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
-        self._deleted: set[str] = set()
-        """Topic ids. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
+        self._deleted: dict[str, float] = {}
+        """When, by topic id. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
         self._properties = properties
         self._python: PythonConnection | None = None
         self._listing = threading.Lock()
@@ -399,7 +401,9 @@ class ConfluentAdmin:
             return self._client.delete_topics(list(ids), request_timeout=self._permit.change_timeout_seconds)
 
         outcomes = await self._change(call)
-        self._deleted |= {ids[name] for name, failure in outcomes.items() if failure is None}
+        now = time.monotonic()
+        self._deleted = {one: at for one, at in self._deleted.items() if now - at < _DELETED_SECONDS}
+        self._deleted |= {ids[name]: now for name, failure in outcomes.items() if failure is None}
         return outcomes
 
     async def close(self) -> None:

@@ -145,6 +145,17 @@ def test_a_broker_that_has_not_heard_of_a_deletion_is_not_believed(monkeypatch):
     assert found["refunds"].topic_id == "id-2", "it was not deleted"
 
 
+def test_a_deletion_of_long_ago_is_forgotten_at_the_next_one(monkeypatch):
+    monkeypatch.setattr(admin_module, "_DELETED_SECONDS", 0)
+
+    async def delete(admin):
+        for name in ("orders", "refunds"):
+            await admin.delete_topics({name: f"id-of-{name}"})
+        return list(admin._deleted)
+
+    assert asked(Brokers(None, None), monkeypatch, delete) == ["id-of-refunds"]
+
+
 def _min_insync(admin):
     return admin.default_min_insync([1, 2, 3, 4])
 
