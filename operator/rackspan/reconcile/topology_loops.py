@@ -94,6 +94,7 @@ class TopologyLoops:
     def topic_gone(self, topic: KafkaTopic) -> None:
         """A KafkaTopic was deleted: queue those that wait for its name."""
         self._requests.pop(topic.key, None)
+        self._dependencies.statuses.forget(topic.meta.uid)
         self._orphans.drop(topic.key)
         if topic.topology in self._running:
             self._running[topic.topology][0].topic_gone(topic.key)

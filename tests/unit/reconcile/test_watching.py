@@ -13,10 +13,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from tests.unit.reconcile.kube_memory import dependencies_of
 
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of
@@ -121,12 +121,9 @@ class Watching(RuleBasedStateMachine):
     def start(self):
         self.cache = Cache()
         scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
-        dependencies = ReassignmentDependencies(
-            self.cache, self.server, None, None, None
-        )  # all that routing and sweeping need
         racks = RackDependencies(self.cache, self.server, None, None)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
-            self.controller = Manager(dependencies, scans, racks, 300)
+            self.controller = Manager(dependencies_of(self.cache, self.server), scans, racks, 300)
 
     @rule(kind=kinds, name=names, anew=st.booleans())
     def made_or_changed(self, kind, name, anew):

@@ -55,6 +55,10 @@ class StatusWriter:
         self._uncertain.discard(ref.uid)
         return written
 
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._uncertain.discard(uid)
+
 
 class FinalizerWriter:
     """Shared by all topologies, so that a large one cannot flood the API server. Namespaces take turns."""
