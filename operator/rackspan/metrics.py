@@ -243,6 +243,11 @@ def forget_kafka_metrics(topology: str) -> None:
         gauge.remove_by_labels({"topology": topology})
 
 
+def forget_clients(boundary: str) -> None:
+    """Remove the series of the Kafka clients of a topology, or of a namespace without any that is left."""
+    KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": boundary})
+
+
 def forget_topology(topology: str) -> None:
     """Remove all series of a deleted topology, since nothing updates them any more."""
     for metric in (*_TOPOLOGY_METRICS, *_SCAN_METRICS, *_REPORT_METRICS):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.racktopology import RackSource
 from rackspan.api.reasons import Reason
-from rackspan.metrics import forget_topology
+from rackspan.metrics import forget_clients, forget_topology
 from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.controller import LastAsked, spec_version
@@ -198,6 +198,9 @@ class TopologyLoops:
             return  # ended by a defect, which the liveness probe reports
         self._ending.discard(key)
         del self._running[key]
+        forget_clients(str(key))
+        if not any(other.namespace == key.namespace for other in self._running):
+            forget_clients(key.namespace)
         if key in self._cache.topologies:
             self.start(key)
         else:

@@ -12,6 +12,7 @@ from tests.unit.reconcile.memory import MemoryKafka
 from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.labels import FINALIZER
 from rackspan.core.planning import Change
+from rackspan.metrics import KAFKA_CLIENT_FAILURES
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
@@ -152,6 +153,22 @@ async def test_what_a_topology_cost_ends_with_it(controller, kube):
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
     await until(lambda: len(asyncio.all_tasks()) == before)
     assert series("shop/prod") == []
+
+
+async def test_failures_of_kafka_clients_are_told_as_long_as_their_namespace_has_a_topology(controller, kube):
+    def failures(boundary):
+        return REGISTRY.get_sample_value("rackspan_kafka_client_failures_total", {"boundary": boundary})
+
+    other = {**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "name": "other", "uid": "rt-2"}}
+    for boundary in ("shop", "shop/prod"):
+        KAFKA_CLIENT_FAILURES.labels(boundary).inc()
+    for one in (TOPOLOGY, other):
+        controller.informers[racktopology.KIND].seen(one)
+    controller.informers[racktopology.KIND].gone(TOPOLOGY)
+    await until(lambda: failures("shop/prod") is None)
+    assert failures("shop") == 1
+    controller.informers[racktopology.KIND].gone(other)
+    await until(lambda: failures("shop") is None)
 
 
 async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(controller, kube, monkeypatch):
