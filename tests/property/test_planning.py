@@ -19,7 +19,7 @@ from rackspan.core.placer import Spread, Unsatisfiable
 from rackspan.core.planning import Elsewhere, PlanRequest, fill, fill_topics, plan, plan_topics, rebalance, underfilled
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table
-from rackspan.core.topology import RackTree
+from rackspan.core.topology import Broker, RackTree
 
 
 def cluster(topics, sizes=None):
@@ -411,6 +411,25 @@ def test_sizes_change_neither_moves_nor_evenness_and_the_fullest_broker_is_no_fu
         assert oracle.evenness(held[0]) == oracle.evenness(held[1])
     assert seeing.bytes == sum(change.copied * sizes[change.topic, change.partition] for change in seeing.changes)
     assert _fullest(tree, after(topics, seeing), sizes) <= _fullest(tree, after(topics, blind), sizes)
+    counted()
+
+
+@given(st.data())
+def test_sizes_that_all_double_change_nothing_in_a_plan(data):
+    """What brokers hold differs by terabytes as well as by bytes."""
+    drawn = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    racks, each, size = data.draw(st.integers(3, 4)), data.draw(st.integers(2, 6)), data.draw(st.integers(2, 3))
+    full = [broker for broker in range(racks * each) if broker % each]  # the first broker of each rack is new
+    lists = tuple(tuple(row[:size]) for row in (drawn.permutation(full).tolist() for _ in range(60)))
+    sizes = {("a", at): int(one) for at, one in enumerate(drawn.integers(1, 1 << data.draw(st.integers(4, 30)), 60))}
+    tree = RackTree(("rack",), tuple(Broker(at, (f"r{at // each}",)) for at in range(racks * each)))
+    times = 1 << data.draw(st.integers(1, 32))
+    small, large = (
+        plan(PlanRequest(tree, cluster({"a": lists}, {at: one * scale for at, one in sizes.items()})))
+        for scale in (1, times)
+    )
+    assert large.hash == small.hash
+    assert large.bytes == small.bytes * times
     counted()
 
 

@@ -161,6 +161,13 @@ def test_bytes_are_those_of_the_replicas_that_are_copied():
     assert plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
 
 
+def test_sizes_may_be_as_large_as_kafka_can_say():
+    most = 2**63 - 1
+    sized = table(["orders"], [(0, at, (0, 1, 2), (), None, most) for at in range(3)])
+    made = plan(PlanRequest(tree_of(SIX, drained={0}), sized))
+    assert (made.moves, made.bytes) == (3, 3 * most)
+
+
 def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
     lists = [(number % 3, 3 + number % 3) for number in range(12)]
     brokers = [BrokerLocation(broker, f"/r{broker // 3}") for broker in range(6)]

@@ -46,7 +46,8 @@ def _print(found: Snapshot) -> None:
     partitions = found.partitions
     known = partitions.size_bytes != NONE
     replicas = int(partitions.replication_factor.sum())
-    stored = int((partitions.size_bytes * partitions.replication_factor)[known].sum()) if known.any() else None
+    sizes = zip(partitions.size_bytes[known].tolist(), partitions.replication_factor[known].tolist(), strict=True)
+    stored = sum(size_bytes * held for size_bytes, held in sizes) if known.any() else None
     screen.print(
         f"cluster {found.cluster_id or 'without an id'}: {plural(len(found.brokers), 'broker')}, "
         f"{plural(len(partitions.names), 'topic')}, {plural(len(partitions), 'partition')}, "

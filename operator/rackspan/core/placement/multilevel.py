@@ -90,9 +90,7 @@ class MultiLevel:
 
 def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Placement:
     """Keep what is fair, repair what is not, create what is missing, on a tree that was checked before."""
-    loads = Loads(
-        _counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree), dtype=np.int64)
-    )
+    loads = Loads(_counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree)))
     preferred = _preferred_brokers(tree, reachable_leaders(tree, spec.leaders))
     rows = _repaired(tree, spec, loads, preferred) if spec.current else []
     if spec.partitions == len(spec.current):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from rackspan.core.rack_path import domain_name
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.text import plural
-from rackspan.core.topology import RackTree
+from rackspan.core.topology import IntArray, RackTree
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -83,7 +84,7 @@ class TopicPlan:
         put(self, "moves", int(copied.sum()))
         refuse_false_bound(self.moves, self.lower_bound)
         put(self, "reorders", self.changes.reorders)
-        put(self, "bytes", int((copied * sizes)[moved].sum()) if moved.any() or not self.moves else None)
+        put(self, "bytes", _total(copied[moved], sizes[moved]) if moved.any() or not self.moves else None)
 
     @property
     def removals(self) -> int:
@@ -146,6 +147,11 @@ class Plan(TopicPlan):
     before: PlanState
     after: PlanState
     below_min_insync: tuple[BelowMinInsync, ...] = ()
+
+
+def _total(copied: IntArray, sizes: IntArray) -> int:
+    """Bytes of all copies, in Python's numbers: int64 may wrap."""
+    return sum(map(mul, copied.tolist(), sizes.tolist()))
 
 
 class Fingerprints:

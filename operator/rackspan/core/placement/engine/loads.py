@@ -3,26 +3,31 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from rackspan.core.topology import IntArray, RackTree
+
+ByteSums = npt.NDArray[np.float64]
+"""Sums of bytes: exact up to 2^53, and beyond that they round where int64 would wrap."""
 
 
 @dataclass(slots=True, eq=False)
 class Loads:
     """
-    Replicas, leaders and bytes per broker, shape (brokers,) each, int64, in depth-first order.
+    Replicas, leaders and bytes per broker, shape (brokers,) each, in depth-first order.
 
     Whoever moves replicas keeps them up to date.
     """
 
     replicas: IntArray
     leaders: IntArray
-    size_bytes: IntArray
+    size_bytes: ByteSums
 
     @classmethod
     def none(cls, tree: RackTree) -> "Loads":
         """Nothing lies anywhere."""
-        return cls(*(np.zeros(len(tree), dtype=np.int64) for _ in range(3)))
+        count = len(tree)
+        return cls(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros(count))
 
     def copy(self) -> "Loads":
         """Give the same counts, to be changed apart from these."""
@@ -38,7 +43,7 @@ class Loads:
 
     def cover(self, placed: IntArray) -> None:
         """Raise the counts to what these partitions alone amount to: the counts may be older than they are."""
-        own = Loads(*(np.zeros_like(self.replicas) for _ in range(3)))
+        own = Loads(np.zeros_like(self.replicas), np.zeros_like(self.leaders), np.zeros_like(self.size_bytes))
         own.add(placed, np.zeros(len(placed), dtype=np.int64))
         np.maximum(self.replicas, own.replicas, out=self.replicas)
         np.maximum(self.leaders, own.leaders, out=self.leaders)
@@ -51,7 +56,7 @@ class Loads:
         self.size_bytes += times * bytes_on(placed, size_bytes, count)
 
 
-def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> IntArray:
+def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> ByteSums:
     """
     Bytes on each broker, shape (brokers,): rows of positions, -1 for none, and the bytes of one replica per row.
 
@@ -59,4 +64,4 @@ def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> IntArray:
     """
     row, column = np.nonzero(placed >= 0)
     known = np.maximum(size_bytes[row], 0)
-    return np.bincount(placed[row, column], weights=known, minlength=brokers).astype(np.int64)
+    return np.bincount(placed[row, column], weights=known, minlength=brokers).astype(np.float64)

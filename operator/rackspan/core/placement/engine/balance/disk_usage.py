@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.placement.engine.balance.replicas import PlacedReplicas
+from rackspan.core.placement.engine.loads import ByteSums
 from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import IntArray
@@ -29,7 +30,7 @@ _SORTED = 8  # rounds after which followers are sorted by broker again, if any w
 _PICK = 0xA00
 
 
-def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: IntArray) -> None:
+def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: ByteSums) -> None:
     """
     Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
 
@@ -86,7 +87,7 @@ class _Shelf:
             part[one], part[other] = part[other], part[one]
 
 
-def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: IntArray, turn: int) -> tuple[int, int]:
+def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: ByteSums, turn: int) -> tuple[int, int]:
     """Let pairs of brokers exchange what brings them closest together; say how many did, and how many just gave."""
     giver, taker = _pairs(replicas, shelf, load, turn)
     if not len(giver):
@@ -123,7 +124,7 @@ def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: IntAr
     return len(pair) - moved, moved
 
 
-def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: IntArray, turn: int) -> tuple[IntArray, IntArray]:
+def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: ByteSums, turn: int) -> tuple[IntArray, IntArray]:
     """
     Brokers with many bytes, each beside some with fewer that one of its replicas could go to.
 
@@ -132,23 +133,23 @@ def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: IntArray, turn: int) -
     held = np.diff(shelf.first) > 0
     giver = np.flatnonzero(held & (load > load.mean()))
     giver = giver[np.argsort(-load[giver], kind="stable")]
-    upto, draws = int(load.mean()), 1
+    upto, draws = load.mean(), 1
     if turn % 2:
         giver, draws = giver[:_FULLEST], _DRAWS
-        upto = int(load.max())
+        upto = load.max()
     deficit = np.maximum(upto - load, 0)
     deficit[giver] = 0
     places = shelf.some(giver, turn)[:, :_ASKED]
     at = np.repeat(places[places >= 0], draws)
     giver = np.repeat(giver[np.nonzero(places >= 0)[0]], draws)
-    deficit = -(-deficit * _PART // max(int(deficit.max(initial=0)), 1))
+    deficit = np.ceil(deficit * _PART / (deficit.max(initial=0) or 1)).astype(np.int64)
     fraction = scrambled(turn, _PICK, np.arange(len(at))) / (1 << 32)
     taker = replicas.drawn(shelf.row[at], shelf.column[at], deficit, fraction)
     pairs = np.unique(np.stack([giver, taker])[:, taker >= 0], axis=1)
     return pairs[0], pairs[1]
 
 
-def _best(giver: IntArray, taker: IntArray, gain: IntArray, load: IntArray) -> IntArray:
+def _best(giver: IntArray, taker: IntArray, gain: ByteSums, load: ByteSums) -> IntArray:
     """The pairs that gain most, no broker twice, those with the fullest brokers first."""
     order = np.lexsort((-gain, -load[giver]))
     order = order[gain[order] > 0]
