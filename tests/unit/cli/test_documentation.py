@@ -2,9 +2,14 @@
 
 import re
 import runpy
+import shlex
+from collections import Counter
 
 import pytest
 from dev.paths import REPOSITORY
+from typer.testing import CliRunner
+
+from rackspan.cli import app
 
 SCREENS = runpy.run_path(str(REPOSITORY / "docs" / "screens.py"))
 
@@ -19,6 +24,22 @@ def test_there_is_a_screen_of_each_command():
 @pytest.mark.parametrize("page", SCREENS["PAGES"], ids=lambda page: page.name)
 def test_the_screens_are_up_to_date(page):
     assert SCREENS["page"](page) == page.read_text(), "run: python docs/screens.py"
+
+
+@pytest.mark.parametrize("line", SCREENS["commands"](SCREENS["PAGES"][0]))
+def test_a_terminal_of_80_columns_shows_all_of_a_screen(line, monkeypatch):
+    monkeypatch.chdir(REPOSITORY / "examples" / "snapshots")
+    narrow, wide = (
+        CliRunner(env=env).invoke(app, shlex.split(line)).stdout
+        for env in ({"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}, {"NO_COLOR": "1"})
+    )
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert _letters(lines) == _letters(wide.splitlines())
+
+
+def _letters(lines):
+    return Counter("".join(line for line in lines if "─" not in line).replace(" ", ""))
 
 
 def test_the_screen_of_the_readme_is_one_of_those_for_on_call():

@@ -1,16 +1,18 @@
 """Results as tables and lines on standard output, for people."""
 
+import re
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from rackspan.core.text import plural, shown
 from rackspan.core.text import size as size_of
 
-_PIPED_WIDTH = 160
+_UNLIMITED = 1 << 20
+_BREAKS = re.compile(r"(?<=[.]) ?| ")
 
 
 class _Screen(Console):
@@ -24,19 +26,32 @@ class _Screen(Console):
 
 
 def console() -> Console:
-    """Standard output; wide where it is no terminal, so that nothing is cut off in a file."""
+    """Standard output; where it is no terminal, as wide as a row takes, so that each is one line of a file."""
     screen = _Screen(highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
-        screen.width = _PIPED_WIDTH
+        screen.width = _UNLIMITED
     return screen
+
+
+class _Table(Table):
+    """One that is as narrow as the terminal: nothing is cut off, and the headings of numbers give way before texts."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if console.measure(self, options=options.update(max_width=_UNLIMITED)).maximum > options.max_width:
+            for column in self.columns:
+                if column.no_wrap:
+                    column.header = Text(_BREAKS.sub("\n", shown(str(column.header))))
+                    column.no_wrap = False
+        yield from super().__rich_console__(console, options)
 
 
 def table(*headings: str) -> Table:
     """Make a table. A heading that begins with `#` makes a column of numbers, aligned to the right."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    made = _Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for heading in headings:
         name = heading.removeprefix("#")
-        made.add_column(name, justify="right" if heading != name else "left", no_wrap=heading != name)
+        number = heading != name
+        made.add_column(name, justify="right" if number else "left", no_wrap=number, overflow="fold")
     return made
 
 
