@@ -49,6 +49,23 @@ def test_junit_has_a_test_for_each_topic_that_fails_where_check_does(rackspan, p
     assert by_name["behind"].find("system-out").text.startswith("UnderReplicated: behind-0: ")
 
 
+def test_junit_fails_for_replicas_on_drained_brokers_and_on_those_that_are_gone(rackspan, snapshot):
+    file = snapshot(cluster(topic("drained", [0, 3], leader=0), topic("gone", [1, 9], leader=1), topic("fine", [1, 3])))
+    options = ("--snapshot", file, *LEVELS, "--drain-broker", 0)
+    ran = rackspan("check", *options, "-o", "junit")
+    assert ran.code == 1
+    (suite,) = ET.fromstring(ran.out)
+    failed = {case.get("name"): case.find("failure") for case in suite}
+    assert {name: None if one is None else one.get("type") for name, one in failed.items()} == {
+        "9": "BrokerOffline",
+        "drained": "ReplicaOnDrainedBroker",
+        "fine": None,
+        "gone": "NotCompliant",
+    }
+    assert suite.get("failures") == "3"
+    assert failed["gone"].get("message") == "gone: 1 partition is out of compliance"
+
+
 @pytest.mark.parametrize("form", ["sarif", "junit"])
 def test_what_is_fine_has_no_result_and_no_failure(rackspan, snapshot, form):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("fine", [0, 3], leader=0))), *LEVELS, "-o", form)

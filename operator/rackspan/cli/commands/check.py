@@ -35,7 +35,7 @@ from rackspan.core.scanning import BrokerLocations, Findings, Rule, Severity, ex
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, mending, message, place, shown_id
-from rackspan.core.scanning.rules import ALARMING
+from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES
 from rackspan.core.snapshot import NONE, BoolArray, Partitions, Snapshot
 from rackspan.core.text import be, plural
 from rackspan.core.topology import IntArray
@@ -60,8 +60,6 @@ class CheckFormat(StrEnum):
     SARIF = "sarif"
     JUNIT = "junit"
 
-
-_COMPLIANCE = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +150,7 @@ def check(
             looked_at = snapshot if snapshot not in (None, STDIN) else f"kafka/{checked.cluster or 'cluster'}"
             print_document(sarif(_documents(checked), str(looked_at), version("rackspan")), Format.JSON)
         elif output is CheckFormat.JUNIT:
-            sys.stdout.writelines(f"{line}\n" for line in junit(_documents(checked), _judged_topics(partitions)))
+            sys.stdout.writelines(f"{line}\n" for line in junit(_documents(checked), _broken_by_topic(checked)))
         else:
             topics = guarantee_documents(partitions.names, found.inherited, checked.guarantees)
             print_document(
@@ -160,8 +158,11 @@ def check(
             )
 
 
-def _judged_topics(partitions: Partitions) -> list[str]:
-    return [partitions.names[topic] for topic in np.unique(partitions.topic).tolist()]
+def _broken_by_topic(checked: _Checked) -> dict[str, int]:
+    """How many partitions of each topic are out of compliance; topics without partitions aside."""
+    names, topic, broken = checked.partitions.names, checked.partitions.topic, checked.examined.broken
+    counts = np.bincount(topic[broken], minlength=len(names)).tolist()
+    return {names[at]: counts[at] for at in np.unique(topic).tolist()}
 
 
 def _checked(
@@ -244,7 +245,7 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
     }
     for facts in checked.facts:
         said = shown.get((facts.topic or "", NONE if facts.partition is None else facts.partition))
-        if facts.rule in _COMPLIANCE and said is not None:
+        if facts.rule in PLACEMENT_RULES and said is not None:
             said.append(message(facts))
     rows = table("topic", "#partition", "replicas", "#moves", "what is wrong")
     for row, ((topic, number), said) in zip(worst.tolist(), shown.items(), strict=True):
@@ -257,7 +258,7 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
 def _with_findings(checked: _Checked) -> BoolArray:
     """Partitions with a finding of their own about where replicas lie, shape (partitions,)."""
     partitions, findings = checked.partitions, checked.findings
-    found = findings.rows(np.isin(findings.rule, [RULES.index(rule) for rule in _COMPLIANCE]))
+    found = findings.rows(np.isin(findings.rule, [RULES.index(rule) for rule in PLACEMENT_RULES]))
     of_topic = int(partitions.number.max(initial=0)) + 1
     return np.isin(partitions.topic * of_topic + partitions.number, found.topic * of_topic + found.partition)
 
@@ -267,7 +268,7 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     others = [
         FindingLine(severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), fix(facts))
         for severity, facts in zip(checked.severities, checked.facts, strict=True)
-        if facts.rule not in _COMPLIANCE
+        if facts.rule not in PLACEMENT_RULES
     ]
     if others:
         screen.print(f"{plural(len(others), 'other finding')}:")

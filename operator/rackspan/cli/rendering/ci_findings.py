@@ -1,13 +1,13 @@
 """Findings of `rackspan check` for CI: SARIF 2.1.0 for code scanning, and JUnit's XML for reports of tests."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from rackspan.core.scanning.rules import ALARMING, RULES, SEVERITY_OF, Severity
-from rackspan.core.text import shown
+from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES, RULES, SEVERITY_OF, Rule, Severity
+from rackspan.core.text import be, plural, shown
 from rackspan.reports.page.vocabulary import RULES as NAMES
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -60,24 +60,28 @@ def _result(finding: Finding, uri: str) -> dict[str, Any]:
     }
 
 
-def junit(findings: Iterable[Finding], topics: Sequence[str]) -> Iterator[str]:
+def junit(findings: Iterable[Finding], broken: Mapping[str, int]) -> Iterator[str]:
     """
     Give the lines of a report with a test for each topic, and for each broker with a finding.
 
-    A test fails where `check` ends with exit code 1: for findings that are critical or high. Others are its output.
+    `broken` says how many partitions of each topic are out of compliance. A test fails for them, and for findings that
+    are critical or high: where `check` ends with exit code 1. Other findings are its output.
     """
-    ordered = sorted(findings, key=_test)
-    by_test = {name: [*some] for name, some in groupby(ordered, key=_test)}
-    tests = dict.fromkeys([*(("topic", name) for name in topics), *by_test])
-    failures = sum(any(Severity(one["severity"]) in ALARMING for one in some) for some in by_test.values())
+    tests: dict[tuple[str, str], list[Finding]] = {("topic", name): [] for name in broken}
+    for one in findings:
+        tests.setdefault(_test(one), []).append(one)
+    for name, count in broken.items():
+        some = tests["topic", name]
+        if count and not any(one["rule"] in PLACEMENT_RULES for one in some):
+            some.append(_out_of_compliance(name, count))
+    failures = sum(any(map(_fails, some)) for some in tests.values())
     counts = f'tests="{len(tests)}" failures="{failures}" errors="0"'
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name="rackspan check" {counts}>'
     yield f'<testsuite name="rackspan check" {counts} skipped="0">'
-    for kind, name in sorted(tests):
+    for (kind, name), some in sorted(tests.items(), key=itemgetter(0)):
         start = f"<testcase classname={quoteattr(f'rackspan.{kind}')} name={quoteattr(shown(name))}"
-        some = by_test.get((kind, name))
-        if some is None:
+        if not some:
             yield f"{start}/>"
             continue
         yield f"{start}>"
@@ -88,13 +92,24 @@ def junit(findings: Iterable[Finding], topics: Sequence[str]) -> Iterator[str]:
 
 
 def _outcome(findings: Sequence[Finding]) -> Iterator[str]:
-    bad = [one for one in findings if Severity(one["severity"]) in ALARMING]
-    others = [one for one in findings if Severity(one["severity"]) not in ALARMING]
+    bad = [one for one in findings if _fails(one)]
+    others = [one for one in findings if not _fails(one)]
     if bad:
         message = f"{subject(bad[0])}: {shown(bad[0]['message'])}"
         yield f"<failure type={quoteattr(bad[0]['rule'])} message={quoteattr(message)}>{_lines(bad)}</failure>"
     if others:
         yield f"<system-out>{_lines(others)}</system-out>"
+
+
+def _fails(finding: Finding) -> bool:
+    return finding["rule"] in PLACEMENT_RULES or Severity(finding["severity"]) in ALARMING
+
+
+def _out_of_compliance(topic: str, partitions: int) -> Finding:
+    """What a topic's test fails for where the findings are about brokers: those that are away."""
+    message = f"{plural(partitions, 'partition')} {be(partitions)} out of compliance"
+    about = {"topic": topic, "partition": None, "broker": None}
+    return {**about, "rule": Rule.NOT_COMPLIANT, "severity": Severity.HIGH, "message": message, "fix": ""}
 
 
 def _lines(findings: Iterable[Finding]) -> str:

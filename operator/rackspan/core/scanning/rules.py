@@ -76,5 +76,7 @@ TOPIC_RULES = frozenset(
     }
 )
 """Rules that a topic breaks as a whole: one finding however many partitions it has."""
+PLACEMENT_RULES = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
+"""Rules that only partitions out of compliance break, by where their replicas lie."""
 COUNTING_RULES = frozenset({Rule.BROKER_OFFLINE})
 """Rules whose findings count partitions in `excess`: those of portions add up."""
