@@ -66,6 +66,15 @@ def test_junit_fails_for_replicas_on_drained_brokers_and_on_those_that_are_gone(
     assert failed["gone"].get("message") == "gone: 1 partition is out of compliance"
 
 
+def test_what_is_wrong_and_what_mends_it_are_two_sentences(rackspan, prod):
+    junit, sarif = (rackspan("check", "--snapshot", prod, *LEVELS, "-o", form) for form in ("junit", "sarif"))
+    lines = [line.split(": ", 1) for text in ET.fromstring(junit.out).itertext() for line in text.strip().splitlines()]
+    results = [(one["ruleId"], one["message"]["text"]) for one in sarif.json["runs"][0]["results"]]
+    assert sorted(map(tuple, lines)) == sorted(results)
+    mended = "unfair-0: region /eu holds 1 too many. rackspan plan: 1 replica to copy, none does with fewer"
+    assert ("NotCompliant", mended) in results
+
+
 @pytest.mark.parametrize("form", ["sarif", "junit"])
 def test_what_is_fine_has_no_result_and_no_failure(rackspan, snapshot, form):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("fine", [0, 3], leader=0))), *LEVELS, "-o", form)

@@ -61,7 +61,6 @@ class CheckFormat(StrEnum):
     JUNIT = "junit"
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Checked:
     cluster: str

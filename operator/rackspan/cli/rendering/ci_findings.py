@@ -44,7 +44,6 @@ def sarif(findings: Iterable[Finding], source: str, version: str) -> dict[str, A
 
 
 def _result(finding: Finding, uri: str) -> dict[str, Any]:
-    text = ". ".join(filter(None, (finding["message"], finding["fix"])))
     about = subject(finding)
     location = {
         "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}},
@@ -54,7 +53,7 @@ def _result(finding: Finding, uri: str) -> dict[str, Any]:
         "ruleId": finding["rule"],
         "ruleIndex": RULES.index(finding["rule"]),
         "level": _LEVELS[Severity(finding["severity"])],
-        "message": {"text": f"{about}: {shown(text)}".translate(_BRACKETS)},
+        "message": {"text": _sentences(finding).translate(_BRACKETS)},
         "locations": [location],
         "partialFingerprints": {"rackspan/v1": finding["id"]},
     }
@@ -113,7 +112,12 @@ def _out_of_compliance(topic: str, partitions: int) -> Finding:
 
 
 def _lines(findings: Iterable[Finding]) -> str:
-    return escape("\n".join(f"{one['rule']}: {subject(one)}: {shown(one['message'])} {one['fix']}" for one in findings))
+    return escape("\n".join(f"{one['rule']}: {_sentences(one)}" for one in findings))
+
+
+def _sentences(finding: Finding) -> str:
+    """What is wrong with what, and what mends it."""
+    return f"{subject(finding)}: {shown('. '.join(filter(None, (finding['message'], finding['fix']))))}"
 
 
 def _test(finding: Finding) -> tuple[str, str]:
