@@ -32,7 +32,11 @@ class ScanOutcome(StrEnum):
 
 
 class WhatIf(Struct, frozen=True, rename="camel", gc=False):
-    """What the loss of one domain would do. Counts of partitions; `replicas` and `bytes` (None: unknown) lie there."""
+    """
+    What the loss of one domain would do. Counts of partitions.
+
+    `replicas` and `bytes` lie there: the sum of the sizes that are known, None where none is.
+    """
 
     offline: int
     not_writable: int

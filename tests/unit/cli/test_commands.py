@@ -46,6 +46,25 @@ def test_a_snapshot_without_topics_can_be_looked_at_and_placed_on(rackspan, snap
     assert len(placed.json["placement"]) == 2
 
 
+def test_what_is_stored_is_at_least_what_is_known(rackspan, snapshot):
+    for sizes, told in (((1024, 1024), "4.0 KiB"), ((1024, None), "at least 2.0 KiB"), ((None, None), "?")):
+        topics = [topic(f"t{at}", [0, 1], sizeBytes=size) for at, size in enumerate(sizes)]
+        ran = rackspan("snapshot", "--snapshot", snapshot(cluster(*topics)), "-o", "table")
+        assert ran.out.splitlines()[0].endswith(f"4 replicas, {told}")
+
+
+def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, snapshot):
+    topics = [topic("a", [0, 1], sizeBytes=1024), topic("b", [0, 2])]
+    options = ("plan", "--snapshot", snapshot(cluster(*topics)), "--drain-broker", 0)
+    assert rackspan(*options, "-o", "json").json["bytes"] is None
+    assert "; an unknown number of bytes to copy" in rackspan(*options).out
+    markdown = rackspan(*options, "-o", "markdown").out
+    assert "| bytes to copy | not known |" in markdown
+    assert "| `a` | 1 | 1 | 0 | 0 | 1.0 KiB |" in markdown
+    known = rackspan(*options, "--topic", "a", "-o", "json").json
+    assert known["bytes"] == 1024
+
+
 def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, prod, tmp_path):
     directory = {
         "logDir": "/data",

@@ -154,9 +154,11 @@ def test_of_two_that_should_lead_the_one_that_is_online_takes_over():
 
 
 def test_bytes_are_those_of_the_replicas_that_are_copied():
-    sized = table(["orders"], [(0, 0, (0, 1, 2), (), None, 100), (0, 1, (0, 4, 5), (), None, None)])
-    made = plan(PlanRequest(tree_of(SIX, drained={0}), sized))
-    assert (made.moves, made.bytes) == (2, 100)
+    lists = [(0, 1, 2), (0, 4, 5), (3, 4, 5)]
+    for sizes, copied in (([100, 20, None], 120), ([100, None, 7], None), ([0, 0, 0], 0)):
+        sized = table(["orders"], [(0, at, row, (), None, sizes[at]) for at, row in enumerate(lists)])
+        made = plan(PlanRequest(tree_of(SIX, drained={0}), sized))
+        assert (made.moves, made.bytes) == (2, copied)
     assert plan(PlanRequest(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2)]))).bytes is None
     assert plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
 

@@ -10,7 +10,7 @@ from rackspan.cli.rendering.tables import console, count, size, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.later_command import command_app
-from rackspan.core.snapshot import NONE, Snapshot
+from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import plural
 from rackspan.snapshots import snapshot_lines
 
@@ -44,14 +44,11 @@ def snapshot(
 def _print(found: Snapshot) -> None:
     screen = console()
     partitions = found.partitions
-    known = partitions.size_bytes != NONE
     replicas = int(partitions.replication_factor.sum())
-    sizes = zip(partitions.size_bytes[known].tolist(), partitions.replication_factor[known].tolist(), strict=True)
-    stored = sum(size_bytes * held for size_bytes, held in sizes) if known.any() else None
     screen.print(
         f"cluster {found.cluster_id or 'without an id'}: {plural(len(found.brokers), 'broker')}, "
         f"{plural(len(partitions.names), 'topic')}, {plural(len(partitions), 'partition')}, "
-        f"{plural(replicas, 'replica')}, {size(stored)}"
+        f"{plural(replicas, 'replica')}, {_stored(partitions)}"
     )
     rows = table("rack", "#brokers", "#replicas", "#leaders")
     racks: dict[str, list[int]] = {}
@@ -62,3 +59,13 @@ def _print(found: Snapshot) -> None:
         led = int(np.count_nonzero(np.isin(partitions.leader, ids)))
         rows.add_row(rack, f"{len(ids):,}", count(held), count(led))
     screen.print(rows)
+
+
+def _stored(partitions: Partitions) -> str:
+    """What all replicas take, in words: at least that much where some sizes are not known."""
+    known = partitions.size_bytes != NONE
+    if not known.any():
+        return size(None)
+    sizes = zip(partitions.size_bytes[known].tolist(), partitions.replication_factor[known].tolist(), strict=True)
+    total = size(sum(size_bytes * replicas for size_bytes, replicas in sizes))
+    return total if known.all() else f"at least {total}"

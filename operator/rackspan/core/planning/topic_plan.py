@@ -65,8 +65,8 @@ class TopicPlan:
     Changes with their certificate.
 
     `moves` are the replicas to be copied, counted from the changes; `lower_bound` is what no plan can do without,
-    computed apart from them. `bytes` counts the moves whose size is known, None where there are moves and the size of
-    none is. `problems` say what cannot be done; the changes leave those topics as they are.
+    computed apart from them. `bytes` is what they copy, None while the size of any of them is not known. `problems` say
+    what cannot be done; the changes leave those topics as they are.
     """
 
     hash: str
@@ -80,11 +80,11 @@ class TopicPlan:
     def __post_init__(self) -> None:
         put = object.__setattr__
         copied, sizes = self.changes.copied, self.changes.size_bytes
-        moved = (copied > 0) & (sizes != NONE)
+        moved = copied > 0
         put(self, "moves", int(copied.sum()))
         refuse_false_bound(self.moves, self.lower_bound)
         put(self, "reorders", self.changes.reorders)
-        put(self, "bytes", _total(copied[moved], sizes[moved]) if moved.any() or not self.moves else None)
+        put(self, "bytes", _total(copied[moved], sizes[moved]))
 
     @property
     def removals(self) -> int:
@@ -149,9 +149,9 @@ class Plan(TopicPlan):
     below_min_insync: tuple[BelowMinInsync, ...] = ()
 
 
-def _total(copied: IntArray, sizes: IntArray) -> int:
-    """Bytes of all copies, in Python's numbers: int64 may wrap."""
-    return sum(map(mul, copied.tolist(), sizes.tolist()))
+def _total(copied: IntArray, sizes: IntArray) -> int | None:
+    """Bytes of all copies, in Python's numbers: int64 may wrap. None where a size is not known."""
+    return None if (sizes == NONE).any() else sum(map(mul, copied.tolist(), sizes.tolist()))
 
 
 class Fingerprints:
