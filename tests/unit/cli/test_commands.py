@@ -65,6 +65,17 @@ def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, 
     assert known["bytes"] == 1024
 
 
+def test_a_plan_of_very_many_topics_fits_into_a_comment_on_github(rackspan, snapshot):
+    names = [f"domain.subdomain.events-{at:04}" for at in range(1_000)]
+    file = snapshot(cluster(*(topic(name, [0, 1], sizeBytes=1 << 40) for name in names)))
+    options = ("plan", "--snapshot", file, "--drain-broker", 0, "-o", "markdown")
+    short, whole = rackspan(*options).out, rackspan(*options, "--all").out
+    assert len(short.encode()) < 65_536
+    assert "… and 800 more: `rackspan plan --all -o markdown`, or `-o json`." in short
+    assert all(whole.count(f"| `{name}` |") == 2 for name in names)
+    assert "… and" not in whole
+
+
 def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, prod, tmp_path):
     directory = {
         "logDir": "/data",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from rackspan.core.text import be, every, plural
 from rackspan.reports.texts import code, plain
 
 _ROWS = 20
-_MARKDOWN_ROWS = 500
+_MARKDOWN_TOPICS, _MARKDOWN_CHANGES = 200, 500
 """GitHub refuses a comment of more than 65,536 characters."""
 
 
@@ -50,7 +51,7 @@ def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
 
 def print_markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_all: bool) -> None:
     """Print the plan for a pull request: the certificate first, what is `created`, topics, and changes folded away."""
-    print("\n".join(_markdown(plan, throttle, created, len(plan.changes) if show_all else _MARKDOWN_ROWS)))
+    print("\n".join(_markdown(plan, throttle, created, show_all=show_all)))
 
 
 def _compliance(plan: Plan) -> str:
@@ -147,7 +148,7 @@ class _Topic:
             self.size_bytes = None if known is None or self.size_bytes is None else self.size_bytes + known
 
 
-def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], most: int) -> Iterator[str]:
+def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_all: bool) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
         yield f"> [!CAUTION]\n> {plain(str(problem))}\n"
@@ -171,19 +172,20 @@ def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], most: in
     yield from ["", *extra][: len(extra) + bool(extra)]
     if plan.changes:
         yield ""
-        yield from _markdown_topics(plan)
+        yield from _markdown_topics(plan, len(plan.changes) if show_all else _MARKDOWN_TOPICS)
         yield ""
-        yield from _markdown_changes(plan, most)
+        yield from _markdown_changes(plan, len(plan.changes) if show_all else _MARKDOWN_CHANGES)
 
 
-def _markdown_topics(plan: Plan) -> Iterator[str]:
+def _markdown_topics(plan: Plan, most: int) -> Iterator[str]:
     topics: dict[str, _Topic] = {}
     for change in plan.changes:
         topics.setdefault(change.topic, _Topic()).add(change)
     yield "| topic | partitions changed | moves | reorders | new | bytes to copy |\n|---|---:|---:|---:|---:|---:|"
-    for name, one in topics.items():
+    for name, one in islice(topics.items(), most):
         bytes_ = size(one.size_bytes, "not known")
         yield f"| {code(name)} | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
+    yield from _markdown_hidden(len(topics) - most)
 
 
 def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
@@ -192,6 +194,10 @@ def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
     for change in plan.changes[:most]:
         before = _replicas(change.before) or "new"
         yield f"| {code(change.topic)} | {change.partition} | {before} | {_replicas(change.replicas)} |"
-    if len(plan.changes) > most:
-        yield f"\n… and {len(plan.changes) - most:,} more: `rackspan plan --all -o markdown`, or `-o json`."
+    yield from _markdown_hidden(len(plan.changes) - most)
     yield "\n</details>"
+
+
+def _markdown_hidden(rows: int) -> Iterator[str]:
+    if rows > 0:
+        yield f"\n… and {rows:,} more: `rackspan plan --all -o markdown`, or `-o json`."
