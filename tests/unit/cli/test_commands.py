@@ -177,6 +177,18 @@ def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
     }
 
 
+def test_topics_that_promise_the_same_are_one_row_however_many_replicas_they_have(rackspan, snapshot):
+    file = snapshot(
+        cluster(
+            topic("two", [0, 3]),
+            topic("three", [0, 2, 3]),
+            topic("strict", [0, 2, 3], config={"min.insync.replicas": "2"}),
+        )
+    )
+    rows = rackspan("check", "--snapshot", file, *LEVELS).out.split("on one broker only:")[1].splitlines()
+    assert [row.split()[:3] for row in rows if row.strip()[:1].isdigit()] == [["2", "three", "1"], ["1", "strict", "2"]]
+
+
 def test_what_acknowledged_writes_survive_is_told_of_each_topic(rackspan, prod):
     orders, payments = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json").json["topics"]
     assert orders == {

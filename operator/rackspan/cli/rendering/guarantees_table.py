@@ -9,6 +9,8 @@ from rackspan.cli.rendering.tables import print_hidden, table
 from rackspan.core.durability import LevelGuarantee, WriteGuarantee
 
 _MIN_INSYNC = "min.insync.replicas"
+_Kind = tuple[int, tuple[LevelGuarantee, ...]]
+"""What a row shows: `min.insync.replicas`, and the levels."""
 
 
 def guarantee_documents(
@@ -44,23 +46,25 @@ def print_guarantees(
     screen: Console, names: Sequence[str], guarantees: Mapping[int, WriteGuarantee], most: int
 ) -> None:
     """Print a row for all topics that promise the same, those that promise least first."""
-    kinds: dict[WriteGuarantee, list[str]] = {}
+    kinds: dict[_Kind, list[str]] = {}
     for at in sorted(guarantees, key=names.__getitem__):
-        kinds.setdefault(guarantees[at], []).append(names[at])
+        kinds.setdefault((guarantees[at].min_insync, guarantees[at].levels), []).append(names[at])
     if not kinds:
         return
-    levels = [one.level for one in next(iter(kinds)).levels]
+    levels = [one.level for one in next(iter(guarantees.values())).levels]
     screen.print("domains that hold a write acknowledged with acks=all, at least; with acks=1 on one broker only:")
     rows = table("#topics", "such as", "#min.insync.replicas", *(f"#{level}" for level in levels))
     for kind in sorted(kinds, key=_strength)[:most]:
-        rows.add_row(f"{len(kinds[kind]):,}", kinds[kind][0], str(kind.min_insync), *map(level_cell, kind.levels))
+        min_insync, found = kind
+        rows.add_row(f"{len(kinds[kind]):,}", kinds[kind][0], str(min_insync), *map(level_cell, found))
     screen.print(rows)
     print_hidden(screen, len(kinds) - most, "more row")
 
 
-def _strength(kind: WriteGuarantee) -> tuple[tuple[int, ...], tuple[bool, ...], int, int]:
-    kept = tuple(min(one.domains, 2) for one in reversed(kind.levels))
-    return kept, tuple(one.stays_writable for one in kind.levels), kind.min_insync, kind.replicas
+def _strength(kind: _Kind) -> tuple[tuple[int, ...], tuple[bool, ...], int]:
+    min_insync, levels = kind
+    kept = tuple(min(one.domains, 2) for one in reversed(levels))
+    return kept, tuple(one.stays_writable for one in levels), min_insync
 
 
 def level_cell(one: LevelGuarantee) -> str:
