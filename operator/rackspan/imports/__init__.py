@@ -8,5 +8,6 @@ KafkaTopics from what others wrote: a cluster, Strimzi's KafkaTopics, topicctl's
     consistency                   what definitions say together
     present                       definitions as Kafka has them now, and the proof that they change nothing
     topic_rules                   what the CustomResourceDefinition asks of a KafkaTopic
+    yaml_text                     documents as YAML
     manifests                     definitions into objects and YAML, and objects back into specs
 """

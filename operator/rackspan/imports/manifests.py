@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from rackspan.api.codec import encode
 from rackspan.api.kafkatopic import KIND, KafkaTopic, KafkaTopicSpec
@@ -18,6 +15,7 @@ from rackspan.imports.manifest_documents import ManifestFieldError
 from rackspan.imports.shared_fields import holds_topics, other_kind
 from rackspan.imports.topic_rules import broken_rules
 from rackspan.imports.yaml_nodes import Fields, Node, Scalar, Sequence
+from rackspan.imports.yaml_text import QuotingDumper, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,11 +23,7 @@ if TYPE_CHECKING:
     from rackspan.imports.imported_topics import Definition
     from rackspan.imports.manifest_documents import Documents, Part
 
-_WIDTH = 160
 _LONGEST_COMMENT = 300
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_LOOKS_LIKE_MORE = re.compile(r"[-+.~0-9].*|[yYnN]", re.DOTALL)
-"""Texts that some reader of YAML takes for a number, a time or a truth value, though PyYAML would not quote them."""
 _DEFAULTS: Mapping[str, Any] = {
     "config": {},
     "placement": {},
@@ -75,32 +69,21 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-class _ManifestDumper(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
-    """Writes rows of an assignment on a line each, and quotes whatever some reader might take for no text."""
+class _ManifestDumper(QuotingDumper):
+    """Writes rows of an assignment on a line each."""
 
 
 def _row(dumper: Any, row: tuple[int, ...]) -> Any:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", row, flow_style=True)
 
 
-def _text(dumper: Any, text: str) -> Any:
-    style = "'" if _LOOKS_LIKE_MORE.fullmatch(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
 _ManifestDumper.add_representer(tuple, _row)
-_ManifestDumper.add_representer(str, _text)
 
 
 def yaml_document(document: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
     """An object as one YAML document with its separator, below `comments`."""
     lines = "".join(f"# {shown(line, _LONGEST_COMMENT)}\n" for line in comments)
-    shaped = _with_rows(document)
-    for letters in (True, False):
-        text: str = yaml.dump(shaped, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=letters, width=_WIDTH)
-        if text.replace("\n", "").isprintable():
-            break
-    return f"---\n{lines}{text}"
+    return f"---\n{lines}{yaml_text(_with_rows(document), _ManifestDumper)}"
 
 
 def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-import yaml
 from msgspec.json import Encoder
 
-_YAML_WIDTH = 160
+from rackspan.imports.yaml_text import yaml_text
+
 _encode = Encoder().encode
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Format(StrEnum):
@@ -28,17 +27,9 @@ def print_document(document: Mapping[str, Any], form: Format) -> None:
         plain = {
             key: value if isinstance(value, dict | str | int | None) else list(value) for key, value in document.items()
         }
-        sys.stdout.write(_yaml(plain))
+        sys.stdout.write(yaml_text(plain))
     else:
         sys.stdout.writelines(json_lines(document))
-
-
-def _yaml(plain: Mapping[str, Any]) -> str:
-    for letters in (True, False):
-        text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=letters, width=_YAML_WIDTH)
-        if _is_printed(text):
-            break
-    return text
 
 
 def printed_json(text: str) -> str:

@@ -1,0 +1,33 @@
+"""Documents as YAML whose texts no reader takes for anything else."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+_WIDTH = 160
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOOKS_LIKE_MORE = re.compile(r"[-+.~0-9].*|[yYnN]", re.DOTALL)
+"""Texts that some reader of YAML takes for a number, a time or a truth value, though PyYAML would not quote them."""
+
+
+class QuotingDumper(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
+    """Quotes whatever some reader might take for no text."""
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = "'" if _LOOKS_LIKE_MORE.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+QuotingDumper.add_representer(str, _text)
+
+
+def yaml_text(document: Mapping[str, Any], dumper: type[QuotingDumper] = QuotingDumper) -> str:
+    """A document with its keys in order, and with escapes where it holds what is not printed."""
+    for letters in (True, False):
+        text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=letters, width=_WIDTH)
+        if text.replace("\n", "").isprintable():
+            break
+    return text
