@@ -208,6 +208,20 @@ def test_a_broker_that_is_away_is_not_taken_for_unfairness(rackspan, snapshot):
     assert rackspan("import", "cluster", "--snapshot", file, *AS, "--assignment", "never").code == 0
 
 
+def test_an_assignment_to_brokers_that_are_away_is_written_and_told_to_be_one_that_no_plan_can_keep(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 9], [8, 3])))
+    refused = rackspan("import", "cluster", "--snapshot", file, *AS)
+    assert refused.error == "brokers 8, 9 hold replicas and are not among the brokers"
+    assert refused.hint == "wait until they are back, or pass --assignment always or never"
+    ran = rackspan("import", "cluster", "--snapshot", file, *AS, "--assignment", "always")
+    assert ran.code == 2
+    assert "assignment:\n    - [0, 9]\n    - [8, 3]\n" in ran.out
+    assert ran.error == (
+        "the plan cannot be made whole: topic a: partition 0 is assigned to [0, 9]: brokers 8, 9 are not there, "
+        "name other ones"
+    )
+
+
 # -- plan -f ---------------------------------------------------------------------------------------------------------
 
 

@@ -222,6 +222,12 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
             Problem(("orders",), "partition 0 is assigned to [0, 1, 9]", "broker 9 is not there, name another one"),
         ),
         (
+            TopicRequirements(assignment=((0, 1, 2), (9, 1, 8), (0, 7, 9))),
+            Problem(
+                ("orders",), "partition 1 is assigned to [9, 1, 8]", "brokers 7, 8, 9 are not there, name other ones"
+            ),
+        ),
+        (
             TopicRequirements(assignment=((0, 1, 1), (0, 1, 2))),
             Problem(
                 ("orders",), "partition 0 is assigned to [0, 1, 1]", "name at least one broker, and each only once"

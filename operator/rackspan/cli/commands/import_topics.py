@@ -21,6 +21,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.manifest_files import read_files, write_new_files
+from rackspan.cli.shared.plan_request import away
 from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matching
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import plural
@@ -304,7 +305,8 @@ class _Target:
         for sentence in report.sentences:
             note(sentence)
         for problem in report.plan.problems if report.plan else ():
-            note(f"the plan cannot be made whole: {problem}")
+            code = ExitCode.BAD_INPUT
+            print_error(f"the plan cannot be made whole: {problem}")
         lost = len(report.losses) + len([one for one in report.imported.skipped if _matters(one.reason)])
         if self._strict and lost:
             raise CommandError(
@@ -329,7 +331,7 @@ class _Present:
     """
     A cluster as it is now.
 
-    `name` begins sentences about it, `why_absent` ends one about a broker that is not listed. `objects` are its
+    `name` begins sentences about it, `why_absent` ends one about brokers that are not listed. `objects` are its
     KafkaTopics, by the topics' names.
     """
 
@@ -344,7 +346,8 @@ class _Present:
         cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: options.MissingRackPolicy
     ) -> Self:
         """A cluster of which nothing but Kafka is known. Raises CommandError."""
-        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), source.why_absent(), {})
+        why_absent = source.why_absent(len(found.unknown_brokers))
+        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), why_absent, {})
 
     @classmethod
     def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:
@@ -353,12 +356,9 @@ class _Present:
         return cls(name, live.snapshot(), live.tree, "did not answer", live.objects)
 
     def refuse_silent_brokers(self) -> None:
-        """Refuse a broker that is away: a topic on it would be taken for one that is not where it belongs."""
-        if self.found.unknown_brokers:
-            raise CommandError(
-                f"broker {self.found.unknown_brokers[0]} holds replicas and {self.why_absent}",
-                "wait until it is back, or pass --assignment always or never",
-            )
+        """Refuse brokers that are away: a topic on one would be taken for one that is not where it belongs."""
+        if absent := [*map(str, self.found.unknown_brokers)]:
+            raise away(absent, self.why_absent, "pass --assignment always or never")
 
     def without_objects(self, imported: Imported) -> Imported:
         """Leave out topics that have a KafkaTopic: another manifest would drop what only that one says."""

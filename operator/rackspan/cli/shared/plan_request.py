@@ -17,12 +17,18 @@ def refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: Topo
     """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
     silent = [str(one) for one in found.unknown_brokers if one not in topology.drain_brokers]
     if silent:
-        many, why = len(silent) > 1, source.why_absent(len(silent))
-        they_are = "they are" if many else "it is"
-        raise CommandError(
-            f"broker{'s' if many else ''} {few(silent)} hold{'' if many else 's'} replicas and {why}",
-            f"wait until {they_are} back, or pass --drain-broker {','.join(silent)} if {they_are} gone for good",
-        )
+        they_are = "they are" if len(silent) > 1 else "it is"
+        otherwise = f"pass --drain-broker {','.join(silent)} if {they_are} gone for good"
+        raise away(silent, source.why_absent(len(silent)), otherwise)
+
+
+def away(brokers: Sequence[str], why: str, otherwise: str) -> CommandError:
+    """What to say of brokers that hold replicas and are away: `why` ends the sentence, `otherwise` the hint."""
+    many = len(brokers) > 1
+    return CommandError(
+        f"broker{'s' if many else ''} {few(brokers)} hold{'' if many else 's'} replicas and {why}",
+        f"wait until {'they are' if many else 'it is'} back, or {otherwise}",
+    )
 
 
 def chosen_topics(found: Snapshot, pattern: str | None) -> frozenset[str] | None:

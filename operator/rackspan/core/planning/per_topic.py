@@ -13,7 +13,7 @@ from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.request import Problem
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import NONE
-from rackspan.core.text import plural
+from rackspan.core.text import few, plural
 from rackspan.core.topology import RackTree
 
 
@@ -52,10 +52,16 @@ def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], par
     for number, replicas in enumerate(wanted):
         where = f"partition {number} is assigned to {list(replicas)}"
         if not known.issuperset(replicas):
-            return Problem((topic,), where, f"broker {min(set(replicas) - known)} is not there, name another one")
+            return Problem((topic,), where, _absent(sorted(set().union(*wanted) - known)))
         if not replicas or len(set(replicas)) < len(replicas):
             return Problem((topic,), where, "name at least one broker, and each only once")
     return None
+
+
+def _absent(brokers: list[int]) -> str:
+    if len(brokers) == 1:
+        return f"broker {brokers[0]} is not there, name another one"
+    return f"brokers {few([*map(str, brokers)])} are not there, name other ones"
 
 
 def _onto_cordoned(
