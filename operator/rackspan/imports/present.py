@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 Rows = tuple[tuple[int, ...], ...]
 _MAX_SHOWN = 100
+NEW_TOPIC = would_change("topic", "Kafka has no such topic: applying the manifest creates it")
 
 
 class KeptAssignment(StrEnum):
@@ -74,9 +75,7 @@ def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignmen
     """
     topics = _topics(snapshot, tree, {one.topic for one in imported.definitions})
     found = Imported.of(
-        one.with_remarks(would_change("topic", "Kafka has no such topic: applying the manifest creates it"))
-        if one.topic not in topics
-        else _as_present(one, topics[one.topic], assignment)
+        one.with_remarks(NEW_TOPIC) if one.topic not in topics else _as_present(one, topics[one.topic], assignment)
         for one in imported.definitions
     )
     return replace(imported, definitions=(), refused=()) + found + Imported(refused=imported.refused)

@@ -53,6 +53,16 @@ def test_what_is_stored_is_at_least_what_is_known(rackspan, snapshot):
         assert ran.out.splitlines()[0].endswith(f"4 replicas, {told}")
 
 
+def test_a_rack_is_one_with_and_without_its_slash(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 1]), racks={0: "/b", 1: "b", 2: "a", 3: None}))
+    rows = [line.split() for line in rackspan("snapshot", "--snapshot", file, "-o", "table").out.splitlines()]
+    assert [row[:2] for row in rows if len(row) == 4 and row[1].isdigit()] == [
+        ["(none)", "1"],
+        ["/a", "1"],
+        ["/b", "2"],
+    ]
+
+
 def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, snapshot):
     topics = [topic("a", [0, 1], sizeBytes=1024), topic("b", [0, 2])]
     options = ("plan", "--snapshot", snapshot(cluster(*topics)), "--drain-broker", 0)
@@ -267,6 +277,11 @@ def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(ra
     assert sum(line.lstrip().startswith(("mild", "worst")) for line in everything.out.splitlines()) == 32
 
 
+def test_one_row_that_is_left_out_is_it(rackspan, snapshot):
+    bad = snapshot(cluster(topic("unfair", *([0, 1],) * 21)))
+    assert "… and 1 more partition (--all prints it)" in rackspan("check", "--snapshot", bad, *LEVELS).out
+
+
 def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1
@@ -359,6 +374,12 @@ def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
     assert "?" in rackspan("what-if", "--snapshot", file).out
 
 
+def test_one_partition_is_on_its_last_replica(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0]), topic("b", [1, 2])))
+    told = rackspan("what-if", "--snapshot", file).out.splitlines()[0]
+    assert told == "2 partitions; without a loss 0 are offline, 0 not writable, 1 on its last replica"
+
+
 # -- place -----------------------------------------------------------------------------------------------------------
 
 
@@ -405,6 +426,12 @@ def test_what_lies_on_brokers_counts(rackspan, snapshot):
     file = snapshot(cluster(topic("a", *([0],) * 50), racks={0: "/a", 1: "/b"}))
     placed = rackspan("place", "--snapshot", file, "--partitions", 10, "--replication-factor", 1, "-o", "json")
     assert {broker for row in placed.json["placement"] for broker in row} == {1}
+
+
+def test_what_every_domain_has_is_one_number(rackspan, prod):
+    shown = rackspan("place", "--snapshot", prod, "--partitions", 12, "--replication-factor", 2, *LEVELS).out
+    (line,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["region"]]
+    assert line[:3] == ["region", "2", "12"]
 
 
 def test_only_the_brokers_that_were_named_are_used(rackspan, prod):

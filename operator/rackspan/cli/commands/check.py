@@ -271,7 +271,7 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     ]
     if others:
         screen.print(f"{plural(len(others), 'other finding')}:")
-    print_findings(screen, others[:most], len(others), "--all prints them")
+    print_findings(screen, others[:most], len(others), "--all prints {them}")
 
 
 def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.tables import console, print_hidden, table
+from rackspan.cli.rendering.tables import console, print_hidden, span, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
@@ -138,6 +138,6 @@ def _print_balance(screen: Console, tree: RackTree, rows: Sequence[Sequence[int]
     leaders = tree.positions([row[0] for row in rows])
     shown = table("level", "#domains", "#replicas", "#leaders")
     for level in tree.nodes[1:]:
-        spans = [np.bincount(level.of_broker[at], minlength=len(level)) for at in (replicas, leaders)]
-        shown.add_row(level.name, f"{len(level):,}", *(f"{span.min():,} to {span.max():,}" for span in spans))
+        counts = [np.bincount(level.of_broker[at], minlength=len(level)) for at in (replicas, leaders)]
+        shown.add_row(level.name, f"{len(level):,}", *(span(int(held.min()), int(held.max())) for held in counts))
     screen.print(shown)

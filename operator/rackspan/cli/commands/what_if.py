@@ -117,9 +117,10 @@ def _row(row: DomainOutage) -> dict[str, Any]:
 
 def _print(partitions: int, now: Outage, rows: list[DomainOutage], most: int) -> None:
     screen = console()
+    whose = "its" if now.last_replica == 1 else "their"
     screen.print(
         f"{plural(partitions, 'partition')}; without a loss {now.offline:,} {be(now.offline)} offline, "
-        f"{now.not_writable:,} not writable, {now.last_replica:,} on their last replica"
+        f"{now.not_writable:,} not writable, {now.last_replica:,} on {whose} last replica"
     )
     levels = [list(level) for _, level in groupby(rows, key=lambda row: row.level)]
     screen.print(losses_table(row for level in levels for row in level[:most]))

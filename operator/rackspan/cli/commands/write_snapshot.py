@@ -10,6 +10,7 @@ from rackspan.cli.rendering.tables import console, count, size, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.later_command import command_app
+from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import plural
 from rackspan.snapshots import snapshot_lines
@@ -53,12 +54,20 @@ def _print(found: Snapshot) -> None:
     rows = table("rack", "#brokers", "#replicas", "#leaders")
     racks: dict[str, list[int]] = {}
     for broker in found.brokers:
-        racks.setdefault(broker.reported_rack or "(none)", []).append(broker.id)
+        racks.setdefault(_rack(broker.reported_rack), []).append(broker.id)
     for rack, ids in sorted(racks.items()):
         held = int(np.count_nonzero(np.isin(partitions.replicas, ids)))
         led = int(np.count_nonzero(np.isin(partitions.leader, ids)))
         rows.add_row(rack, f"{len(ids):,}", count(held), count(led))
     screen.print(rows)
+
+
+def _rack(reported: str | None) -> str:
+    """A rack by one name, with its leading slash or without; as it is written where it is no path."""
+    try:
+        return domain_name(parse_rack(reported)) if reported else "(none)"
+    except RackPathError:
+        return reported or ""
 
 
 def _stored(partitions: Partitions) -> str:

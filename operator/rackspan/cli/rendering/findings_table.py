@@ -35,7 +35,7 @@ class FindingLine(NamedTuple):
 
 
 def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, elsewhere: str) -> None:
-    """Print a row per finding, and how many of `total` are left out; `elsewhere` says where those are listed."""
+    """Print a row per finding, and how many of `total` are left out; `elsewhere` says what lists {them}."""
     if not lines:
         return
     dated = any(line.since for line in lines)

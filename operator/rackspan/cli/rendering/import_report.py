@@ -11,6 +11,7 @@ from rackspan.core.text import plural
 from rackspan.imports.imported_topics import Definition, Imported, Remark, RemarkKind, Source
 from rackspan.imports.manifests import manifest, yaml_document
 from rackspan.imports.names import named
+from rackspan.imports.present import NEW_TOPIC
 
 _LONGEST_STEM = 240  # a file's name has at most 255 bytes
 
@@ -75,6 +76,9 @@ class ImportReport:
             f"{plural(self.plan.moves, 'move')}, {plural(self.plan.reorders, 'reorder')} and "
             f"{plural(self.plan.changes.created, 'new partition')}"
         )
+        new = sum(NEW_TOPIC in one.remarks for one in self.imported.definitions)
+        if new:
+            return f"{head}; applying them creates {plural(new, 'topic')}; the plan of the others has {steps}"
         changes = "applying them changes nothing: " if self.changes_nothing else ""
         return f"{head}; {changes}the plan has {steps}"
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from rich.console import Console
 
-from rackspan.cli.rendering.tables import console, print_hidden, size, table
+from rackspan.cli.rendering.tables import console, print_hidden, size, span, table
 from rackspan.core.copy_costs import to_copy
 from rackspan.core.planning import Change, Plan, PlanState
 from rackspan.core.text import be, every, plural
@@ -116,14 +116,9 @@ def _levels(before: PlanState, after: PlanState) -> Iterator[tuple[str, str, str
         yield (
             one.name,
             unfair,
-            _change(_span(one.replicas), _span(other.replicas)),
-            _change(_span(one.leaders), _span(other.leaders)),
+            _change(span(*one.replicas), span(*other.replicas)),
+            _change(span(*one.leaders), span(*other.leaders)),
         )
-
-
-def _span(extent: tuple[int, int]) -> str:
-    least, most = extent
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _change(before: str, after: str) -> str:

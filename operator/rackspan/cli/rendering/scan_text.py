@@ -49,7 +49,7 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
             f"partitioner.rack.aware {by_rack:.0%} of those without a key, with other leaders {could:.0%}"
         )
     lines = [FindingLine.of(finding, finding.first_seen) for finding in document.findings[:ROWS]]
-    print_findings(screen, lines, counted.findings, "--report FILE and --page FILE list them")
+    print_findings(screen, lines, counted.findings, "--report FILE and --page FILE list {them}")
     worst = sorted(map(_loss, document.domains), key=lambda row: (loss_order(row.outage), row.domain))
     if worst:
         screen.print(losses_table(worst[:_LOSSES]))

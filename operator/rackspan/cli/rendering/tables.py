@@ -65,7 +65,12 @@ def size(number: int | None, unknown: str = "?") -> str:
     return size_of(number, unknown)
 
 
-def print_hidden(screen: Console, hidden: int, noun: str, where: str = "--all prints them") -> None:
-    """Print that a table leaves out so many of something, and `where` they are to be had; nothing for none."""
+def span(least: int, most: int) -> str:
+    """Such as `3 to 7`, or `3` where both are."""
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def print_hidden(screen: Console, hidden: int, noun: str, where: str = "--all prints {them}") -> None:
+    """Print that a table leaves out so many of something, and `where` to have {them}; nothing for none."""
     if hidden > 0:
-        screen.print(f"… and {plural(hidden, f'{noun}')} ({where})")
+        screen.print(f"… and {plural(hidden, noun)} ({where.format(them='it' if hidden == 1 else 'them')})")

@@ -41,7 +41,10 @@ _FIXES: Mapping[Rule, str] = {
     Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
     Rule.NOT_COMPLIANT: "rackspan plan: {moves} to copy, none does with fewer",
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
-    Rule.NOT_JUDGED: "give every broker a rack: label its node, or set missingRackPolicy: Ignore",
+    Rule.NOT_JUDGED: (
+        "give every broker a rack: label its node, or set broker.rack; "
+        "or set missingRackPolicy: Ignore in its RackTopology"
+    ),
     Rule.REPLICA_ON_DRAINED_BROKER: "rackspan plan: {moves} to copy, none does with fewer",
     Rule.MIN_INSYNC_TOO_SMALL: f"raise min.insync.replicas by {{short}}, {_NEVER_WITHOUT_LEADER}",
     Rule.MIN_INSYNC_TOO_LARGE: f"lower min.insync.replicas by {{excess}}, {_NEVER_WITHOUT_LEADER}",
