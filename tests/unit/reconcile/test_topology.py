@@ -4,9 +4,9 @@ import asyncio
 import time
 from unittest.mock import AsyncMock, MagicMock
 
+import pytest
 from tests.unit.reconcile.cluster.test_observer import PROD, TOPOLOGY, SlowKafka
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
-import pytest
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
@@ -53,6 +53,8 @@ async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status
     written = kube.statuses["prod"]
     assert (written["clusterId"], written["cordons"]) == ("kafka-2", [])
     assert [event.reason for event in kube.announced].count("CordonsLeft") == 1
+
+
 REFUSED = FailureError(Failure(Reason.API_SERVER_REFUSED, "exceeded quota", Remedy.ACCESS))
 TRIES = [*[REFUSED] * 3, RuntimeError("a defect"), *[REFUSED] * 4, None, REFUSED]
 

@@ -8,10 +8,10 @@ from tests.unit.reconcile import examples
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.routes import Routes
-from rackspan.reconcile.runtime.informer import Informer
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.routes import Routes
+from rackspan.reconcile.runtime.informer import Informer
 from rackspan.reconcile.runtime.writers import StatusWriter
 from rackspan.reconcile.topology_loops import TopologyLoops
 
@@ -92,6 +92,8 @@ def test_a_topology_that_is_made_anew_while_no_watch_looks_begins_anew():
     informer.take(None, {**again, "metadata": {**again["metadata"], "uid": "2", "resourceVersion": "2"}})
     assert [call[0] for call in loops.mock_calls] == ["topology_gone", "topology_changed"]
     assert cache._cluster_of(ObjectKey("shop", "one")) is None
+
+
 async def test_nothing_is_kept_of_a_topic_that_went_after_its_status_could_not_be_written():
     away = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
     statuses, topic = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away))), examples.topic()
