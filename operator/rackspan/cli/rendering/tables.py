@@ -37,12 +37,15 @@ class _Table(Table):
     """One that is as narrow as the terminal: nothing is cut off, and the headings of numbers give way before texts."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if console.measure(self, options=options.update(max_width=_UNLIMITED)).maximum > options.max_width:
+        if options.max_width < _UNLIMITED and self._width(console, options) > options.max_width:
             for column in self.columns:
                 if column.no_wrap:
                     column.header = Text(_BREAKS.sub("\n", shown(str(column.header))))
                     column.no_wrap = False
         yield from super().__rich_console__(console, options)
+
+    def _width(self, console: Console, options: ConsoleOptions) -> int:
+        return console.measure(self, options=options.update(max_width=_UNLIMITED)).maximum
 
 
 def table(*headings: str) -> Table:
