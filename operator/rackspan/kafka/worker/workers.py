@@ -104,9 +104,9 @@ class Workers:
             memory = self._limits.trusted_memory if boundary.trusted else self._limits.untrusted_memory
             try:
                 worker = self._workers[boundary] = Worker(boundary, memory, self._failed)
-            except BaseException:
+            except OSError as error:
                 self._places.leave(boundary)
-                raise
+                raise FailureError(_of_client(f"its process cannot be started: {error.strerror}")) from error
             finally:
                 self._count()
         return worker

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 
@@ -257,13 +258,14 @@ async def test_a_process_that_cannot_be_started_keeps_no_place_and_no_file(monke
 
     def refuse(*_, stderr, **__):
         files.append(stderr)
-        raise BlockingIOError
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     async with started(most_untrusted=1) as workers:
         with monkeypatch.context() as short_of_processes:
             short_of_processes.setattr("rackspan.kafka.worker.workers.subprocess.Popen", refuse)
-            with pytest.raises(BlockingIOError):
+            with pytest.raises(FailureError, match="cannot be started: Resource temporarily unavailable") as error:
                 workers.of(TENANT)
+            assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(*files)
         workers.of(NEIGHBOUR)
