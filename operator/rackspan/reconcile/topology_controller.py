@@ -170,8 +170,9 @@ class TopologyReconciler:
             return
         able, remaining = self._observer.cordonable, self._observer.remaining
         empty = remaining.empty if remaining else ()
+        racks = state.for_plans.racks  # those that have lasted: a label that is wrong for a moment ends no drain
         try:
-            if await self._cordons.reconcile(topology, state.racks, able, empty, admin, self._record_cordons):
+            if await self._cordons.reconcile(topology, racks, able, empty, admin, self._record_cordons):
                 self._observer.cordons_changed()
         except Exception:
             _log.exception("topology %s: unexpected error over its cordons", self._key)

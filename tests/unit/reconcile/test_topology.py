@@ -55,6 +55,20 @@ async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status
     assert [event.reason for event in kube.announced].count("CordonsLeft") == 1
 
 
+async def test_a_rack_that_has_not_lasted_ends_no_drain():
+    kafka, cache = SlowKafka(), Cache()
+    kafka.counting.set()
+    cache.put_topology({**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainRacks": ["/b"]}})
+    loop = TopologyReconciler(PROD, dependencies_of(cache, MemoryCluster(), kafka), ())
+    loop._cordons = MagicMock(reconcile=AsyncMock(return_value=False))
+    for rack in ("/b", "/c"):
+        kafka.racks[1] = rack
+        await loop._observer.observe()
+        await loop._reconcile_cordons()
+        racks = loop._cordons.reconcile.call_args.args[1]
+        assert [row.id for row in racks.rows if row.draining] == [1]
+
+
 REFUSED = FailureError(Failure(Reason.API_SERVER_REFUSED, "exceeded quota", Remedy.ACCESS))
 TRIES = [*[REFUSED] * 3, RuntimeError("a defect"), *[REFUSED] * 4, None, REFUSED]
 

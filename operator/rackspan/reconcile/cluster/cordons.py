@@ -64,8 +64,9 @@ def cordon_changes(
 
     `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer. `empty` are drained brokers
     that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
-    until it is back. One that nobody knows any more is forgotten, unless it is to be drained: empty and offline it is
-    in no row, and comes back with its cordon.
+    until it is back, and one whose rack is not known while racks are drained until it is: it may stand in one of them.
+    One that nobody knows any more is forgotten, unless it is to be drained: empty and offline it is in no row, and
+    comes back with its cordon.
     """
     wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
     drained = {row.id for row in racks.rows if row.draining} if wanted else set()
@@ -73,10 +74,11 @@ def cordon_changes(
     spec = topology.spec
     away = set(known if spec.drain_racks else spec.drain_brokers) if wanted else set()
     recorded = frozenset(known) & (there | away)
+    kept = drained.union(row.id for row in racks.missing if wanted and spec.drain_racks)
     online = {row.id for row in racks.rows if row.online}
     cordoned = {row.id for row in racks.rows if row.cordoned}
     due = frozenset(drained & online & set(empty) - cordoned)
-    return CordonChanges(due & set(able), (recorded - drained) & online, recorded, due - set(able))
+    return CordonChanges(due & set(able), (recorded - kept) & online, recorded, due - set(able))
 
 
 def _problem(unable: Collection[int], failed: Mapping[int, str]) -> str | None:

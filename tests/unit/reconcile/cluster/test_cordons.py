@@ -74,6 +74,22 @@ def test_a_broker_that_nobody_knows_is_forgotten():
     assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS, BROKERS).recorded == {1}
 
 
+@pytest.mark.parametrize(
+    ("spec", "released"),
+    [
+        ({"drain_racks": ("/eu",)}, False),
+        ({"drain_brokers": (2,)}, True),
+        ({"drain_racks": ("/eu",), "drain": DrainSpec(cordon=False)}, True),
+    ],
+)
+def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drained(spec, released):
+    found = about(recorded=[1])
+    found = structs.replace(found, spec=structs.replace(found.spec, **spec))
+    seen = view(cordoned={1})
+    seen = replace(seen, rows=tuple(replace(row, rack=None if row.id == 1 else row.rack) for row in seen.rows))
+    assert cordon_changes(found, {1}, seen, BROKERS, BROKERS).release == ({1} if released else set())
+
+
 class Kafka:
     """Cordons of brokers, which are set only once they are recorded."""
 
