@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
@@ -38,7 +39,7 @@ CLOCK_TOLERANCE: Final = timedelta(minutes=1)
 OVERDUE_GRACE: Final = timedelta(seconds=60)
 """How long after activeDeadlineSeconds the operator deletes a scan that its controller has not ended."""
 POD_START_DEADLINE: Final = timedelta(minutes=10)
-"""How long a scan's pod may take to start before the scan counts as failed and is deleted."""
+"""How long a scan's pod may be seen not to start before the scan counts as failed and is deleted."""
 MAX_REQUEST_CHARS: Final = 1024
 """Characters of the annotation's value that are compared and kept."""
 _MAX_MISSED = 1000
@@ -91,12 +92,13 @@ def decide(
     runs: Sequence[JobRun],
     now: datetime,
     change: TopologyChange | None = None,
-    unstarted: Collection[str] = (),
+    unstarted: Mapping[str, datetime] = MappingProxyType({}),
 ) -> ScanDecision:
     """Decide about one topology.
 
     `scans` and `last` are its recorded `status.scans` and `status.lastScan`, `runs` all its scans that exist, and
-    `unstarted` the uids of those whose pods have not started.
+    `unstarted` has the uids of those whose pods have not started, and since when that is seen: also a scan that ran for
+    long has to start again where its node was drained.
     """
     spec = topology.spec.compliance or ComplianceScanSpec()
     overdue = tuple(
@@ -244,8 +246,8 @@ def _deadline(run: JobRun, spec: ComplianceScanSpec) -> datetime:
     return run.created + timedelta(seconds=spec.active_deadline_seconds) + OVERDUE_GRACE
 
 
-def _is_stuck(run: JobRun, now: datetime, unstarted: Collection[str]) -> bool:
-    return run.uid in unstarted and now > run.created + POD_START_DEADLINE
+def _is_stuck(run: JobRun, now: datetime, unstarted: Mapping[str, datetime]) -> bool:
+    return now >= unstarted.get(run.uid, now) + POD_START_DEADLINE
 
 
 def _earliest(*moments: datetime | None, after: datetime) -> datetime | None:

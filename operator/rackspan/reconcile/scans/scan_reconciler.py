@@ -91,6 +91,7 @@ class ScansReconciler(Controller):
         self._uses_applications = False
         self._applications_failure: Failure | None = None
         self._unstarted: Mapping[str, str] = {}
+        self._unstarted_since: Mapping[str, datetime] = {}
 
     def asked(self, topology: RackTopology) -> object:
         """The annotation asks for a scan at once, and so may a change of the racks."""
@@ -149,7 +150,7 @@ class ScansReconciler(Controller):
     def _decision(self, topology: RackTopology, now: datetime) -> ScanDecision:
         facts = self._facts(topology)
         change = self._change(topology, now)
-        return decide(topology, facts.scans, facts.last, self._runs_of(topology), now, change, self._unstarted)
+        return decide(topology, facts.scans, facts.last, self._runs_of(topology), now, change, self._unstarted_since)
 
     def _runs_of(self, topology: RackTopology) -> list[JobRun]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
@@ -311,13 +312,14 @@ class ScansReconciler(Controller):
 
     async def _find_unstarted(self) -> None:
         """Look up why pods of scans have not started after `_START_GRACE`."""
-        late = self._dependencies.clock() - _START_GRACE
-        pending = [run for run in self._runs if run.active and run.pending and run.created < late]
+        now = self._dependencies.clock()
+        pending = [run for run in self._runs if run.active and run.pending and run.created < now - _START_GRACE]
         try:
             self._unstarted = await self._scan_runs.unstarted(pending) if pending else {}
         except FailureError as error:  # it is only needed for messages and for `_is_stuck`
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             self._unstarted = {}
+        self._unstarted_since = {uid: self._unstarted_since.get(uid, now) for uid in self._unstarted}
 
     async def _spark_applications(self, port: ScanRuns) -> Sequence[JobRun]:
         """All SparkApplications; those last seen where listing fails, which affects only topologies that use them."""

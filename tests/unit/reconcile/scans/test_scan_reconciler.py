@@ -301,6 +301,24 @@ async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(
     assert len(world.runs.objects) == 1
 
 
+async def test_a_pod_that_replaces_one_on_a_drained_node_has_time_to_start(world):
+    world.topology(request="a")
+    await world.loop.reconcile()
+    (body,) = world.runs.objects.values()
+    body["status"] = {"active": 1, "ready": 1}
+    world.now += timedelta(minutes=30)
+    await world.loop.reconcile()
+    body["status"] = {"active": 1, "ready": 0}  # a disrupted pod does not count as failed
+    world.runs.stuck = "ContainerCreating"
+    await world.loop.reconcile()
+    world.now += timedelta(minutes=9)
+    await world.loop.reconcile()
+    assert (world.facts().last.state, world.facts().unstarted) == ("Running", "ContainerCreating")
+    world.now += timedelta(minutes=1)
+    await world.loop.reconcile()
+    assert world.facts().last.reason == Reason.SCAN_NOT_STARTED
+
+
 async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
     dependencies = ScanDependencies(world.cache, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
