@@ -115,7 +115,11 @@ class ScansReconciler(Controller):
         if not topologies and not self._runs and self._has_listed:
             return _IDLE_SECONDS
         self._uses_applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
-        await self._list()
+        try:
+            await self._list()
+        except FailureError as error:
+            self._tell_unlisted(topologies, error.failure)
+            raise
         await self._find_unstarted()
         await self._delete_orphans()
         delays = [_IDLE_SECONDS]
@@ -125,6 +129,13 @@ class ScansReconciler(Controller):
             if known is not None:
                 delays.append(await self._reconcile_topology_safely(known, admitted))
         return min(delays)
+
+    def _tell_unlisted(self, topologies: Sequence[RackTopology], failure: Failure) -> None:
+        """Say why Jobs cannot be listed, without which nothing can be decided, wherever scans are asked for."""
+        failure = Failure(Reason.SCAN_NOT_STARTED, f"Jobs cannot be listed: {failure.message}", failure.remedy)
+        for topology in topologies:
+            if topology.spec.compliance is not None or SCAN_NOW in topology.meta.annotations:
+                self._store(topology, replace(self._facts(topology), failure=failure))
 
     def _admit(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
         """Topologies whose scans may start in this pass. When each scan became due is kept in `_due_since`."""
@@ -348,12 +359,25 @@ class ScansReconciler(Controller):
         expired = {key for key, since in self._orphans.items() if now - since >= _ORPHAN_SECONDS}
         if not expired:
             return
-        existing = await self._dependencies.kube.uids(racktopology.KIND)
+        try:
+            existing = await self._dependencies.kube.uids(racktopology.KIND)
+        except FailureError as error:
+            _pass_over(error)
+            return
         for run in ours:
             replaced = run.topology in self._dependencies.cache.topologies
             if run.topology in expired and run.topology_uid not in known and (replaced or run.topology not in existing):
-                _log.info("%s %s scans a topology that is gone: deleted", run.kind, run.name)
-                await self._scan_runs.delete(run)
+                _log.info("delete %s %s, which scans a topology that is gone", run.kind, run.name)
+                try:
+                    await self._scan_runs.delete(run)
+                except FailureError as error:
+                    _pass_over(error)
+
+
+def _pass_over(error: FailureError) -> None:
+    """Count and log what hinders no scan."""
+    metrics.count_error("", error.failure.remedy, error.failure.reason)
+    _log.warning("scans of topologies that are gone: %s", error)
 
 
 def _spec(topology: RackTopology) -> ComplianceScanSpec:

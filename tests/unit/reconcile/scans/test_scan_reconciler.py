@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.support.manifests import TOPOLOGY, changed
@@ -182,6 +183,60 @@ async def test_an_engine_that_is_off_stops_no_scans_of_other_topologies(world):
     world.runs.unlisted = set()
     await world.loop.reconcile()
     assert {body["kind"] for body in world.runs.objects.values()} == {"Job", "SparkApplication"}
+
+
+async def test_why_jobs_cannot_be_listed_is_told_by_each_topology_that_asks_for_scans(world):
+    world.topology(schedule="@daily")
+    world.topology("shop", request="a")
+    ended = {"scanId": "a", "trigger": "Request", "state": "Completed", "startedAt": "2026-01-30T03:00:00Z"}
+    world.topology("calm", status={"lastScan": ended})
+    world.runs.unlisted = {RunKind.JOB}
+    for _ in range(2):
+        with pytest.raises(FailureError):
+            await world.loop.reconcile()
+    assert world.facts().failure == world.facts("shop").failure
+    assert world.facts().failure.reason == Reason.SCAN_NOT_STARTED
+    assert world.facts().failure.message == f"Jobs cannot be listed: {REFUSED.message}"
+    assert ObjectKey("calm", "prod") not in world.loop.facts
+    assert len(world.told) == 2
+    world.runs.unlisted = set()
+    await world.loop.reconcile()
+    assert (world.facts().failure, world.facts("shop").failure) == (None, None)
+
+
+async def test_an_orphan_that_cannot_be_deleted_holds_back_no_scan_and_no_other_orphan(world, monkeypatch):
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    for namespace in ("kafka", "shop"):
+        world.topology(namespace, request="a")
+    await world.loop.reconcile()
+    first, _ = world.runs.objects
+    delete = world.runs.delete
+
+    async def refused(run):
+        if run.name == first:
+            raise FailureError(REFUSED)
+        await delete(run)
+
+    world.runs.delete = refused
+    for namespace in ("kafka", "shop"):
+        world.cache.drop_topology(ObjectKey(namespace, "prod"))
+    world.topology("data", request="a")
+    await world.loop.reconcile()
+    assert [body["metadata"]["labels"]["rackspan.dev/topology-namespace"] for body in world.runs.objects.values()] == [
+        "kafka",
+        "data",
+    ]
+
+
+async def test_where_it_cannot_be_asked_which_topologies_there_are_scans_start_all_the_same(world, monkeypatch):
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    world.topology("shop", request="a")
+    await world.loop.reconcile()
+    world.cache.drop_topology(ObjectKey("shop", "prod"))
+    world.topology(request="a")
+    monkeypatch.setattr(world.kube, "uids", AsyncMock(side_effect=FailureError(REFUSED)))
+    await world.loop.reconcile()
+    assert len(world.runs.objects) == 2, "one that may be an orphan, and the one that is due"
 
 
 async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world):
