@@ -81,6 +81,9 @@ SCAN_TRIGGER: Final = f"{GROUP}/scan-trigger"
 SCAN_CAUSE: Final = f"{GROUP}/scan-cause"
 """Annotation on what runs a scan: the scheduled time, the value of scan-now or the topology's fingerprint."""
 
+SCAN_DEADLINE: Final = f"{GROUP}/scan-deadline"
+"""Annotation on SparkApplications: how many seconds the scan may take. Jobs have a field for it."""
+
 EXECUTOR_POD: Final = f"{GROUP}/executor-pod"
 """Annotation on the pod of a scan that has executors: what Spark makes their pods from, as JSON."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rackspan.api.labels import (
     SCAN_CAUSE,
+    SCAN_DEADLINE,
     SCAN_TOPOLOGY,
     SCAN_TOPOLOGY_NAMESPACE,
     SCAN_TRIGGER,
@@ -60,6 +61,8 @@ class JobRun:
     deleting: bool = False
     pending: bool = False
     """According to the object no pod is ready or has ended, so its pod may not have started."""
+    deadline: timedelta | None = None
+    """How long it may take, as its own object says; None where that does not."""
 
     @property
     def active(self) -> bool:
@@ -103,6 +106,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
         message,
         metadata.get("deletionTimestamp") is not None,
         finished is None and _PENDING[kind](status),
+        _deadline((body.get("spec") or {}).get("activeDeadlineSeconds") or annotations.get(SCAN_DEADLINE)),
     )
 
 
@@ -149,6 +153,8 @@ _PENDING = {RunKind.JOB: _is_pending_job, RunKind.SPARK_APPLICATION: _is_pending
 _REASON_ALIASES = {"ErrImagePull": "ImagePullBackOff"}
 """The kubelet alternates between these two: shown as one, so that the condition does not flap."""
 _MAX_REASON_CHARS = 300
+_LONGEST_SECONDS = 31_536_000
+"""The largest activeDeadlineSeconds of a RackTopology: whatever says more was not made by the operator."""
 
 
 def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:
@@ -168,6 +174,13 @@ def _spark_application(status: JsonObject, created: datetime) -> tuple[datetime 
         return None, False, "", ""
     at = _time(status.get("terminationTime")) or _time(status.get("lastSubmissionAttemptTime"))
     return at or created, state in _SUCCEEDED_STATES, state.title(), application_state.get("errorMessage", "")
+
+
+def _deadline(seconds: Any) -> timedelta | None:
+    try:
+        return timedelta(seconds=int(seconds)) if 0 < int(seconds) <= _LONGEST_SECONDS else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _time(text: Any) -> datetime | None:

@@ -243,7 +243,7 @@ def _beyond_history_limits(runs: Sequence[JobRun], spec: ComplianceScanSpec) -> 
 
 
 def _deadline(run: JobRun, spec: ComplianceScanSpec) -> datetime:
-    return run.created + timedelta(seconds=spec.active_deadline_seconds) + OVERDUE_GRACE
+    return run.created + (run.deadline or timedelta(seconds=spec.active_deadline_seconds)) + OVERDUE_GRACE
 
 
 def _is_stuck(run: JobRun, now: datetime, unstarted: Mapping[str, datetime]) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rackspan.api.labels import (
     EXECUTOR_POD,
     SCAN_CAUSE,
+    SCAN_DEADLINE,
     SCAN_TOPOLOGY,
     SCAN_TOPOLOGY_NAMESPACE,
     SCAN_TRIGGER,
@@ -194,6 +195,7 @@ def _spark_application(
     topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup
 ) -> JsonObject:
     metadata, executors = _metadata(topology, start, setup), spec.executors or ExecutorsSpec()
+    metadata["annotations"][SCAN_DEADLINE] = str(spec.active_deadline_seconds)
     resources = _resources(spec, _bounds(topology, setup))
     pod: JsonObject = {
         "securityContext": _container_security(),

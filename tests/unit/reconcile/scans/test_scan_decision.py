@@ -186,6 +186,12 @@ def test_a_scan_that_never_ends_is_ended_and_does_not_stop_the_next():
     assert decision.start is not None
 
 
+def test_the_deadline_of_a_scan_is_its_own():
+    own = run("slow", "2026-01-31 01:00", deadline=timedelta(hours=2))
+    assert decided("2026-01-31 03:01", runs=[own]).overdue == ()
+    assert decided("2026-01-31 03:02", runs=[own], activeDeadlineSeconds=86_400).overdue == (own,)
+
+
 def test_a_scan_that_takes_its_time_is_looked_at_when_its_deadline_has_passed():
     decision = decided("2026-01-31 03:00", runs=[run(created="2026-01-31 02:59")], schedule="0 9 * * *")
     assert decision.overdue == ()

@@ -3,14 +3,16 @@
 import json
 import shlex
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.unit.reconcile.scans.examples import UID, topology
 
-from rackspan.api.racktopology import ScanTrigger
+from rackspan.api.labels import SCAN_DEADLINE
+from rackspan.api.racktopology import ScanEngine, ScanTrigger
 from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.scan_decision import ScanStart
-from rackspan.reconcile.scans.scan_manifests import SELECTOR, scan_manifest
+from rackspan.reconcile.scans.scan_manifests import SELECTOR, kind_of, scan_manifest
 from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup
 
 SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
@@ -191,6 +193,21 @@ def test_an_applications_end_is_read_from_its_state(state, finished, succeeded):
     status = {"applicationState": {"state": state, "errorMessage": "no"}, "terminationTime": "2026-01-31T03:05:00Z"}
     run = read_run(RunKind.SPARK_APPLICATION, {**made, "status": status})
     assert (run.finished is not None, run.succeeded) == (finished, succeeded)
+
+
+@pytest.mark.parametrize("engine", ScanEngine)
+def test_a_deadline_is_read_as_what_was_made(engine):
+    made = body(engine=engine.value, activeDeadlineSeconds=600)
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
+    assert read_run(kind_of(engine), made).deadline == timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("seconds", [None, "", "soon", "-1", "0", str(10**30), "1e9999"])
+def test_a_deadline_that_is_none_is_not_known(seconds):
+    made = body(engine="SparkApplication")
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
+    made["metadata"]["annotations"][SCAN_DEADLINE] = seconds
+    assert read_run(RunKind.SPARK_APPLICATION, made).deadline is None
 
 
 def waiting(reason):

@@ -338,6 +338,22 @@ async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
 
 
+@pytest.mark.parametrize("engine", ["Auto", "SparkApplication"])
+@pytest.mark.parametrize("later", [{}, {"schedule": "@daily", "activeDeadlineSeconds": 600}])
+async def test_a_scan_has_the_deadline_that_it_was_started_with(world, engine, later):
+    world.topology(request="a", schedule="@daily", activeDeadlineSeconds=14400, engine=engine)
+    await world.loop.reconcile()
+    (body,) = world.runs.objects.values()
+    body["status"] = {"active": 1, "ready": 1, "applicationState": {"state": "RUNNING"}}
+    world.now += timedelta(seconds=14400)
+    world.topology(request="a", **later)
+    await world.loop.reconcile()
+    assert world.facts().last.state == "Running"
+    world.now += timedelta(seconds=61)
+    await world.loop.reconcile()
+    assert world.runs.objects == {}
+
+
 async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(world):
     world.topology(request="a")
     await world.loop.reconcile()
