@@ -1,9 +1,9 @@
-"""The scan document as the status of a ComplianceReport. Pure: the clock is an argument."""
+"""The scan document as the status of a ComplianceReport. Pure where `now` is given."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -40,6 +40,8 @@ MAX_FINDINGS_BYTES: Final = 150 * 1024
 MAX_CHANGE_TEXT: Final = 512
 """Characters of the message of a new or a cleared finding."""
 
+_CLOCK_TOLERANCE: Final = timedelta(minutes=1)
+"""How far the clocks of two nodes may differ."""
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
@@ -116,12 +118,17 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
     return sorted(findings, key=lambda row: _severity(row).rank)
 
 
-def is_older(document: ScanDocument, before: Mapping[str, Any]) -> bool:
-    """Whether the status `before` is of a scan that began later: a slow scan must not overwrite a newer one."""
+def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime | None = None) -> bool:
+    """
+    Whether the status `before` is of a scan that began later: a slow scan must not overwrite a newer one.
+
+    One that began after `now`, the present by default, does not count: it ran on a node whose clock was ahead.
+    """
     status = ComplianceReportStatus.from_dict(before)
     started = _time(document.started_at)
     failed = status.failure.started_at if status.failure else None
-    return started is not None and any(at is not None and started < at for at in (status.started_at, failed))
+    latest = (now or datetime.now(UTC)) + _CLOCK_TOLERANCE
+    return started is not None and any(at is not None and started < at <= latest for at in (status.started_at, failed))
 
 
 def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:

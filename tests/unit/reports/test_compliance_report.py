@@ -1,7 +1,7 @@
 """A scan document as a ComplianceReport's status and as an OpenReports Report: bounded, the worst first, pure."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tests.support.reports import NOW, document, failed_document, finding
 
@@ -115,6 +115,15 @@ def test_a_slow_scan_does_not_bring_back_the_past():
     assert not is_older(document(started_at="2026-01-31T03:00:00Z"), told)
     assert not is_older(document(started_at="2026-01-31T04:00:00Z"), told)
     assert not is_older(document(), {})
+
+
+def test_a_scan_whose_clock_was_ahead_holds_back_no_report():
+    ahead = status_of(document(started_at="2026-02-01T03:00:00Z")).to_dict()
+    failed = status_of(failed_document("prod-0", "KafkaUnreachable", "no broker answers")).to_dict()
+    for told, starts in ((ahead, "2026-02-01T03:00:00+00:00"), (failed, "2026-01-31T04:00:00+00:00")):
+        later = datetime.fromisoformat(starts)
+        assert not is_older(document(started_at="2026-01-31T02:00:00Z"), told, later - timedelta(seconds=61))
+        assert is_older(document(started_at="2026-01-31T02:00:00Z"), told, later - timedelta(seconds=60))
 
 
 def test_an_open_report_has_one_result_for_each_finding():

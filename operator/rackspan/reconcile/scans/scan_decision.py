@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from rackspan.api.labels import SCAN_NOW
-from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanTrigger
+from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanState, ScanTrigger
 from rackspan.api.reasons import Reason
 from rackspan.api.times import timestamp
 from rackspan.reconcile.failures import Failure, Remedy
@@ -131,6 +131,25 @@ def decide(
     )
 
 
+def begun_since(last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> list[JobRun]:
+    """The scans that began with or after `last`.
+
+    Where the clock was set back since, `last` seems to begin in the future: then a scan that runs is a later one. Once
+    that is the last, one from the future that has ended is an earlier one.
+    """
+    if last is None:
+        return list(runs)
+    present = now + CLOCK_TOLERANCE
+    running = [run for run in runs if run.active and run.created <= present]
+    if running and last.started_at > present and last.state is not ScanState.RUNNING:
+        return running
+    return [
+        run
+        for run in runs
+        if run.name == last.scan_id or (run.created > last.started_at and (run.active or run.created <= present))
+    ]
+
+
 def fingerprint(topology: RackTopology) -> str | None:
     """A hash of what findings depend on: brokers' racks, and the spec. None while the status is not current."""
     status, spec = topology.status, topology.spec
@@ -161,7 +180,7 @@ def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None
 
 def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> ScansStatus:
     """`scans`, with the scans that were started but not yet recorded: they are found by their objects."""
-    unrecorded = [run for run in runs if last is None or run.created > last.started_at]
+    unrecorded = [run for run in begun_since(last, runs, now) if last is None or run.name != last.scan_id]
     for run in sorted(unrecorded, key=lambda run: run.created):
         match run.trigger:
             case ScanTrigger.REQUEST:

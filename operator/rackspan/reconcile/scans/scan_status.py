@@ -19,7 +19,7 @@ from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
 from rackspan.reconcile.ports import KubernetesEvent
 from rackspan.reconcile.scans.job_status import DEADLINE_EXCEEDED
-from rackspan.reconcile.scans.scan_decision import POD_START_DEADLINE
+from rackspan.reconcile.scans.scan_decision import POD_START_DEADLINE, begun_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -66,8 +66,8 @@ def last_scan(
     `before` is the recorded one, `overdue` are scans that are deleted now, `unstarted` says by uid why pods have not
     started.
     """
-    newest = max(runs, key=lambda run: (run.created, run.name), default=None)
-    if newest is not None and (before is None or newest.created >= before.started_at):
+    newest = max(begun_since(before, runs, now), key=lambda run: (run.created, run.name), default=None)
+    if newest is not None:
         why = (unstarted or {}).get(newest.uid)
         if newest in overdue and why is not None:
             return _failed_to_start(newest, now, why)

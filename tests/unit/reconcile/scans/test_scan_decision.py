@@ -241,6 +241,22 @@ def test_a_request_is_remembered_by_its_scan_when_it_could_not_be_written_down()
     assert decision.scans.handled_request == "a"
 
 
+def test_requests_are_served_once_each_though_the_clock_was_set_back():
+    ahead = succeeded(run("scan-a", "2026-01-31 13:00", ScanTrigger.REQUEST, "a"))
+    older = succeeded(run("scan-0", "2026-01-31 11:00", ScanTrigger.REQUEST, "0"))
+    made = run("scan-b", "2026-01-31 12:00", ScanTrigger.REQUEST, "b")
+    last = LastScan("scan-a", ScanTrigger.REQUEST, ScanState.COMPLETED, ahead.created)
+    known = ScansStatus(handled_request="a")
+    same = decided("2026-01-31 12:00", request="a", known=known, runs=[older, ahead], last=last, schedule=None)
+    assert (same.start, same.scans.handled_request) == (None, "a")
+    lost = decided("2026-01-31 12:01", request="b", known=known, runs=[older, ahead, made], last=last, schedule=None)
+    assert (lost.start, lost.scans.handled_request) == (None, "b"), "it could not be written down"
+    last = LastScan("scan-b", ScanTrigger.REQUEST, ScanState.RUNNING, made.created)
+    known = ScansStatus(handled_request="b")
+    later = decided("2026-01-31 12:02", request="b", known=known, runs=[older, ahead, made], last=last, schedule=None)
+    assert (later.start, later.scans.handled_request) == (None, "b"), "an earlier request is not the last one"
+
+
 def test_a_request_is_served_while_scans_are_suspended():
     assert decided("2026-01-31 12:00", request="a", suspend=True).start is not None
 

@@ -83,6 +83,40 @@ def test_the_latest_scan_is_told_of():
     assert last_scan(after, [succeeded(SCAN)], (), None, NOW) == after
 
 
+def test_a_scan_from_before_the_clock_was_set_back_hides_no_later_one():
+    earlier = succeeded(run("prod-0", "2026-01-31 02:00"))
+    ahead = succeeded(run("prod-9", "2026-01-31 04:05"))
+    told = last_scan(None, [earlier, ahead], (), None, at("2026-01-31 04:10"))
+    assert last_scan(told, [earlier, ahead], (), None, at("2026-01-31 03:00")) == told, "no scan since"
+    assert last_scan(told, [earlier], (), None, at("2026-01-31 03:00")) == told
+    began = last_scan(told, [earlier, ahead, SCAN], (), None, at("2026-01-31 03:00"))
+    assert began == RUNNING
+    for runs in ([earlier, ahead, failed(SCAN)], [ahead, failed(SCAN)]):
+        ended = last_scan(began, runs, (), None, at("2026-01-31 03:05"))
+        assert (ended.scan_id, ended.state) == ("prod-1", ScanState.FAILED)
+        assert last_scan(ended, [ahead], (), None, at("2026-01-31 03:10")) == ended
+
+
+def test_a_scan_that_runs_while_the_clock_is_set_back_is_told_to_its_end():
+    ahead = run("prod-9", "2026-01-31 04:05")
+    running = last_scan(None, [ahead], (), None, at("2026-01-31 04:06"))
+    assert last_scan(running, [ahead, SCAN], (), None, at("2026-01-31 03:01")) == running, "both run"
+    ended = last_scan(running, [succeeded(ahead), SCAN], (), None, at("2026-01-31 03:02"))
+    assert (ended.scan_id, ended.state) == ("prod-9", ScanState.COMPLETED)
+    assert last_scan(ended, [succeeded(ahead), SCAN], (), None, at("2026-01-31 03:03")) == RUNNING
+
+
+def test_scans_are_told_of_though_the_api_servers_clock_is_ahead_by_a_day():
+    told, now = None, at("2026-01-30 03:00")
+    for number in (1, 2):
+        one = run(f"prod-{number}", f"2026-01-31 0{number}:00")
+        before = [succeeded(run("prod-1", "2026-01-31 01:00"))] if number == 2 else []
+        told = last_scan(told, [*before, one], (), None, now)
+        assert (told.scan_id, told.state) == (one.name, ScanState.RUNNING)
+        told = last_scan(told, [*before, succeeded(one)], (), None, now)
+        assert (told.scan_id, told.state) == (one.name, ScanState.COMPLETED)
+
+
 def test_the_condition_tells_the_last_result_and_what_comes_next():
     scans = ScansStatus(next_at=at("2026-02-01 03:00"))
     last = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
