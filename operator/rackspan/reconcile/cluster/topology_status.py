@@ -369,14 +369,15 @@ def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPl
 def _racks_in_sync(
     topology: RackTopology, racks: RackView, topics: DriftedTopics | None
 ) -> tuple[ConditionStatus, Reason, str]:
-    """RacksInSync. A broker that is away reports nothing: while one is, earlier drift is not said to be over."""
+    """RacksInSync. While one of a broker's two racks is not known, earlier drift is not said to be over."""
     drifted = racks.drifted
-    away = [row.id for row in racks.rows if not row.online]
-    if not drifted and away and is_false(topology.status.conditions, RACKS_IN_SYNC):
-        message = f"{broker_list(away)} offline: the rack is not known there; the others report those of their nodes"
-        return _FALSE, Reason.RACK_DRIFT, f"{message}{_ignored_pods(racks)}"
+    unknown = [row.id for row in racks.rows if not row.online or row.rack is None]
+    if not drifted and unknown and is_false(topology.status.conditions, RACKS_IN_SYNC):
+        where = f"{broker_list(unknown)} {be(len(unknown))} offline or in no known rack, so drift there may last"
+        message = f"{where}; the others report the racks that their nodes have{_ignored_pods(racks)}"
+        return _FALSE, Reason.RACK_DRIFT, message
     if not drifted:
-        who = "every broker that is online" if away else "every broker"
+        who = "every broker that is online and in a known rack" if unknown else "every broker"
         return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
     why = f"{topics_affected(topics)}; " if topics else ""
     message = (

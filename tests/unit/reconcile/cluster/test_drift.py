@@ -15,6 +15,7 @@ from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_st
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
 from rackspan.reconcile.topics.outcome import Outcome
+from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topic_status import topic_status
 
 SPREAD = {0: "a", 1: "b", 2: "c"}
@@ -145,16 +146,27 @@ def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
     away = cluster({**SPREAD, 1: "a"}, {0: "a", 2: "c"})
     waits = status(away, before=drifts)
     assert find_condition(waits.conditions, "RacksInSync").status.value == "False"
-    assert sentence(waits).startswith("broker 1 offline: the rack is not known there; ")
+    assert sentence(waits).startswith("broker 1 is offline or in no known rack, so drift there may last; ")
     mended = status(cluster({**SPREAD, 1: "a"}, {**SPREAD, 1: "a"}), before=waits)
     assert find_condition(mended.conditions, "RacksInSync").status.value == "True"
     assert sentence(mended) == "every broker reports the rack that its node has"
 
 
+def test_drift_is_not_over_while_a_broker_is_in_no_known_rack():
+    before = status(cluster({**SPREAD, 1: "a"}))
+    for without_pod_or_label in (cluster({0: "a", 2: "c"}, SPREAD), cluster({**SPREAD, 1: ""})):
+        waits = status(without_pod_or_label, before=before)
+        assert find_condition(waits.conditions, "RacksInSync").status.value == "False"
+        events = condition_events(REF, before.conditions, waits.conditions)
+        assert "RacksInSync" not in {event.reason for event in events}
+    fresh = status(cluster({**SPREAD, 1: ""}), before=status(cluster(SPREAD)))
+    assert sentence(fresh) == "every broker that is online and in a known rack reports the rack that its node has"
+
+
 def test_a_broker_that_goes_away_where_none_drifted_is_no_drift():
     away = status(cluster(SPREAD, {0: "a", 2: "c"}), before=status(cluster(SPREAD)))
     assert find_condition(away.conditions, "RacksInSync").status.value == "True"
-    assert sentence(away) == "every broker that is online reports the rack that its node has"
+    assert sentence(away) == "every broker that is online and in a known rack reports the rack that its node has"
 
 
 def test_each_broker_that_drifts_and_what_it_does_to_topics_has_an_event():
