@@ -201,6 +201,8 @@ class ScansReconciler(Controller):
             failure = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
         report = dependencies.cache.reports.get(topology.key)
         last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
+        if self._unlisted(topology) and not any(run.kind is RunKind.SPARK_APPLICATION for run in runs):
+            last = facts.last  # what was never listed is not gone
         self._count_ended(topology, facts, last)
         scans = self._post_events(topology, scans)
         waits_since = self._due_since.get(topology.key) if queued else None
@@ -228,10 +230,12 @@ class ScansReconciler(Controller):
         """
         if topology.spec.compliance is None and decision.start is None:
             return None
-        unlisted = self._applications_failure if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
         over_quota = self._dependencies.cache.quota.over_quota(topology.key)
         stale = None if topology.has_current_racks or decision.start is None else _STALE_RACKS
-        return over_quota or self._dependencies.setup.failure(topology) or unlisted or stale
+        return over_quota or self._dependencies.setup.failure(topology) or self._unlisted(topology) or stale
+
+    def _unlisted(self, topology: RackTopology) -> Failure | None:
+        return self._applications_failure if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
 
     def _change(self, topology: RackTopology, now: datetime) -> TopologyChange | None:
         """The topology's fingerprint, and since when it has been that; None while it is not known."""

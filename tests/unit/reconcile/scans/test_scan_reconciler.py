@@ -10,7 +10,7 @@ from tests.unit.reconcile.scans.examples import at
 
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
-from rackspan.api.racktopology import ScansStatus
+from rackspan.api.racktopology import RackTopologyStatus, ScansStatus
 from rackspan.api.reasons import Reason
 from rackspan.metrics import SCAN_NEXT
 from rackspan.reconcile.cache import Cache
@@ -239,10 +239,15 @@ async def test_where_it_cannot_be_asked_which_topologies_there_are_scans_start_a
     assert len(world.runs.objects) == 2, "one that may be an orphan, and the one that is due"
 
 
-async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world):
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world, restarted):
     world.topology(request="a", engine="SparkApplication")
     await world.loop.reconcile()
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
+    if restarted:
+        status = RackTopologyStatus(last_scan=world.facts().last, scans=world.facts().scans)
+        world.topology(request="a", engine="SparkApplication", status=status.to_dict())
+        world.restart()
     await world.loop.reconcile()
     assert world.facts().last.state == "Running"
 
