@@ -69,15 +69,15 @@ async def _publish_compliance_report(
     }
     spec = {"topologyRef": {"name": topology.name}}
     present = await rest.apply("apply_report", REPORTS.object(topology), {**frame, "spec": spec}, manager=_MANAGER)
-    before = present.get("status") or {}
-    if is_older(document, before):
+    before, now = present.get("status") or {}, dt.datetime.now(dt.UTC)
+    if is_older(document, before, now):
         _log.warning("scan %s began before the one in the report of %s: not published", document.scan_id, topology)
         return False
     status = compliance_status(
         document,
         ComplianceReportStatus.from_dict(before),
         generation=present["metadata"]["generation"],
-        now=dt.datetime.now(dt.UTC),
+        now=now,
         engine=engine,
     )
     # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.

@@ -1,4 +1,4 @@
-"""The scan document as the status of a ComplianceReport. Pure where `now` is given."""
+"""The scan document as the status of a ComplianceReport. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -118,16 +118,16 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
     return sorted(findings, key=lambda row: _severity(row).rank)
 
 
-def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime | None = None) -> bool:
+def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime) -> bool:
     """
     Whether the status `before` is of a scan that began later: a slow scan must not overwrite a newer one.
 
-    One that began after `now`, the present by default, does not count: it ran on a node whose clock was ahead.
+    One that began after `now` does not count: it ran on a node whose clock was ahead.
     """
     status = ComplianceReportStatus.from_dict(before)
     started = _time(document.started_at)
     failed = status.failure.started_at if status.failure else None
-    latest = (now or datetime.now(UTC)) + _CLOCK_TOLERANCE
+    latest = now + _CLOCK_TOLERANCE
     return started is not None and any(at is not None and started < at <= latest for at in (status.started_at, failed))
 
 

@@ -110,11 +110,12 @@ def test_a_status_that_was_written_is_read_as_the_same():
 
 
 def test_a_slow_scan_does_not_bring_back_the_past():
+    now = datetime(2026, 1, 31, 5, tzinfo=UTC)
     told = status_of(document(started_at="2026-01-31T03:00:00Z")).to_dict()
-    assert is_older(document(started_at="2026-01-31T02:00:00Z"), told)
-    assert not is_older(document(started_at="2026-01-31T03:00:00Z"), told)
-    assert not is_older(document(started_at="2026-01-31T04:00:00Z"), told)
-    assert not is_older(document(), {})
+    assert is_older(document(started_at="2026-01-31T02:00:00Z"), told, now)
+    assert not is_older(document(started_at="2026-01-31T03:00:00Z"), told, now)
+    assert not is_older(document(started_at="2026-01-31T04:00:00Z"), told, now)
+    assert not is_older(document(), {}, now)
 
 
 def test_a_scan_whose_clock_was_ahead_holds_back_no_report():

@@ -371,7 +371,7 @@ def _racks_in_sync(
 ) -> tuple[ConditionStatus, Reason, str]:
     """RacksInSync. While one of a broker's two racks is not known, earlier drift is not said to be over."""
     drifted = racks.drifted
-    unknown = [row.id for row in racks.rows if not row.online or row.rack is None]
+    unknown = [row.id for row in racks.rows if not row.online or (row.rack is None and not racks.ignore_missing)]
     if not drifted and unknown and is_false(topology.status.conditions, RACKS_IN_SYNC):
         where = f"{broker_list(unknown)} {be(len(unknown))} offline or in no known rack, so drift there may last"
         message = f"{where}; the others report the racks that their nodes have{_ignored_pods(racks)}"
