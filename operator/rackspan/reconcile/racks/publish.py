@@ -234,8 +234,8 @@ class RacksReconciler(Controller):
             found = await self._publish_guarded(topology, texts, kept)
             if found is not None:
                 facts[topology.key] = found
-        await self._delete_others(kept)
         self._store(facts)
+        await self._delete_others(kept)
         failed = any(isinstance(one.published, Failure) for one in facts.values())
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
 
@@ -269,15 +269,23 @@ class RacksReconciler(Controller):
             texts[asked] = rack_text(topology, cache.nodes)
             await asyncio.sleep(0)  # thousands of nodes each time, and others wait for the event loop
         result = texts[asked]
-        try:
-            if isinstance(result, RackText):
-                for namespace in namespaces:
-                    await self._publish(topology, namespace, result.text)
-        except FailureError as error:
-            result = error.failure
+        if isinstance(result, RackText):
+            result = await self._publish_in(topology, namespaces, result)
         if isinstance(result, Failure):
             metrics.count_error(str(topology.key), result.remedy, result.reason)
         return RackFacts(topology.meta.uid, result, file_key(topology.key, "").name, namespaces)
+
+    async def _publish_in(
+        self, topology: RackTopology, namespaces: tuple[str, ...], racks: RackText
+    ) -> RackText | Failure:
+        """Publish in each namespace: a failure in one, of which the first is given, holds up no other."""
+        failures = []
+        for namespace in namespaces:
+            try:
+                await self._publish(topology, namespace, racks.text)
+            except FailureError as error:
+                failures.append(error.failure)
+        return failures[0] if failures else racks
 
     async def _publish(self, topology: RackTopology, namespace: str, text: str) -> None:
         key, files = file_key(topology.key, namespace), self._dependencies.files
@@ -301,7 +309,10 @@ class RacksReconciler(Controller):
         self._published[key], self._written[key] = written, (text, written.version)
 
     async def _delete_others(self, kept: _Kept) -> None:
-        """Delete what no topology publishes any more. What belongs to one that cannot be read now stays."""
+        """Delete what no topology publishes any more. What belongs to one that cannot be read now stays.
+
+        Raises FailureError at the end for the first that could not be deleted.
+        """
         others = {
             key: known
             for key, known in self._published.items()
@@ -312,12 +323,19 @@ class RacksReconciler(Controller):
         uids: Mapping[ObjectKey, str] = {}
         if any(known.topology not in self._dependencies.cache.topologies for known in others.values()):
             uids = await self._dependencies.kube.uids(racktopology.KIND)
+        failures = []
         for key, known in others.items():
             readable = known.topology in self._dependencies.cache.topologies
             if readable or known.topology_uid not in uids.values():
-                await self._dependencies.files.delete(key, known)
+                try:
+                    await self._dependencies.files.delete(key, known)
+                except FailureError as error:
+                    failures.append(error)
+                    continue
                 del self._published[key]
                 self._written.pop(key, None)
+        if failures:
+            raise failures[0]
 
     def _is_own(self, known: RackFileMeta) -> bool:
         watched = self._dependencies.watched

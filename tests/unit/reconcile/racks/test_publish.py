@@ -16,6 +16,7 @@ from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.rack_ports import RackFileMeta
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
+FORBIDDEN = Failure("NotAuthorized", "forbidden", Remedy.ACCESS)
 FILE = ObjectKey("kafka", "prod-racks")
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
@@ -47,7 +48,7 @@ class MemoryFiles:
         return self._put(key, body, known.uid)
 
     async def delete(self, key, known):
-        self.calls.append(f"delete {key}")
+        self._called("delete", key)
         self.there.pop(key, None)
 
     def edited(self, key):
@@ -61,10 +62,13 @@ class MemoryFiles:
 
     def _key(self, verb, body):
         key = ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
+        self._called(verb, key)
+        return key
+
+    def _called(self, verb, key):
         self.calls.append(f"{verb} {key}")
         if key.namespace in self.failing:
-            raise FailureError(Failure("NotAuthorized", "forbidden", Remedy.ACCESS))
-        return key
+            raise FailureError(FORBIDDEN)
 
     def _put(self, key, body, uid):
         self.version += 1
@@ -263,6 +267,36 @@ async def test_one_topologys_failure_is_no_other_ones(relisting):
     await world.writes()
     assert world.condition("broken").reason == "NotAuthorized"
     assert world.condition().status == "True"
+
+
+@pytest.mark.parametrize(("how", "reason"), [("strangers", "ConfigMapTaken"), ("failing", "NotAuthorized")])
+async def test_a_namespace_whose_file_cannot_be_written_keeps_no_other_from_its_own(relisting, how, reason):
+    world = World()
+    for name in ("billing", "clients"):
+        world.namespace(name, **{PUBLISH_RACKS: "kafka.prod"})
+    getattr(world.files, how).add(ObjectKey("billing", "prod-racks") if how == "strangers" else "billing")
+    world.files.strangers.add(ObjectKey("clients", "prod-racks"))
+    await world.writes()
+    assert "n1 /eu/a\n" in world.files.text()
+    found = world.condition()
+    assert (found.status, found.reason) == ("False", reason), "the first failure is told"
+
+
+async def test_a_file_that_cannot_be_deleted_stays_alone(relisting):
+    world = World()
+    for name in ("billing", "clients"):
+        world.namespace(name, **{PUBLISH_RACKS: "kafka.prod"})
+    await world.writes()
+    for name in ("billing", "clients"):
+        world.namespace(name)
+    world.files.failing.add("billing")
+    world.node("n2")
+    with pytest.raises(FailureError, match="forbidden"):
+        await world.loop.reconcile()
+    assert sorted(key.namespace for key in world.files.there) == ["billing", "kafka"]
+    assert world.condition().message.startswith("the racks of 1 node are in ConfigMap prod-racks of kafka; 1 node is")
+    world.files.failing.clear()
+    assert await world.writes() == ["delete billing/prod-racks"]
 
 
 async def test_topologies_over_the_quota_publish_nothing(relisting):
