@@ -11,7 +11,7 @@ from rackspan.kube.kube_objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE
 
@@ -31,14 +31,21 @@ class KubeRackFiles:
         self._rest = rest
         self._namespaces = () if EVERYWHERE in namespaces.names else namespaces.names
 
-    async def published(self) -> Mapping[ObjectKey, RackFileMeta]:
-        """All that there are; metadata only."""
+    async def published(self) -> RackFileList:
+        """All that there are; metadata only. Raises FailureError where the API server answers for no namespace."""
         found: dict[ObjectKey, RackFileMeta] = {}
-        for path in CONFIG_MAPS.collections(self._namespaces):
-            query = {"labelSelector": f"{RACK_FILE}=true"}
-            items = await self._rest.list_all("list_racks", path, RACK_FILE_PAGE, query=query, accept=METADATA_LIST)
-            found.update((key_of(item), _meta(item)) for item in items)
-        return found
+        failed: dict[str, Failure] = {}
+        query, asked = {"labelSelector": f"{RACK_FILE}=true"}, self._namespaces or (EVERYWHERE,)
+        for namespace, path in zip(asked, CONFIG_MAPS.collections(self._namespaces), strict=True):
+            try:
+                items = await self._rest.list_all("list_racks", path, RACK_FILE_PAGE, query=query, accept=METADATA_LIST)
+            except FailureError as error:  # such as for a namespace that was deleted, with the right in it
+                failed[namespace] = error.failure
+            else:
+                found.update((key_of(item), _meta(item)) for item in items)
+        if len(failed) == len(asked) and all(failure.remedy is Remedy.RETRY for failure in failed.values()):
+            raise FailureError(failed[asked[0]])
+        return RackFileList(found, failed)
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:
         """Create one; None where there is a ConfigMap of that name already."""

@@ -8,7 +8,7 @@ from rackspan.kube.rack_files import KubeRackFiles
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
-from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 METADATA = {
@@ -42,15 +42,36 @@ def files(answer, *namespaces, permit=None):
 )
 async def test_only_what_has_the_label_is_listed(namespaces, path):
     api, found = files(Answer(body={"items": [{"metadata": METADATA}]}), *namespaces)
-    assert await found.published() == {ObjectKey("shop", "prod-racks"): KNOWN}
+    assert await found.published() == RackFileList({ObjectKey("shop", "prod-racks"): KNOWN}, {})
     [(_, asked)] = api.asked
     assert asked.startswith(f"{path}?labelSelector=rackspan.dev%2Frack-file%3Dtrue")
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_namespace_that_cannot_be_listed_hides_no_other(status):
+    api = RecordingApi(
+        lambda _, path: (
+            Answer(status, {"message": "no"}) if "/bank/" in path else Answer(body={"items": [{"metadata": METADATA}]})
+        )
+    )
+    answer = await KubeRackFiles(Rest(api), NamespaceSet(("bank", "shop")), AlwaysPermitted()).published()
+    assert answer.found == {ObjectKey("shop", "prod-racks"): KNOWN}
+    assert [(name, str(status) in failure.message) for name, failure in answer.failed.items()] == [("bank", True)]
+
+
+async def test_what_cannot_be_listed_anywhere_is_a_failure_of_all_unless_the_api_server_is_away():
+    _, found = files(Answer(403, {"message": "no"}), "*")
+    assert list((await found.published()).failed) == ["*"]
+    for namespaces in (["*"], ["bank", "shop"]):
+        _, found = files(Answer(500, {"message": "no"}), *namespaces)
+        with pytest.raises(FailureError, match="500 no"):
+            await found.published()
 
 
 async def test_metadata_that_others_wrote_names_no_topology():
     for annotations in (None, {}, {"rackspan.dev/rack-file-of": "prod"}):
         _, found = files(Answer(body={"items": [{"metadata": {**METADATA, "annotations": annotations}}]}), "shop")
-        assert [meta.topology for meta in (await found.published()).values()] == [None]
+        assert [meta.topology for meta in (await found.published()).found.values()] == [None]
 
 
 async def test_it_is_changed_as_it_was_seen():

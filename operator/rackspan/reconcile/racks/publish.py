@@ -26,7 +26,7 @@ from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.runtime.informer import NAMESPACE, NODE
-from rackspan.reconcile.runtime.namespaces import NamespaceSet
+from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ class RacksReconciler(Controller):
         self._published: dict[ObjectKey, RackFileMeta] = {}
         self._written: dict[ObjectKey, tuple[str, str]] = {}
         """By ConfigMap: the text that this process wrote, and the resourceVersion since."""
+        self._unlisted: Mapping[str, Failure] = {}
         self._list_due = 0.0
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
@@ -224,9 +225,8 @@ class RacksReconciler(Controller):
             return _RESYNC_SECONDS
         now = asyncio.get_running_loop().time()
         if now >= self._list_due:
-            self._published = dict(await dependencies.files.published())
-            self._written = {key: one for key, one in self._written.items() if key in self._published}
-            self._list_due = now + _RESYNC_SECONDS
+            await self._list()
+            self._list_due = now + (_RETRY_SECONDS if self._unlisted else _RESYNC_SECONDS)
         facts: dict[ObjectKey, RackFacts] = {}
         kept: _Kept = set()
         texts: dict[object, RackText | Failure] = {}
@@ -236,8 +236,27 @@ class RacksReconciler(Controller):
                 facts[topology.key] = found
         self._store(facts)
         await self._delete_others(kept)
-        failed = any(isinstance(one.published, Failure) for one in facts.values())
+        failed = self._unlisted or any(isinstance(one.published, Failure) for one in facts.values())
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
+
+    async def _list(self) -> None:
+        """See what is published. Where that cannot be seen, what is known stays, unless its namespace is gone."""
+        listed = await self._dependencies.files.published()
+        self._unlisted = listed.failed
+        for namespace, failure in listed.failed.items():
+            metrics.count_error("", failure.remedy, failure.reason)
+            _log.warning("the racks published in namespace %s cannot be listed: %s", namespace, failure.message)
+        unseen = {
+            key: known
+            for key, known in self._published.items()
+            if self._not_listed(key) is not None and key.namespace in self._dependencies.cache.namespaces
+        }
+        self._published = {**unseen, **listed.found}
+        self._written = {key: one for key, one in self._written.items() if key in self._published}
+
+    def _not_listed(self, key: ObjectKey) -> Failure | None:
+        """Why a ConfigMap's namespace cannot be listed; None where it could be."""
+        return self._unlisted.get(key.namespace) or self._unlisted.get(EVERYWHERE)
 
     async def _publish_guarded(
         self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
@@ -289,6 +308,8 @@ class RacksReconciler(Controller):
 
     async def _publish(self, topology: RackTopology, namespace: str, text: str) -> None:
         key, files = file_key(topology.key, namespace), self._dependencies.files
+        if failure := self._not_listed(key):
+            raise FailureError(failure)
         known = self._published.get(key)
         if known is not None and self._written.get(key) == (text, known.version):
             return

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.api.meta import ObjectKey
+    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import JsonObject
 
 
@@ -23,10 +24,18 @@ class RackFileMeta:
     topology_uid: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class RackFileList:
+    """The published ConfigMaps; `failed` has the namespaces that cannot be listed, `*` for all of them."""
+
+    found: Mapping[ObjectKey, RackFileMeta]
+    failed: Mapping[str, Failure]
+
+
 class RackFiles(Protocol):
     """The ConfigMaps that publish racks, by label. Every call raises FailureError."""
 
-    async def published(self) -> Mapping[ObjectKey, RackFileMeta]:
+    async def published(self) -> RackFileList:
         """All that there are in the namespaces where racks may be published; metadata only."""
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:

@@ -1,5 +1,6 @@
 """ConfigMaps follow nodes, namespaces and topologies; nobody else's is touched, and in doubt they stay."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -13,7 +14,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import publish as loops
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
-from rackspan.reconcile.racks.rack_ports import RackFileMeta
+from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 FORBIDDEN = Failure("NotAuthorized", "forbidden", Remedy.ACCESS)
@@ -29,11 +30,13 @@ class MemoryFiles:
     strangers: set = field(default_factory=set)
     calls: list = field(default_factory=list)
     failing: set = field(default_factory=set)
+    unlisted: dict = field(default_factory=dict)
     version: int = 0
 
     async def published(self):
         self.calls.append("list")
-        return {key: meta for key, (meta, _) in self.there.items()}
+        seen = [key for key in self.there if not {key.namespace, EVERYWHERE} & self.unlisted.keys()]
+        return RackFileList({key: self.there[key][0] for key in seen}, dict(self.unlisted))
 
     async def create(self, body):
         key = self._key("create", body)
@@ -131,6 +134,7 @@ class World:
 def relisting(monkeypatch):
     """Every pass lists what there is."""
     monkeypatch.setattr(loops, "_RESYNC_SECONDS", 0)
+    monkeypatch.setattr(loops, "_RETRY_SECONDS", 0)
 
 
 async def test_what_went_with_its_namespace_is_not_published_there(relisting):
@@ -297,6 +301,38 @@ async def test_a_file_that_cannot_be_deleted_stays_alone(relisting):
     assert world.condition().message.startswith("the racks of 1 node are in ConfigMap prod-racks of kafka; 1 node is")
     world.files.failing.clear()
     assert await world.writes() == ["delete billing/prod-racks"]
+
+
+@pytest.mark.parametrize("unlisted", ["shop", EVERYWHERE])
+async def test_a_namespace_whose_files_cannot_be_listed_keeps_them_and_ends_no_other(relisting, unlisted):
+    world = World()
+    world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
+    world.namespace("other")
+    world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
+    await world.writes()
+    world.files.unlisted[unlisted] = FORBIDDEN
+    world.node("n2", "eu", "b")
+    everywhere = unlisted == EVERYWHERE
+    assert await world.writes() == ([] if everywhere else [f"replace {FILE}", "replace other/prod-racks"])
+    assert (world.condition().status, world.condition().message) == ("False", "forbidden")
+    assert world.condition("other").status == ("False" if everywhere else "True")
+    world.files.unlisted.clear()
+    assert "replace shop/prod-racks" in await world.writes(), "and not made anew"
+    assert world.condition().status == "True"
+
+
+async def test_what_is_not_listed_any_more_is_asked_for_soon_and_forgotten_with_its_namespace():
+    world = World()
+    world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
+    await world.writes()
+    world.loop._list_due, world.files.unlisted["shop"] = 0, FORBIDDEN
+    assert await world.loop.reconcile() == loops._RETRY_SECONDS
+    due = world.loop._list_due
+    world.loop._list_due = 0
+    del world.cache.namespaces["shop"]
+    assert await world.writes() == []
+    assert due < asyncio.get_running_loop().time() + loops._RESYNC_SECONDS / 2
+    assert world.condition().status == "True"
 
 
 async def test_topologies_over_the_quota_publish_nothing(relisting):
