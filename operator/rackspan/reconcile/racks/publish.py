@@ -277,11 +277,11 @@ class RacksReconciler(Controller):
         """Publish one topology's racks; None where there is nothing to publish. `kept` gains its ConfigMaps."""
         cache = self._dependencies.cache
         namespaces = target_namespaces(topology, cache.namespaces, self._dependencies.allowed)
-        if not namespaces or topology.meta.is_deleting:
+        if not namespaces:
             return None
         kept.update((file_key(topology.key, namespace), topology.key) for namespace in namespaces)
-        if cache.quota.over_quota(topology.key) is not None:
-            return None  # not served: what was published before stays as it is
+        if topology.meta.is_deleting or cache.quota.over_quota(topology.key) is not None:
+            return None  # brokers that restart still read what was published before: it stays as it is
         spec = topology.spec
         asked = tuple(level.node_label for level in spec.levels), tuple(sorted(spec.rack_aliases.items()))
         if asked not in texts:

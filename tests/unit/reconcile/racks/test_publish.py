@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.reconcile.examples import NOON
 
@@ -207,6 +208,18 @@ async def test_a_topology_that_is_gone_takes_its_files_with_it(relisting):
     world.topology_deleted()
     assert sorted(await world.writes()) == ["delete clients/prod-racks", "delete kafka/prod-racks"]
     assert world.files.there == {}
+
+
+async def test_a_topology_whose_deletion_is_held_up_keeps_its_files(relisting):
+    world = World()
+    await world.writes()
+    topology = world.cache.topologies[ObjectKey("kafka", "prod")]
+    meta = structs.replace(topology.meta, deletion_timestamp=NOON)
+    world.cache.topologies[topology.key] = structs.replace(topology, meta=meta)
+    world.node("n2", "eu", "b")
+    assert await world.writes() == [], "brokers that restart read them, and nothing new is made"
+    world.topology_deleted()
+    assert await world.writes() == [f"delete {FILE}"]
 
 
 async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
