@@ -198,13 +198,13 @@ def _not_back(
 
 
 def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCandidate]) -> tuple[NotMended, ...]:
-    """Those of `known` that still drift, or whose broker is away just now, by id."""
+    """Those of `known` that still drift, or whose broker or its rack is not known just now, by id."""
     by_id = {one.id: one for one in brokers}
     kept = [
         one
         for one in known
         if (broker := by_id.get(one.broker)) is not None
-        and (not broker.online or (broker.drift and broker.rack in (None, one.rack)))
+        and (not broker.online or broker.rack is None or (broker.drift and broker.rack == one.rack))
     ]
     return tuple(sorted(kept, key=lambda one: one.broker))
 

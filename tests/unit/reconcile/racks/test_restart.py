@@ -8,7 +8,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.reconcile.racks import restart
-from rackspan.reconcile.racks.restart_decision import RestartCandidate, RestartHold, choose
+from rackspan.reconcile.racks.restart_decision import RestartCandidate, RestartHold, choose, still_not_mended
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
@@ -326,11 +326,40 @@ async def test_a_topology_whose_kafka_does_not_answer_holds_up_no_restart_of_ano
     await one.loop.close()
 
 
-def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
-    def broker(id_, **facts):
-        defaults = {"pod": f"k-{id_}", "node": "n", "rack": "b", "published": "b", "reported": "a"}
-        return RestartCandidate(id_, **{**defaults, "online": True, "drift": True, **facts})
+def broker(id_, **facts):
+    defaults = {"pod": f"k-{id_}", "node": "n", "rack": "b", "published": "b", "reported": "a"}
+    return RestartCandidate(id_, **{**defaults, "online": True, "drift": True, **facts})
 
+
+@pytest.mark.parametrize(
+    ("facts", "kept"),
+    [
+        ({}, True),
+        ({"online": False, "drift": False}, True),
+        ({"rack": None, "drift": False}, True),
+        ({"rack": None, "drift": True}, True),
+        ({"drift": False, "reported": "b"}, False),
+        ({"rack": "c"}, False),
+    ],
+)
+def test_a_restart_in_vain_is_remembered_while_the_rack_is_not_known(facts, kept):
+    known = NotMended(1, "b")
+    assert still_not_mended([known], [broker(1, **facts)]) == ((known,) if kept else ())
+
+
+async def test_a_node_that_loses_its_label_for_a_moment_costs_no_second_restart_in_vain():
+    one = world(4)
+    one.brokers[1].takes_rack = False
+    one.relabel(1, "moved")
+    await one.run(300)
+    one.zones[1] = ""
+    await one.step()
+    one.zones[1] = "moved"
+    await one.run(300)
+    assert (one.evicted, told(one)) == ([(1, "moved")], ("False", "RestartDidNotMend"))
+
+
+def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
     known = [NotMended(0, "b")]
     begins = choose([broker(2), broker(0), broker(1)], known, None, on_drift=True)
     assert [one.broker.id for one in begins] == [1, 2]
