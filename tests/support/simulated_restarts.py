@@ -118,7 +118,8 @@ class RestartWorld:
         old = self.topology
         brokers = {"topicsWithoutSpareReplica": self.without_spare, **brokers}
         new = topology(**SPEC | {"brokers": SPEC["brokers"] | brokers}, annotations=annotations)
-        self.cache.topologies[self.key] = structs.replace(new, status=old.status)
+        meta = structs.replace(new.meta, generation=old.meta.generation + 1)
+        self.cache.topologies[self.key] = structs.replace(new, meta=meta, status=old.status)
 
     def relabel(self, id_, zone, *, published=True):
         self.zones[id_] = zone

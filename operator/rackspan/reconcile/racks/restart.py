@@ -335,9 +335,9 @@ class RestartsReconciler(Controller):
             return RestartFacts(
                 uid, restarts, RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
             )
-        # Kafka is asked again, just before: recording took its time.
+        # Kafka is asked again, just before: recording took its time. What people want is looked at after that.
         shortfalls = await _shortfalls(begin.broker.id, admin)
-        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold)
+        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology)
         hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
         if hold is not None:
             return RestartFacts(uid, restarts, hold)
@@ -347,6 +347,13 @@ class RestartsReconciler(Controller):
         metrics.BROKER_RESTARTS.labels(str(topology.key), "started").inc()
         _log.info("topology %s: evicted pod %s of broker %d", topology.key, begin.pod, begin.broker.id)
         return RestartFacts(uid, structs.replace(restarts, current=current))
+
+    def _changed(self, topology: RackTopology) -> RestartHold | None:
+        """That something else is asked for by now, or allowed."""
+        latest = self._dependencies.cache.topologies.get(topology.key)
+        if latest is None or self.asked(latest) != self.asked(topology):
+            return RestartHold(Reason.RESTART_WAITING, "the RackTopology was changed just now: looked at again")
+        return self._refused(latest)
 
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
         """Write the restart to the status; whether it is there."""

@@ -245,6 +245,50 @@ async def test_an_eviction_without_an_answer_is_waited_for_and_not_done_to_anoth
     assert (sorted(one.evicted), one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], set(), [])
 
 
+def off(one):
+    one.change(restart="Never")
+
+
+def deleted(one):
+    meta = structs.replace(one.topology.meta, deletion_timestamp=NOON)
+    one.cache.topologies[one.key] = structs.replace(one.topology, meta=meta)
+
+
+def gone(one):
+    del one.cache.topologies[one.key]
+
+
+def elsewhere(one):
+    one.change(namespace="elsewhere", annotations=one.topology.meta.annotations)
+
+
+def held(one):
+    one.change(topicsWithoutSpareReplica="Hold", annotations=one.topology.meta.annotations)
+
+
+@pytest.mark.parametrize("requested", [False, True])
+@pytest.mark.parametrize("edit", [off, deleted, gone, elsewhere, held])
+async def test_what_changes_while_kafka_is_asked_keeps_the_pod(edit, requested):
+    one = world(3, min_insync=3, allowed=NamespaceSet(("kafka",)))
+    if requested:
+        one.change(restart="Never", annotations={RESTART: "1"})
+    else:
+        one.relabel(1, "moved")
+    hosted, asked = one.hosted, []
+
+    async def edited(id_):
+        asked.append(id_)
+        if len(asked) == 2:  # the restart is recorded by now
+            assert one.topology.status.restarts.current is not None
+            edit(one)
+        return await hosted(id_)
+
+    one.hosted = edited
+    await one.loop.reconcile()
+    assert (one.evicted, len(asked)) == ([], 2)
+    assert one.loop._facts[one.key].restarts.current is None
+
+
 @pytest.mark.parametrize("request_", ["2", "kafka-2"])
 async def test_a_person_has_one_broker_restarted_once(request_):
     one = world()
