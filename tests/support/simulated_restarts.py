@@ -83,6 +83,8 @@ class RestartWorld:
     wrong: list[str] = field(default_factory=list)
     told: list[Any] = field(default_factory=list)
     allowed: NamespaceSet = field(default_factory=lambda: NamespaceSet(("kafka",)))
+    renames: bool = False
+    """Whether the controller gives each new pod another name."""
     hidden: bool = False
     """Whether Kafka does not answer."""
     without_spare: str = "Report"
@@ -166,6 +168,10 @@ class RestartWorld:
         since = self._since_down(broker)
         return since is None or since < FORGOTTEN_SECONDS
 
+    def pod_name(self, broker):
+        """The one that it has now."""
+        return f"kafka-{broker.uid}-{broker.id}" if self.renames else f"kafka-{broker.id}"
+
     def isr(self, replicas):
         return frozenset(id_ for id_ in replicas if self.in_sync(self.brokers[id_]))
 
@@ -187,7 +193,10 @@ class RestartWorld:
             return Failure("KafkaUnreachable", "no broker answers", Remedy.RETRY)
         nodes = {f"n{id_}": {"zone": zone} for id_, zone in self.zones.items()}
         where, consent = self.topology.broker_namespace, self.cache.namespaces
-        pods = [BrokerPod(where, f"kafka-{id_}", {"app": "kafka"}, {}, f"n{id_}") for id_ in self.brokers]
+        pods = [
+            BrokerPod(where, self.pod_name(broker), {"app": "kafka"}, {}, f"n{id_}")
+            for id_, broker in self.brokers.items()
+        ]
         online = [
             BrokerDescription(id_, "h", broker.reported) for id_, broker in self.brokers.items() if self.online(broker)
         ]
@@ -248,7 +257,7 @@ class RestartWorld:
     async def get(self, key):
         broker = self.brokers[int(key.name.rpartition("-")[2])]
         since = self._since_down(broker)
-        if since is not None and not broker.returns:
+        if key.name != self.pod_name(broker) or (since is not None and not broker.returns):
             return None
         ready = since is None or since >= STEP.seconds
         return PodFacts(f"p{broker.id}-{broker.uid}", f"n{broker.id}", False, ready, self.controller)  # noqa: FBT003

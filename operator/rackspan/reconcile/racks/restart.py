@@ -261,7 +261,8 @@ class RestartsReconciler(Controller):
         """Look what became of it. Nothing else is begun before the next pass."""
         uid = topology.meta.uid
         broker = next((one for one in brokers if one.id == current.broker), None)
-        pod = await self._pods.get(ObjectKey(topology.broker_namespace, current.pod))
+        name = (broker and broker.pod) or current.pod  # the next pod may have another name
+        pod = await self._pods.get(ObjectKey(topology.broker_namespace, name))
         behind = None
         if broker is not None and broker.online:
             behind = len(lagging(broker.id, await admin.hosted(broker.id)))

@@ -157,8 +157,8 @@ def progress_of(
 ) -> RestartProgress:
     """What became of the restart under way.
 
-    `broker` is None where nobody knows it any more, `pod` is the pod of its name as it is now, and `lagging` counts the
-    partitions whose ISR is without it, None where that was not asked. `ready_for` is how long this pod was seen ready.
+    `broker` is None where nobody knows it any more, `pod` is its pod as it is now, and `lagging` counts the partitions
+    whose ISR is without it, None where that was not asked. `ready_for` is how long this pod was seen ready.
     """
     name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
     if pod is not None and pod.uid == current.pod_uid and not pod.deleting:
@@ -187,7 +187,7 @@ def _not_back(
     if pod is None or pod.uid == current.pod_uid:
         return f"{name}: pod {current.pod} was evicted, and the next one is not there yet"
     if not pod.ready:
-        return f"{name}: the new pod {current.pod} is not ready"
+        return f"{name}: its new pod is not ready"
     if broker is None or not broker.online:
         return f"{name} is not back in the cluster yet"
     if lagging is None:

@@ -217,6 +217,16 @@ async def test_a_second_broker_waits_as_long_as_the_first_is_away():
     )
 
 
+async def test_a_broker_is_back_also_where_its_next_pod_has_another_name():
+    one = world(5, renames=True)
+    one.brokers[1].takes_rack = False
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.run(600)
+    assert (one.evicted, one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], {1}, [])
+    assert one.topology.status.restarts.not_mended[0].pod == "kafka-0-1", "the one that was evicted"
+
+
 async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
     one = world(5)
     for id_ in (1, 3):
