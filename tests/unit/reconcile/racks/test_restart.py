@@ -6,9 +6,18 @@ from tests.support.simulated_restarts import RESTART, world
 from tests.unit.reconcile.examples import CLUSTER, NOON
 
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
-from rackspan.api.racktopology import NotMended, RestartsStatus
+from rackspan.api.racktopology import NotMended, RestartingBroker, RestartsStatus
 from rackspan.reconcile.racks import restart
-from rackspan.reconcile.racks.restart_decision import RestartCandidate, RestartHold, choose, still_not_mended
+from rackspan.reconcile.racks.rack_ports import PodFacts
+from rackspan.reconcile.racks.restart_decision import (
+    BACK,
+    GRACE,
+    RestartCandidate,
+    RestartHold,
+    choose,
+    progress_of,
+    still_not_mended,
+)
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
@@ -202,6 +211,44 @@ async def test_a_restart_that_did_not_mend_is_told_and_not_tried_again():
     one.relabel(1, "z1")
     await one.run(10)
     assert (told(one), one.topology.status.restarts) == (None, None)
+
+
+@pytest.mark.parametrize("mends", [True, False])
+async def test_a_restart_whose_node_has_no_rack_afterwards_is_judged_by_what_it_was_for(mends):
+    one = world(4)
+    one.brokers[1].takes_rack = mends
+    one.relabel(1, "moved")
+    await one.step()
+    one.zones[1] = ""
+    await one.run(300)
+    assert [event.reason for event in one.told[1:]] == ["Restarted" if mends else "RestartDidNotMend"]
+    restarts = one.topology.status.restarts
+    assert restarts == (None if mends else RestartsStatus(None, (NotMended(1, "moved", "kafka-1", "z1"),)))
+    if not mends:
+        assert one.told[1].message == "broker 1 is back, and still reports z1 where its node was in moved"
+
+
+@pytest.mark.parametrize(
+    ("facts", "was_for", "ends"),
+    [
+        ({"rack": None, "reported": "a"}, None, True),
+        ({"rack": None, "reported": "b"}, "b", True),
+        ({"rack": None, "reported": None}, "b", False),
+        ({"rack": "a"}, "b", True),
+        ({"rack": "c", "reported": "b", "drift": True}, "b", True),
+        ({"rack": "c", "drift": True}, "b", False),
+        ({"rack": None, "drift": True}, None, None),
+    ],
+)
+def test_a_restart_is_judged_also_where_the_rack_is_not_known_or_another_one_by_now(facts, was_for, ends):
+    current = RestartingBroker(1, "k-1", "old", NOON, was_for, None)
+    pod = PodFacts("new", "n", deleting=False, ready=True, has_controller=True)
+    for ready_for, at_last in ((BACK, False), (GRACE, True)):
+        found = progress_of(current, broker(1, **{"drift": False} | facts), pod, 0, NOON + GRACE, ready_for)
+        if ends is None or not (ends or at_last):
+            assert isinstance(found, RestartHold)
+        else:
+            assert (found.not_mended is None) == ends
 
 
 async def test_a_second_broker_waits_as_long_as_the_first_is_away():
