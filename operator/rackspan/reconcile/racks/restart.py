@@ -31,6 +31,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.racks.rack_ports import Eviction
 from rackspan.reconcile.racks.restart_decision import (
+    GONE,
     Again,
     Begin,
     Done,
@@ -40,6 +41,7 @@ from rackspan.reconcile.racks.restart_decision import (
     choose,
     cost,
     progress_of,
+    progress_unseen,
     still_not_mended,
     unfit,
     unsafe,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.racks.publish import RackDependencies
     from rackspan.reconcile.racks.rack_ports import PodFacts
+    from rackspan.reconcile.racks.restart_decision import RestartProgress
 
 _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0
@@ -183,9 +186,9 @@ class RestartsReconciler(Controller):
         return RestartFacts(facts.topology_uid, known.restarts, RestartHold(failure.reason, failure.message))
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
-        refused = self._refused(topology)
-        if refused is not None:
-            return RestartFacts(facts.topology_uid, facts.restarts, refused)
+        refused, current = self._refused(topology), facts.restarts.current
+        if refused is not None and (current is None or self._now() - current.since >= GONE):
+            return RestartFacts(facts.topology_uid, structs.replace(facts.restarts, current=None), refused)
         cluster = self._topologies.cluster(topology.key)
         state = cluster.state if cluster else None
         admin = cluster.admin if cluster else None
@@ -194,8 +197,8 @@ class RestartsReconciler(Controller):
             return RestartFacts(facts.topology_uid, facts.restarts, hold)
         brokers = self._candidates(topology, state)
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
-        if restarts.current is not None:
-            return await self._follow(topology, restarts, restarts.current, brokers, admin)
+        if current is not None:
+            return await self._follow(topology, restarts, current, brokers, admin, refused)
         found = choose(
             brokers, restarts.not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology)
         )
@@ -257,16 +260,21 @@ class RestartsReconciler(Controller):
         current: RestartingBroker,
         brokers: Sequence[RestartCandidate],
         admin: KafkaAdmin,
+        refused: RestartHold | None,
     ) -> RestartFacts:
         """Look what became of it. Nothing else is begun before the next pass."""
         uid = topology.meta.uid
         broker = next((one for one in brokers if one.id == current.broker), None)
         name = (broker and broker.pod) or current.pod  # the next pod may have another name
-        pod = await self._pods.get(ObjectKey(topology.broker_namespace, name))
+        pod = None if refused else await self._pods.get(ObjectKey(topology.broker_namespace, name))
         behind = None
         if broker is not None and broker.online:
             behind = len(lagging(broker.id, await admin.hosted(broker.id)))
-        found = progress_of(current, broker, pod, behind, self._now(), self._ready_for(topology, pod))
+        found: RestartProgress
+        if refused:
+            found = progress_unseen(current, broker, behind, self._now()) or refused
+        else:
+            found = progress_of(current, broker, pod, behind, self._now(), self._ready_for(topology, pod))
         if isinstance(found, RestartHold):
             return RestartFacts(uid, restarts, found)
         if isinstance(found, Again):

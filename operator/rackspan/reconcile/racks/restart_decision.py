@@ -17,6 +17,7 @@ from rackspan.api.conditions import RESTARTING, Conditions, ConditionStatus
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural, shown
+from rackspan.reconcile.racks.rack_ports import PodFacts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus, RestartingBroker
     from rackspan.core.availability import IsrShortfall
-    from rackspan.reconcile.racks.rack_ports import PodFacts
 
 BACK: Final = timedelta(seconds=20)
 """How long a new pod has to be ready before what Kafka says of its broker is taken to be about it.
@@ -35,7 +35,7 @@ GRACE: Final = timedelta(seconds=60)
 LOST: Final = timedelta(minutes=2)
 """When an eviction that nobody saw the answer to has not come about: longer than the API server works on a request."""
 GONE: Final = timedelta(minutes=15)
-"""How long a broker that is known to nobody any more is waited for."""
+"""How long a broker that is known to nobody any more is waited for, or one whose pod may not be looked at any more."""
 _NAMED = 3
 _MAX_REQUEST = 253
 
@@ -181,6 +181,18 @@ def progress_of(
         f"{name} is back, and still {reports} where its node {'is' if broker.rack else 'was'} in {wanted}",
         NotMended(broker.id, wanted, current.pod, broker.reported),
     )
+
+
+def progress_unseen(
+    current: RestartingBroker, broker: RestartCandidate | None, lagging: int | None, now: datetime
+) -> Done | None:
+    """That a restart is over by what Kafka says alone, where its pod may not be looked at any more; None while not.
+
+    Kafka cannot tell whether the pod was evicted: the old one gets time to end, and nothing counts as not mended.
+    """
+    pod = PodFacts("", None, deleting=False, ready=True, has_controller=True)
+    found = progress_of(current, broker, pod, lagging, now, now - current.since - LOST)
+    return found if isinstance(found, Done) and found.not_mended is None else None
 
 
 def _not_back(

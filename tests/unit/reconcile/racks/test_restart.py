@@ -7,6 +7,7 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartingBroker, RestartsStatus
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import restart
 from rackspan.reconcile.racks.rack_ports import PodFacts
 from rackspan.reconcile.racks.restart_decision import (
@@ -272,6 +273,44 @@ async def test_a_broker_is_back_also_where_its_next_pod_has_another_name():
     await one.run(600)
     assert (one.evicted, one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], {1}, [])
     assert one.topology.status.restarts.not_mended[0].pod == "kafka-0-1", "the one that was evicted"
+
+
+async def refused_during_a_restart():
+    """The release takes back that pods may be evicted, while one is."""
+    one = world(4)
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    await one.step()
+    one.allowed = NamespaceSet(("elsewhere",))
+    one.restart_operator()
+
+    async def forbidden(_):
+        raise FailureError(Failure("NotAuthorized", "pods is forbidden", Remedy.ACCESS))
+
+    one.get = forbidden
+    return one
+
+
+async def test_a_restart_that_may_not_be_looked_at_any_more_ends_by_what_kafka_says():
+    one = await refused_during_a_restart()
+    await one.run(115)
+    assert told(one) == ("True", "RestartNotAllowed"), "the pod may be about to end: Kafka alone cannot tell"
+    await one.run(60)
+    assert [event.reason for event in one.told] == ["Restarting", "Restarted"]
+    assert one.topology.status.restarts is None
+    assert (one.evicted, told(one)) == ([(1, "moved")], ("False", "RestartNotAllowed"))
+
+
+@pytest.mark.parametrize("how", [{"returns": False}, {"takes_rack": False}, {"hidden": True}])
+async def test_a_restart_that_may_not_be_looked_at_any_more_is_given_up_where_kafka_does_not_say_so(how):
+    one = await refused_during_a_restart()
+    for name, value in how.items():
+        setattr(one if name == "hidden" else one.brokers[1], name, value)
+    await one.run(840)
+    assert one.topology.status.restarts.current.broker == 1
+    await one.run(120)
+    assert (one.topology.status.restarts, told(one)) == (None, ("False", "RestartNotAllowed"))
+    assert [event.reason for event in one.told] == ["Restarting"], "nobody knows whether it was mended"
 
 
 async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
