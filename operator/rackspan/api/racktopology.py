@@ -491,7 +491,7 @@ class DrainStatus(ApiStruct, frozen=True):
 
 
 class RestartingBroker(ApiStruct, frozen=True):
-    """The broker that restarts: its pod that was evicted, and the rack that its node had then.
+    """The broker that restarts: its pod that was evicted, and the rack that its node had then, if it was published.
 
     `request` is the annotation's value that asked for it, None where drift did.
     """

@@ -339,7 +339,8 @@ class RestartsReconciler(Controller):
         if hold is not None or pod is None:
             return RestartFacts(uid, restarts, hold)
         request = topology.meta.annotations.get(RESTART) if begin.requested else None
-        current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), begin.broker.rack, request)
+        readable = begin.broker.rack if begin.broker.published == begin.broker.rack else None
+        current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), readable, request)
         if not await self._record(topology, structs.replace(restarts, current=current)):
             return RestartFacts(
                 uid, restarts, RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")

@@ -170,16 +170,16 @@ def progress_of(
         return RestartHold(Reason.RESTARTING, why or f"{name} is not back")
     if ready_for is None or ready_for < BACK:
         return RestartHold(Reason.RESTARTING, f"{name} is back, and has to stay for {BACK.seconds} seconds")
-    reports, wanted = f"reports {broker.reported or 'no rack'}", broker.rack or current.rack
-    # Where the node's rack is not known there is no drift, and a restart for drift is judged by the rack it was for.
-    by_drift = broker.rack is not None or current.rack is None or current.request is not None
-    if (by_drift and not broker.drift) or (broker.reported is not None and broker.reported == current.rack):
+    reports = f"reports {broker.reported or 'no rack'}"
+    known = broker.rack is not None or current.request is not None  # a node without a rack has no drift
+    if current.rack in (None, broker.reported) or (known and not broker.drift):
         return Done(f"{name} is back in all ISRs and {reports}")
-    if ready_for < GRACE or wanted is None:
+    if ready_for < GRACE:
         return RestartHold(Reason.RESTARTING, f"{name} is back and {reports} so far")
+    node = f"its node {'is' if broker.rack == current.rack else 'was'} in {current.rack}"
     return Done(
-        f"{name} is back, and still {reports} where its node {'is' if broker.rack else 'was'} in {wanted}",
-        NotMended(broker.id, wanted, current.pod, broker.reported),
+        f"{name} is back, and still {reports} where {node}",
+        NotMended(broker.id, current.rack, current.pod, broker.reported),
     )
 
 

@@ -238,7 +238,7 @@ async def test_a_restart_whose_node_has_no_rack_afterwards_is_judged_by_what_it_
         ({"rack": "a"}, "b", True),
         ({"rack": "c", "reported": "b", "drift": True}, "b", True),
         ({"rack": "c", "drift": True}, "b", False),
-        ({"rack": None, "drift": True}, None, None),
+        ({"rack": None, "drift": True}, None, True),
     ],
 )
 def test_a_restart_is_judged_also_where_the_rack_is_not_known_or_another_one_by_now(facts, was_for, ends):
@@ -246,10 +246,10 @@ def test_a_restart_is_judged_also_where_the_rack_is_not_known_or_another_one_by_
     pod = PodFacts("new", "n", deleting=False, ready=True, has_controller=True)
     for ready_for, at_last in ((BACK, False), (GRACE, True)):
         found = progress_of(current, broker(1, **{"drift": False} | facts), pod, 0, NOON + GRACE, ready_for)
-        if ends is None or not (ends or at_last):
+        if not (ends or at_last):
             assert isinstance(found, RestartHold)
         else:
-            assert (found.not_mended is None) == ends
+            assert (found.not_mended and found.not_mended.rack) == (None if ends else "b")
 
 
 async def test_a_second_broker_waits_as_long_as_the_first_is_away():
@@ -394,6 +394,17 @@ async def test_a_person_has_one_broker_restarted_once(request_):
     assert RESTART not in one.topology.meta.annotations
     assert told(one) is None
     assert one.told[0].message == "pod kafka-2 of broker 2 was evicted, asked for by rackspan.dev/restart"
+
+
+async def test_a_restart_that_a_person_asks_for_before_the_rack_is_published_is_none_in_vain():
+    one = world()
+    one.relabel(2, "moved", published=False)
+    one.change(annotations={RESTART: "2"})
+    await one.run(120)
+    assert (one.evicted, [event.reason for event in one.told]) == ([(2, "moved")], ["Restarting", "Restarted"])
+    one.published[2] = "moved"
+    await one.run(120)
+    assert (one.evicted[1:], one.drifted) == ([(2, "moved")], set())
 
 
 async def test_what_a_person_asks_for_is_as_safe_as_all_else():
