@@ -59,12 +59,14 @@ async def lived(one, todo, hopeless):
     st.sets(brokers),
     st.lists(actions, max_size=25),
     st.sampled_from(["Report", "Hold"]),
+    st.booleans(),
 )
 def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(
-    rows, min_insync, stubborn, todo, without_spare
+    rows, min_insync, stubborn, todo, without_spare, renames
 ):
     there = {id_: SimulatedBroker(id_, "a", takes_rack=id_ not in stubborn) for id_ in range(SIZE)}
-    one = RestartWorld(there, [("t", row) for row in rows], min_insync, without_spare=without_spare)
+    topics = [("t", row) for row in rows]
+    one = RestartWorld(there, topics, min_insync, without_spare=without_spare, renames=renames)
     one.change()
     holds = without_spare == "Hold"
     needed = {id_ for row in rows for id_ in row if holds and len(row) - 1 < max(1, min(min_insync, len(row)))}
