@@ -227,15 +227,24 @@ def budget(brokers, unavailable):
     brokers.kubectl("patch", "poddisruptionbudget", "kafka", "--type=merge", f"--patch={patch}")
 
 
+def readiness(pod):
+    return next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
+
+
+def ready_pods(brokers):
+    """The pods by broker, None while not all are ready: kubelets tell that after Kafka has the brokers."""
+    pods = brokers.each()
+    return pods if all(readiness(pod)["status"] == "True" for pod in pods.values()) else None
+
+
 def times(pod):
     """When a pod was made, and when it was ready."""
-    ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
-    assert ready["status"] == "True"
-    return pod["metadata"]["creationTimestamp"], ready["lastTransitionTime"]
+    assert readiness(pod)["status"] == "True"
+    return pod["metadata"]["creationTimestamp"], readiness(pod)["lastTransitionTime"]
 
 
 def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
-    before = brokers.each()
+    before = brokers.until(lambda: ready_pods(brokers), "all brokers' pods to be ready")
     moved = {id_ for id_, pod in before.items() if pod["spec"]["nodeName"] in ("node-b", "node-c")}
     (stays,) = before.keys() - moved
     budget(brokers, 0)
@@ -264,7 +273,7 @@ def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
         brokers.until(lambda: brokers.racks() == wanted, "all brokers to report their nodes' new racks")
         brokers.until(lambda: drifting(brokers) == set(), "the drift to be gone")
         brokers.until(lambda: not brokers.condition("Restarting"), "the restarts to be over")
-    after = brokers.each()
+    after = brokers.until(lambda: ready_pods(brokers), "all brokers' pods to be ready again")
     assert {id_ for id_ in after if after[id_]["metadata"]["uid"] != before[id_]["metadata"]["uid"]} == moved
     assert {id_: pod["spec"]["nodeName"] for id_, pod in after.items()} == {
         id_: pod["spec"]["nodeName"] for id_, pod in before.items()
