@@ -1,12 +1,14 @@
 """The `rackspan` command. `rack-id` starts without the other commands and all that they import."""
 
 import gc
+import signal
 import sys
 
 from rackspan import child_process, rack_id
 
 _OPERATOR = "operator"
 """Kubernetes watches over its process, and its Kafka clients have processes of their own."""
+_TERMINATED = 128 + signal.SIGTERM
 _NEW_OBJECTS, _YOUNG, _OLDER = 50_000, 10, 10
 """Python looks for garbage that refers to itself whenever so many objects are new, by default 700.
 
@@ -24,7 +26,10 @@ def main() -> None:
     """Run the command with the process's arguments, and exit."""
     if sys.argv[1:2] == [rack_id.NAME]:
         sys.exit(rack_id.main(sys.argv[2:]))
-    if sys.argv[1:2] != [_OPERATOR]:
+    if sys.argv[1:2] == [_OPERATOR]:
+        # As process 1 of a container it would miss the signal until it has a handler: its imports take a second.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    else:
         child_process.continue_in_child()
         child_process.outlive_standard_error()
     gc.set_threshold(_NEW_OBJECTS, _YOUNG, _OLDER)

@@ -60,13 +60,16 @@ class LeaseLostError(Exception):
 
 async def run(settings: Settings) -> None:
     """Run one operator until SIGTERM or SIGINT. Raises LeaseLostError where another one takes over the Lease."""
+    stop = asyncio.Event()
+    _handle_signals(stop)
     # Otherwise kopf looks up the name of its user, which fails in a container where the uid has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Authentication(settings.kubeconfig)
     await access.load()
     rest = Rest(client_of(access))
+    lease_rest = Rest(client_of(access))  # apart: many requests that hang do not hold up the Lease
     liveness, lease = Liveness(), settings.lease
-    election = LeaderElection(KubeLease(rest, lease.key), lease.identity, lease.timing, liveness)
+    election = LeaderElection(KubeLease(lease_rest, lease.key), lease.identity, lease.timing, liveness)
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
     probes = _Probes(liveness, election)
     events = EventQueue(rest, liveness)
@@ -74,9 +77,7 @@ async def run(settings: Settings) -> None:
     health = HealthServer(probes, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
-    stop = asyncio.Event()
     event_task = asyncio.create_task(events.run(), name="events")
-    _handle_signals(stop)
     try:
         if await election.acquire(stop):
             await _lead(election, stop, _reconcile(settings, access, kube, rest, probes, stop))
@@ -85,6 +86,7 @@ async def run(settings: Settings) -> None:
         event_task.cancel()
         await health.stop()
         await rest.close()
+        await lease_rest.close()
 
 
 async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:

@@ -411,7 +411,12 @@ class Rest:
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(text)
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):  # a proxy's page, or an answer that was cut off
+        raise FailureError(_failure("an answer of the API server is not a JSON object"))
     return answer
 
 
@@ -438,7 +443,7 @@ def _retry_after_seconds(after: str) -> float:
 
 def _error(method: str, path: str, status: int, text: bytes) -> Exception:
     try:
-        message = json.loads(text).get("message", "")
+        message = str(json.loads(text).get("message") or "")
     except (ValueError, AttributeError):
         message = text[:200].decode(errors="replace")
     if status == _NOT_FOUND:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,13 @@ def test_the_program_and_the_plug_in_say_how_they_were_called(program, shown):
     assert done.stderr.startswith("error: the cluster is missing\n")
     usage = subprocess.run([BIN / program, "check", "--help"], check=True, capture_output=True, text=True)
     assert f"Usage: {shown} check [OPTIONS]" in usage.stdout
+
+
+def test_the_operator_ends_at_a_signal_that_comes_before_it_runs():
+    """Linux drops it for process 1, as which it runs in a container, where there is no handler."""
+    begun = "rackspan.cli.app = lambda: os.kill(os.getpid(), signal.SIGTERM)"
+    program = f"import os, signal, rackspan.cli; {begun}; from rackspan.__main__ import main; main()"
+    assert subprocess.run([sys.executable, "-c", program, "operator"], check=False).returncode == 128 + signal.SIGTERM
 
 
 def test_a_result_is_alone_on_standard_output():
