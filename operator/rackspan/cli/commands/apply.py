@@ -29,7 +29,7 @@ from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits, WaitReason
-from rackspan.core.text import plural, size
+from rackspan.core.text import be, few, plural, size
 from rackspan.core.topology import RackTree
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def apply(
             return (rebalance(request) if rebalance_too else make_plan(request)), request.tree
 
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
-    if dry_run and not cancel and kept.read(cluster.cluster_id) is None:
+    if dry_run and not cancel and not _is_under_way(kept.read(cluster.cluster_id)):
         with ending_with(ExitCode.FINE):
             _print_plan(planned()[0], rate, form)
         return
@@ -159,17 +159,24 @@ def apply(
         if cancel:
             _cancel(connection, kept, record, patience, form)
             return
-        if record is None:
+        if record is None or not _is_under_way(record):
+            left = {} if record is None else record.throttles
             made, tree = planned()
             record = _new_record(connection, cluster, made, tree, ceiling, approve, rate, form)
-            if record is None:
+            if not (record.changes or left):
                 return
+            record = replace(record, throttles=left)
         else:
             note(f"plan {record.plan_hash} is under way here since before, and goes on; another one is for after it")
             if dry_run:
                 return
             _refuse_unapproved(record.plan_hash, approve)
         _carry_out(connection, kept, record, limits, rate, patience, form)
+
+
+def _is_under_way(record: "Record | None") -> bool:
+    """Whether a plan has begun and not ended; of one that has, throttles may be left on brokers that are away."""
+    return record is not None and bool(record.changes)
 
 
 def _request(
@@ -221,8 +228,8 @@ def _new_record(
     approve: str | None,
     rate: int | Adaptive | None,
     form: Format,
-) -> "Record | None":
-    """The record of a plan that is approved, None where there is nothing to do. Raises CommandError."""
+) -> "Record":
+    """The record of a plan that is approved, or of one that has nothing to do. Raises CommandError."""
     from rackspan.reconcile.reassignment_ports import Record  # noqa: PLC0415
 
     changes = list(made.changes.existing)
@@ -234,12 +241,11 @@ def _new_record(
     if form is Format.TABLE:
         with printing_first():
             _print_plan(made, rate, form)
-    if not changes:
-        if form is not Format.TABLE:
-            _print_plan(made, rate, form)
-        return None
-    _refuse_too_much(changes, ceiling)
-    _refuse_unapproved(made.hash, approve)
+    if changes:
+        _refuse_too_much(changes, ceiling)
+        _refuse_unapproved(made.hash, approve)
+    elif form is not Format.TABLE:
+        _print_plan(made, rate, form)
     return Record(
         cluster.cluster_id,
         made.hash,
@@ -290,10 +296,10 @@ def _carry_out(
         await kept.write(executor.record)
         return await drive(executor, shown, patience, signals)
 
-    ended, last, lost = _worked(connection, kept, record, limits, rate, form, work)
+    ended, last, left, lost = _worked(connection, kept, record, limits, rate, form, work)
     again = f"rackspan apply --approve {record.plan_hash} and the same options go on"
     if ended is Ended.FINISHED and last is not None:
-        _conclude(kept, last, lost)
+        _conclude(kept, left, last, lost)
         return
     under_way = 0 if last is None else last.copying
     if last is not None and last.others:
@@ -310,21 +316,22 @@ def _carry_out(
     raise typer.Exit(_INTERRUPTED)
 
 
-def _conclude(kept: JournalFile, last: "Pass", lost: OSError | None) -> None:
+def _conclude(kept: JournalFile, left: "Record", last: "Pass", lost: OSError | None) -> None:
     """
-    Forget the journal where nothing is left over.
+    Forget the plan, and the journal where nothing is left over.
 
     Raises CommandError where the plan is not done whole, and what was `lost` of standard output.
     """
     if last.others:
         note(last.others)
-    if last.throttles:
+    kept.conclude(left)
+    if left.throttles:
+        brokers = sorted({int(one.name) for one in left.throttles})
         raise CommandError(
-            f"{plural(last.throttles, 'throttle')} of brokers that are away are still set, without effect",
-            "run the same command again when they are back",
+            f"throttles are still set, without effect, on broker {few([*map(str, brokers)])}, which {be(len(brokers))} away",
+            f"any rackspan apply clears them once they are back; where they never will be, delete {kept.path}",
             ExitCode.UNFINISHED,
         )
-    kept.discard()
     if last.waiting:
         raise CommandError(f"not all was moved: {_waits(last)}", "make a new plan", ExitCode.UNFINISHED)
     if lost is not None:
@@ -338,11 +345,11 @@ def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", 
     async def work(executor: "Executor", shown: ReassignmentProgress, signals: Signals) -> tuple[Ended, "Pass | None"]:
         return await take_back(executor, shown, patience, signals)
 
-    ended, last, lost = _worked(connection, kept, record, Limits(), None, form, work)
+    ended, last, left, lost = _worked(connection, kept, record, Limits(), None, form, work)
     if ended is not Ended.FINISHED or last is None:
-        left = "" if _cleared(last) else f"; {_LEFT}"
-        raise CommandError(f"not all could be taken back: {_waits(last)}{left}", "run it again", ExitCode.UNFINISHED)
-    _conclude(kept, replace(last, waiting=()), lost)
+        still = "" if _cleared(last) else f"; {_LEFT}"
+        raise CommandError(f"not all could be taken back: {_waits(last)}{still}", "run it again", ExitCode.UNFINISHED)
+    _conclude(kept, left, replace(last, waiting=()), lost)
 
 
 def _worked(
@@ -353,19 +360,19 @@ def _worked(
     rate: int | Adaptive | None,
     form: Format,
     work: "Callable[[Executor, ReassignmentProgress, Signals], Awaitable[tuple[Ended, Pass | None]]]",
-) -> tuple[Ended, "Pass | None", OSError | None]:
+) -> tuple[Ended, "Pass | None", "Record", OSError | None]:
     """
-    Let an executor work; gives, besides what `work` does, why standard output was lost.
+    Let an executor work; gives, besides what `work` does, the record then, and why standard output was lost.
 
     Raises CommandError where it has to stop, and has tried to clear all throttles by then.
     """
     from rackspan.reconcile.plans.executor import Executor  # noqa: PLC0415
 
-    async def worked(admin: "KafkaReassignments") -> tuple[Ended, "Pass | None"]:
+    async def worked(admin: "KafkaReassignments") -> tuple[Ended, "Pass | None", "Record"]:
         executor = Executor(admin, kept, record, limits, rate)
         with heard(shown) as signals:
             try:
-                return await work(executor, shown, signals)
+                return *await work(executor, shown, signals), executor.record
             except BaseException as error:
                 last = await paused(Executor(admin, kept.where_possible(), executor.record, limits), shown)
                 outcome = "throttles are cleared" if _cleared(last) else _LEFT

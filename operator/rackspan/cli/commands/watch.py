@@ -57,7 +57,7 @@ def watch(
     cluster = connection.cluster()
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
     record = kept.read(cluster.cluster_id)
-    if record is None:
+    if record is None or not record.changes:
         raise _nothing_to_watch(live)
     _follow(connection, kept, record, Format(output.value), once=once)
 
@@ -84,7 +84,7 @@ def _follow(connection: Connection, kept: JournalFile, record: "Record", form: F
 
     async def followed(admin: "KafkaReassignments") -> None:
         seen: Record | None = record
-        while seen is not None and seen.plan_hash == record.plan_hash:
+        while seen is not None and seen.changes and seen.plan_hash == record.plan_hash:
             # A new one each time, as what was asked for last is in the journal.
             shown.show(await Executor(admin, kept, seen, Limits()).look())
             if shown.lost is not None:

@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,13 @@ class JournalFile:
     def where_possible(self) -> "_WherePossible":
         """The journal at an end, when what it says last may be more than there is."""
         return _WherePossible(self)
+
+    def conclude(self, record: Record) -> None:
+        """Forget a plan that has ended, and all of it where no throttle is left. Raises CommandError."""
+        if record.throttles:
+            self._write(replace(record, changes=(), started={}, cordoned=frozenset(), left=frozenset()))
+        else:
+            self.discard()
 
     def discard(self) -> None:
         """Forget it: nothing is left that needs it. Raises CommandError where it cannot be deleted."""

@@ -1,0 +1,138 @@
+"""How `rackspan apply` ends, and what it leaves, on a Kafka in memory."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+import pytest
+from tests.support.command import cli, cluster, topic
+from tests.support.simulated_kafka import CLUSTER_ID, SimulatedKafka
+
+from rackspan.cli.commands import apply as command
+from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.connection import Connection
+from rackspan.cli.shared.journal_file import JournalFile
+from rackspan.core.planning import Change
+from rackspan.core.reassignment import TopicPartition
+from rackspan.reconcile.reassignment_ports import Record
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+HASH = "0123456789abcdef0123456789abcdef"
+SERVER = ("--bootstrap-server", "127.0.0.1:1")
+SLOW = ("--throttle", "5kB/s")
+
+
+class Kafka(SimulatedKafka):
+    """Copies with each look what is not `stuck`; before the look of that number, it does `at_looks`."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.stuck, self.looks, self.at_looks = set(), 0, {}
+
+    async def partitions(self, topics):
+        self.looks += 1
+        self.at_looks.get(self.looks, lambda: None)()
+        for at, one in self.state.items():
+            for broker in one.replicas if at not in self.stuck else ():
+                self.catch_up(at, broker)
+        return await super().partitions(topics)
+
+
+@dataclass
+class Going:
+    """A plan that is in the journal, on the way from some replicas to others."""
+
+    kafka: Kafka
+    journal: JournalFile
+
+    def apply(self, *arguments):
+        return cli("apply", *SERVER, "--journal", self.journal.path, *arguments)
+
+    def on(self, *arguments):
+        return self.apply("--approve", HASH, *arguments)
+
+    def another(self, *arguments):
+        """Another plan, which is made of the replicas that are there now."""
+        return self.apply("--replication-factor", "b=3", *arguments)
+
+    def write(self, **more):
+        lists, planned = self.kafka.lists, self.kafka.planned
+        changes = [Change(at.topic, at.partition, planned[at], before, 100) for at, before in lists.items()]
+        racks = {broker: "/".join(("", *rack)) for broker, rack in self.kafka.racks.items()}
+        asyncio.run(self.journal.write(Record(CLUSTER_ID, HASH, changes, self.kafka.racks, racks, **more)))
+
+    @property
+    def throttles(self):
+        """The brokers whose throttles are in the journal."""
+        return {int(one.name) for one in self.journal.read(CLUSTER_ID).throttles}
+
+
+@pytest.fixture
+def going(monkeypatch, tmp_path):
+    def of(lists, planned, **more):
+        kafka = Kafka(dict.fromkeys(range(4), ("x", "a")), lists, planned)
+        monkeypatch.setattr(Connection, "ask", lambda _, question: asyncio.run(question(kafka)))
+        made = Going(kafka, JournalFile(tmp_path / "journal.json"))
+        monkeypatch.setattr(command, "ClusterSource", lambda *_: ClusterSource(_snapshot(kafka, tmp_path), None, None))
+        made.write(**more)
+        return made
+
+    return of
+
+
+def _snapshot(kafka, folder):
+    racks = {broker: "/".join(("", *kafka.racks[broker])) for broker in sorted(kafka.online)}
+    topics = [topic(at.topic, one.replicas) for at, one in kafka.state.items()]
+    file = folder / "snapshot.json"
+    file.write_text(json.dumps(cluster(*topics, racks=racks)))
+    return file
+
+
+class TestThrottlesOfABrokerThatIsGone:
+    """It may never be back, and may not be in the way of the next plan."""
+
+    @pytest.fixture
+    def gone(self, going):
+        """All replicas have left broker 0, which is switched off before its throttles are cleared."""
+        going = going({A: (0, 1), B: (1, 0)}, {A: (3, 1), B: (1, 2)})
+        going.kafka.at_looks[3] = lambda: going.kafka.kill(0)
+        return going
+
+    def test_are_all_that_is_left_of_a_plan_that_is_done(self, gone):
+        ran = gone.on(*SLOW)
+        assert ran.code == 4
+        assert ran.error == "throttles are still set, without effect, on broker 0, which is away"
+        assert "rackspan apply clears them" in ran.hint
+        assert str(gone.journal.path) in ran.hint
+        assert gone.journal.read(CLUSTER_ID).changes == ()
+        assert gone.throttles == {0}
+
+    def test_go_on_with_the_next_plan_which_is_made_and_approved_as_any(self, gone):
+        gone.on(*SLOW)
+        dry = gone.another("--dry-run", "-o", "json")
+        assert (dry.code, dry.json["moves"]) == (0, 1)
+        ran = gone.another("--approve", dry.json["hash"], *SLOW)
+        assert (ran.code, ran.error) == (4, "throttles are still set, without effect, on broker 0, which is away")
+        assert len(gone.kafka.state[B].replicas) == 3
+        assert gone.throttles == {0}
+
+    @pytest.mark.parametrize("arguments", [("--replication-factor", "b=2"), ("--cancel",)])
+    def test_are_cleared_once_it_is_back(self, gone, arguments):
+        gone.on(*SLOW)
+        assert gone.apply(*arguments).code == 4
+        gone.kafka.revive(0)
+        ran = gone.apply(*arguments)
+        assert (ran.code, gone.kafka.configs, gone.journal.path.exists()) == (0, {}, False), ran.err
+
+    def test_are_no_plan_to_watch(self, gone):
+        gone.on(*SLOW)
+        ran = cli("watch", *SERVER, "--journal", gone.journal.path)
+        assert (ran.code, ran.error) == (4, "rackspan apply carries out no plan on this cluster from this machine")
+
+    def test_are_all_that_is_left_of_a_plan_that_is_cancelled(self, gone):
+        gone.kafka.stuck = {A}
+        gone.kafka.at_looks[3] = lambda: gone.kafka.kill(3)
+        assert gone.on(*SLOW, "--patience", "1").code == 4
+        ran = gone.apply("--cancel")
+        assert (ran.code, ran.error) == (4, "throttles are still set, without effect, on broker 3, which is away")
+        assert (gone.kafka.state[A].replicas, gone.throttles) == ((0, 1), {3})
