@@ -26,6 +26,16 @@ def test_bytes_need_their_unit(arguments, error):
     assert (ran.code, ran.error) == (2, error)
 
 
+def test_what_is_cancelled_cannot_be_tried_first():
+    ran = cli("apply", *SERVER, "--cancel", "--dry-run")
+    assert (ran.code, ran.error) == (2, "--dry-run shows a plan, and --cancel makes none")
+    assert "rackspan watch --once" in ran.hint
+
+
+def test_patience_is_a_second_at_least():
+    assert cli("apply", *SERVER, "--patience", "0").code == 2
+
+
 def test_properties_that_only_one_of_the_clients_knows_are_refused(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=/nowhere/store.p12\n")

@@ -110,7 +110,7 @@ def apply(
     ] = None,
     patience: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long."),
+        typer.Option(min=1, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long."),
     ] = 600,
     journal: options.Journal = None,
     output: options.ProgressOutput = options.ProgressFormat.TABLE,
@@ -122,6 +122,11 @@ def apply(
     and so do SIGTERM and SIGHUP.
     Run the same command again to go on, or with --cancel to take back what is under way.
     """
+    if cancel and dry_run:
+        raise CommandError(
+            "--dry-run shows a plan, and --cancel makes none",
+            "rackspan watch --once shows how far the plan is",
+        )
     rate = None if throttle is None else throttle_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
     limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
@@ -150,7 +155,7 @@ def apply(
             return (rebalance(request) if rebalance_too else make_plan(request)), request.tree
 
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
-    if dry_run and not cancel and not _is_under_way(kept.read(cluster.cluster_id)):
+    if dry_run and not _is_under_way(kept.read(cluster.cluster_id)):
         with ending_with(ExitCode.FINE):
             _print_plan(planned()[0], rate, form)
         return
