@@ -16,7 +16,8 @@ from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.commands import drain as command
 from rackspan.cli.commands import watch
-from rackspan.cli.shared import drain_waiting, looking
+from rackspan.cli.rendering import event_lines
+from rackspan.cli.shared import command_errors, drain_waiting, looking
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.reassignment.approval import ApprovalHold, PlanPart, Terms, judge_approval
 from rackspan.kube import topology_edits
@@ -160,6 +161,39 @@ def test_waiting_ends_when_nothing_is_left(drained):
     assert [one["event"] for one in events] == ["plan", "drains", "approved", "waiting", "progress", "drained"]
     assert (events[4]["moved"], events[4]["state"], events[4]["left"]) == (1, "Running", 2)
     assert events[5] == {"event": "drained", "targets": ["4"], "brokers": [4]}
+
+
+class Reader:
+    """Standard output whose reader goes away, or whose disk is full, before the line of that number."""
+
+    def __init__(self, monkeypatch, number, error):
+        self.lines, self._at, self._error = [], number, error
+        monkeypatch.setattr(event_lines, "print", self.print, raising=False)
+        for module in (event_lines, command_errors):
+            monkeypatch.setattr(module, "print_no_more", lambda: None)
+
+    def print(self, line, **_):
+        self.lines.append(line)
+        if len(self.lines) >= self._at:
+            raise self._error
+
+
+@pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(32, "Broken pipe"), 0), (OSError(28, "No space"), 74)])
+def test_who_has_no_reader_any_more_drains_all_the_same(drained, monkeypatch, error, code):
+    plan = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
+    edits = drained(Edits(({"drains": [entry("4", 3)], **plan}, ()), ({"drains": [entry("4", 0)]}, ())))
+    Reader(monkeypatch, 2, error)
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
+    assert ran.code == code
+    assert (edits.spec.targets, edits.approved, len(edits.looks)) == (("4",), [PLANNED.hash], 1)
+
+
+def test_a_plan_that_nobody_reads_is_no_reason_to_drain(drained, monkeypatch):
+    edits = drained(Edits())
+    Reader(monkeypatch, 1, BrokenPipeError(32, "Broken pipe"))
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
+    assert (ran.code, edits.changes) == (74, [])
+    assert ran.error == "standard output: Broken pipe; nothing was changed"
 
 
 def test_another_plan_than_the_one_shown_is_not_approved(drained):

@@ -16,11 +16,11 @@ from rackspan.api.labels import API_VERSION
 from rackspan.api.meta import ObjectKey
 from rackspan.api.policies import TopologyReassignment
 from rackspan.api.racktopology import KIND, DrainStatus, RackTopology
-from rackspan.cli.rendering.event_lines import EventLines
+from rackspan.cli.rendering.event_lines import EventLines, lasting_lines
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_reported
+from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_reported, printing_first
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.drain_waiting import (
@@ -145,15 +145,16 @@ def drain(
     if dry_run is DryRun.CLIENT and output is not Format.TABLE:
         _print_manifest(before.key, wanted, output)
         return
-    lines = EventLines(output)
     planned = _planned(topology or "", kubeconfig, wanted, more, brokers_of(before, more))
     if planned is None and approve:
         raise CommandError("the plan is not known, so it cannot be approved; nothing was changed")
-    with ending_with(ExitCode.FINE):
-        if planned is not None:
-            lines.report("plan", planned.sentence, _plan_document(planned))
+    if planned is not None:
+        first = EventLines(output)
+        with printing_first():
+            first.report("plan", planned.sentence, _plan_document(planned))
             for entry in planned.left:
-                lines.report("left", in_words(entry), _left_document(entry))
+                first.report("left", in_words(entry), _left_document(entry))
+    with ending_with(ExitCode.FINE), lasting_lines(output) as lines:
         if dry_run is DryRun.CLIENT:
             _report_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
             return

@@ -3,10 +3,12 @@
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rackspan.cli.rendering.printed_documents import Format, printed_json
+from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import shown
 
 _QUIET_SECONDS = 10.0
@@ -36,3 +38,28 @@ class EventLines:
         self._last[event], self._printed[event] = sentence, now
         if self._output is Format.JSON or not sys.stderr.isatty():
             self.report(event, sentence, document)
+
+
+@contextmanager
+def lasting_lines(output: Format) -> Iterator[EventLines]:
+    """Give events of what is done to its end, whoever reads them. Raises OSError then, where one could not be read."""
+    lines = _LastingLines(output)
+    yield lines
+    if lines.lost is not None:
+        raise lines.lost
+
+
+class _LastingLines(EventLines):
+    """`lost` is why standard output can no longer be written; what would be printed is left out from then on."""
+
+    def __init__(self, output: Format) -> None:
+        super().__init__(output)
+        self.lost: OSError | None = None
+
+    def report(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
+        """Print what has happened, where that can be."""
+        try:
+            super().report(event, sentence, document)
+        except OSError as error:
+            self.lost = error
+            print_no_more()
