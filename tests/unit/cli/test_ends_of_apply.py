@@ -13,7 +13,8 @@ from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import TopicPartition
+from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS
 from rackspan.reconcile.reassignment_ports import Record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -136,3 +137,13 @@ class TestThrottlesOfABrokerThatIsGone:
         ran = gone.apply("--cancel")
         assert (ran.code, ran.error) == (4, "throttles are still set, without effect, on broker 3, which is away")
         assert (gone.kafka.state[A].replicas, gone.throttles) == ((0, 1), {3})
+
+
+def test_watching_writes_nothing_for_whoever_is_at_work(going):
+    """A topic that was created anew is one of which throttles are forgotten: by `rackspan apply` alone."""
+    held = Setting(SettingKind.TOPIC, "a", FOLLOWERS)
+    going = going({A: (0, 1)}, {A: (0, 3)}, topic_ids={"a": "old"}, throttles={held: SetThrottle(None, ("0:3",))})
+    going.kafka.state[A].topic_id = "new"
+    before = going.journal.path.read_bytes()
+    assert cli("watch", *SERVER, "--journal", going.journal.path, "--once").code == 0
+    assert going.journal.path.read_bytes() == before

@@ -79,6 +79,13 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
     )
 
 
+class _Unwritten:
+    """The journal of a command that is at work, which it alone writes; implements `Journal`."""
+
+    async def write(self, record: "Record") -> None:
+        pass
+
+
 def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
     from rackspan.reconcile.plans.executor import Executor, StoppedError  # noqa: PLC0415
 
@@ -86,7 +93,7 @@ def _follow(connection: Connection, kept: JournalFile, record: "Record", form: F
         seen: Record | None = record
         while seen is not None and seen.changes and seen.plan_hash == record.plan_hash:
             # A new one each time, as what was asked for last is in the journal.
-            shown.show(await Executor(admin, kept, seen, Limits()).look())
+            shown.show(await Executor(admin, _Unwritten(), seen, Limits()).look())
             if shown.lost is not None:
                 raise shown.lost
             if once:
