@@ -68,7 +68,7 @@ class Silent:
         self.told.append((event, message))
 
 
-INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+INT, TERM, HUP, QUIT = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
 
 async def driven(executor, shown, how=drive):
@@ -85,6 +85,7 @@ async def driven(executor, shown, how=drive):
         ([(2, INT), (2, INT)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
         ([(2, TERM)], ["advance", "pause"], Ended.INTERRUPTED),
         ([(2, HUP)], ["advance", "pause"], Ended.INTERRUPTED),
+        ([(2, QUIT)], ["advance", "pause"], Ended.INTERRUPTED),
         ([(2, HUP, HUP, TERM)], ["advance", "pause"], Ended.INTERRUPTED),
         ([(2, INT), (2, TERM)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
         ([(2, INT), (2, HUP)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
@@ -122,7 +123,7 @@ async def test_taking_back_ends_at_once_and_tells_which_throttles_are_left_then(
     assert executor.calls == ["take back", "pause"]
 
 
-@pytest.mark.parametrize("one", [INT, TERM, HUP])
+@pytest.mark.parametrize("one", [INT, TERM, HUP, QUIT])
 async def test_no_signal_ends_the_clearing_of_throttles(one):
     """Kafka does not answer twice, and each time somebody loses patience."""
     executor, shown = Scripted([(2, TERM)], away=[one, one]), Silent()

@@ -119,7 +119,7 @@ def apply(
 
     One replica of a partition moves at a time, and an old one goes only once the new one is in sync. Throttles are
     cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka,
-    and so do SIGTERM and SIGHUP.
+    and so do SIGTERM, SIGHUP and SIGQUIT.
     Run the same command again to go on, or with --cancel to take back what is under way.
     """
     if cancel and dry_run:

@@ -43,7 +43,8 @@ async def drive(
     Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
     At the first SIGINT, and where standard output is lost, no further copy begins, and those under way end under their
-    throttle. At the second SIGINT, and at SIGTERM and SIGHUP, they are left to Kafka. Then throttles are cleared.
+    throttle. At the second SIGINT, and at SIGTERM, SIGHUP and SIGQUIT, they are left to Kafka. Then throttles are
+    cleared.
     Raises StoppedError, and FailureError where Kafka stays away.
     """
 
@@ -148,7 +149,7 @@ async def _until_ended(
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """`stop` is set by the first signal, and where output is lost; `leave` by SIGTERM, SIGHUP and the second SIGINT."""
+    """`stop` is set by the first signal, and where output is lost; `leave` by all others and the second SIGINT."""
 
     stop: asyncio.Event
     leave: asyncio.Event
@@ -170,7 +171,7 @@ def heard(shown: ReassignmentProgress) -> Iterator[Signals]:
         signals.stop.set()
         signals.leave.set()
 
-    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: terminated}
+    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGQUIT: terminated}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         handlers[signal.SIGHUP] = terminated
     for one, handler in handlers.items():
