@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ class Scripted:
 
     script: list
     calls: list = field(default_factory=list)
+    record = SimpleNamespace(throttles=("one",))
     away: list = field(default_factory=list)
     """Signals that come while Kafka does not answer to `pause`."""
 

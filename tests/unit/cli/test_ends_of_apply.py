@@ -1,25 +1,33 @@
 """How `rackspan apply` ends, and what it leaves, on a Kafka in memory."""
 
 import asyncio
+import itertools
 import json
+import os
+import signal
+import time
 from dataclasses import dataclass
 
 import pytest
 from tests.support.command import cli, cluster, topic
-from tests.support.simulated_kafka import CLUSTER_ID, SimulatedKafka
+from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
 
+from rackspan.api.reasons import Reason
 from rackspan.cli.commands import apply as command
+from rackspan.cli.shared import driving
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.reassignment_ports import Record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HASH = "0123456789abcdef0123456789abcdef"
 SERVER = ("--bootstrap-server", "127.0.0.1:1")
+REFUSED = Failure(Reason.KAFKA_REFUSED, "Kafka says ClusterAuthorizationFailed", Remedy.ACCESS)
 SLOW = ("--throttle", "5kB/s")
 
 
@@ -147,3 +155,87 @@ def test_watching_writes_nothing_for_whoever_is_at_work(going):
     before = going.journal.path.read_bytes()
     assert cli("watch", *SERVER, "--journal", going.journal.path, "--once").code == 0
     assert going.journal.path.read_bytes() == before
+
+
+class TestWhatIsLeft:
+    """The reason comes first, then what is left of throttles and reassignments, and only where something is."""
+
+    @pytest.fixture
+    def stuck(self, going):
+        going = going({A: (0, 1)}, {A: (0, 3)})
+        going.kafka.stuck = {A}
+        return going
+
+    def away(self, kafka, since):
+        """Let Kafka not answer from this look on, until it is told to."""
+        looks = itertools.count()
+
+        async def cluster():
+            if next(looks) >= since:
+                raise FailureError(AWAY)
+            return await SimulatedKafka.cluster(kafka)
+
+        kafka.cluster = cluster
+
+    def test_no_throttle_is_cleared_where_none_is_set(self, stuck):
+        self.away(stuck.kafka, 4)
+        began = time.monotonic()
+        ran = stuck.on("--patience", "1")
+        assert (ran.code, time.monotonic() - began < 20) == (3, True)
+        assert ran.error == "Kafka stays away: the broker is away"
+        assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
+
+    def test_what_kafka_refuses_is_the_reason_and_brokers_of_throttles_are_named(self, stuck, monkeypatch):
+        async def refused(changes):
+            return {
+                one: REFUSED if one.kind is SettingKind.BROKER else stuck.kafka.change_config(one, change)
+                for one, change in changes.items()
+            }
+
+        monkeypatch.setattr(stuck.kafka, "set_settings", refused)
+        monkeypatch.setattr(driving, "_CLEARING_SECONDS", 1)
+        ran = stuck.on(*SLOW, "--patience", "1")
+        assert ran.code == 4
+        assert ran.error.startswith(
+            "nothing could be moved for 1 s: broker 0 leader.replication.throttled.rate: Kafka says"
+        )
+        assert ran.error.endswith("; throttles may still be set on broker 0, 1, 3")
+
+    @pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM,)])
+    def test_a_copy_to_a_broker_that_died_is_told(self, stuck, signals):
+        stuck.kafka.at_looks = {4: lambda: stuck.kafka.kill(3), 6: lambda: os.kill(os.getpid(), *signals)}
+        ran = stuck.on()
+        assert ran.code == 130, ran.err
+        assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
+
+    def test_patience_ends_with_a_copy_to_a_broker_that_died(self, stuck):
+        stuck.kafka.at_looks[4] = lambda: stuck.kafka.kill(3)
+        ran = stuck.on("--patience", "1")
+        assert (ran.code, ran.error) == (4, "nothing could be moved for 1 s: a-0 waits: BrokerOffline (broker 3)")
+        assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
+
+    def test_a_plan_that_is_stopped_tells_what_goes_on(self, stuck):
+        def moved():
+            stuck.kafka.racks = {**stuck.kafka.racks, 1: ("x", "elsewhere")}
+
+        stuck.kafka.at_looks[4] = moved
+        ran = stuck.on(*SLOW)
+        assert ran.code == 4
+        assert ran.error.startswith("stopped: broker 1 stood in rack")
+        assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
+        assert stuck.kafka.configs == {}
+
+    def test_ctrl_c_while_it_is_taken_back_is_an_interruption(self, stuck):
+        stuck.on("--patience", "1")
+
+        async def alter(targets, same_size=()):
+            os.kill(os.getpid(), signal.SIGINT)
+            return dict.fromkeys(targets, AWAY)
+
+        stuck.kafka.alter = alter
+        ran = stuck.apply("--cancel")
+        assert (ran.code, ran.errors) == (130, [])
+        assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
+        assert "interrupted: rackspan apply --cancel goes on" in ran.err
+        del stuck.kafka.alter
+        assert stuck.apply("--cancel").code == 0

@@ -28,7 +28,7 @@ from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
-from rackspan.core.reassignment import Adaptive, Limits, WaitReason
+from rackspan.core.reassignment import Adaptive, Limits, SettingKind, WaitReason
 from rackspan.core.text import be, few, plural, size
 from rackspan.core.topology import RackTree
 
@@ -47,7 +47,6 @@ EPILOG = options.epilog(
     "$ rackspan apply --bootstrap-server kafka:9092 --cancel",
 )
 _INTERRUPTED = 130
-_LEFT = "throttles are still set, on a broker that is away or everywhere"
 _PANEL = "Limits"
 _LIMITS = Limits()
 
@@ -122,11 +121,7 @@ def apply(
     and so do SIGTERM, SIGHUP and SIGQUIT.
     Run the same command again to go on, or with --cancel to take back what is under way.
     """
-    if cancel and dry_run:
-        raise CommandError(
-            "--dry-run shows a plan, and --cancel makes none",
-            "rackspan watch --once shows how far the plan is",
-        )
+    _refuse_dry_cancel(dry_run=dry_run, cancel=cancel)
     rate = None if throttle is None else throttle_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
     limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
@@ -177,6 +172,13 @@ def apply(
                 return
             _refuse_unapproved(record.plan_hash, approve)
         _carry_out(connection, kept, record, limits, rate, patience, form)
+
+
+def _refuse_dry_cancel(*, dry_run: bool, cancel: bool) -> None:
+    if dry_run and cancel:
+        raise CommandError(
+            "--dry-run shows a plan, and --cancel makes none", "rackspan watch --once shows how far the plan is"
+        )
 
 
 def _is_under_way(record: "Record | None") -> bool:
@@ -306,19 +308,18 @@ def _carry_out(
     if ended is Ended.FINISHED and last is not None:
         _conclude(kept, left, last, lost)
         return
-    under_way = 0 if last is None else last.copying
-    if last is not None and last.others:
-        note(last.others)
-    if under_way:
-        note(f"{plural(under_way, 'copy', 'copies')} under way go on without a throttle; --cancel takes them back")
-    if not _cleared(last):
-        raise CommandError(_LEFT, f"{again}, or --cancel", ExitCode.UNFINISHED)
+    _tell(last)
+    still = _still_set(left)
     if ended is Ended.STUCK:
-        raise CommandError(f"nothing could be moved for {patience:g} s: {_waits(last)}", again, ExitCode.UNFINISHED)
-    if lost is not None:
-        raise CommandError(f"standard output: {lost.strerror}; paused", again, ExitCode.OUTPUT)
-    note(f"paused: {again}")
-    raise typer.Exit(_INTERRUPTED)
+        why, code = f"nothing could be moved for {patience:g} s: {_waits(last)}", ExitCode.UNFINISHED
+    elif lost is not None:
+        why, code = f"standard output: {lost.strerror}; paused", ExitCode.OUTPUT
+    elif still:
+        why, code = "paused", ExitCode.UNFINISHED
+    else:
+        note(f"paused: {again}")
+        raise typer.Exit(_INTERRUPTED)
+    raise CommandError(f"{why}{still}", again, ExitCode.UNFINISHED if still else code)
 
 
 def _conclude(kept: JournalFile, left: "Record", last: "Pass", lost: OSError | None) -> None:
@@ -327,18 +328,19 @@ def _conclude(kept: JournalFile, left: "Record", last: "Pass", lost: OSError | N
 
     Raises CommandError where the plan is not done whole, and what was `lost` of standard output.
     """
-    if last.others:
-        note(last.others)
+    _tell(last)
     kept.conclude(left)
+    wrong = f"not all was moved: {_waits(last)}" if last.waiting else ""
     if left.throttles:
-        brokers = sorted({int(one.name) for one in left.throttles})
+        brokers = _brokers(left)
         raise CommandError(
-            f"throttles are still set, without effect, on broker {few([*map(str, brokers)])}, which {be(len(brokers))} away",
+            f"{wrong}{'; ' if wrong else ''}throttles are still set, without effect, on broker "
+            f"{few([*map(str, brokers)])}, which {be(len(brokers))} away",
             f"any rackspan apply clears them once they are back; where they never will be, delete {kept.path}",
             ExitCode.UNFINISHED,
         )
-    if last.waiting:
-        raise CommandError(f"not all was moved: {_waits(last)}", "make a new plan", ExitCode.UNFINISHED)
+    if wrong:
+        raise CommandError(wrong, "make a new plan", ExitCode.UNFINISHED)
     if lost is not None:
         raise lost
 
@@ -352,8 +354,13 @@ def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", 
 
     ended, last, left, lost = _worked(connection, kept, record, Limits(), None, form, work)
     if ended is not Ended.FINISHED or last is None:
-        still = "" if _cleared(last) else f"; {_LEFT}"
-        raise CommandError(f"not all could be taken back: {_waits(last)}{still}", "run it again", ExitCode.UNFINISHED)
+        _tell(last)
+        still = _still_set(left)
+        if ended is Ended.INTERRUPTED and not still:
+            note("interrupted: rackspan apply --cancel goes on")
+            raise typer.Exit(_INTERRUPTED)
+        why = "interrupted" if ended is Ended.INTERRUPTED else f"not all could be taken back: {_waits(last)}"
+        raise CommandError(f"{why}{still}", "run it again", ExitCode.UNFINISHED)
     _conclude(kept, left, replace(last, waiting=()), lost)
 
 
@@ -379,11 +386,14 @@ def _worked(
             try:
                 return *await work(executor, shown, signals), executor.record
             except BaseException as error:
-                last = await paused(Executor(admin, kept.where_possible(), executor.record, limits), shown)
-                outcome = "throttles are cleared" if _cleared(last) else _LEFT
+                clearing = Executor(admin, kept.where_possible(), executor.record, limits)
+                _tell(await paused(clearing, shown) or shown.last)
+                cleared = "; throttles are cleared" if executor.record.throttles else ""
+                outcome = _still_set(clearing.record) or cleared
                 if (known := _stopped(error, outcome)) is not None:
                     raise known from error
-                note(outcome)
+                if outcome:
+                    note(outcome.removeprefix("; "))
                 raise
 
     with progress_shown(record.plan_hash, form) as shown:
@@ -396,28 +406,47 @@ def _stopped(error: BaseException, outcome: str) -> CommandError | None:
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     if isinstance(error, StoppedError):
-        return CommandError(f"stopped: {error}; {outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
+        return CommandError(f"stopped: {error}{outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
     if isinstance(error, FailureError):
-        return CommandError(f"Kafka stays away: {error.failure.message}; {outcome}", "run it again", ExitCode.KAFKA)
+        return CommandError(f"Kafka stays away: {error.failure.message}{outcome}", "run it again", ExitCode.KAFKA)
     if isinstance(error, CommandError):
-        return CommandError(f"{error}; {outcome}", error.hint, error.code)
+        return CommandError(f"{error}{outcome}", error.hint, error.code)
     return None
 
 
-def _cleared(last: "Pass | None") -> bool:
-    return last is not None and not last.throttles
+def _tell(last: "Pass | None") -> None:
+    """Say what an end leaves in Kafka besides throttles of ours."""
+    if last is None:
+        return
+    if last.others:
+        note(last.others)
+    if last.under_way:
+        go, them = ("goes", "it") if last.under_way == 1 else ("go", "them")
+        note(f"{plural(last.under_way, 'reassignment')} under way {go} on in Kafka; --cancel takes {them} back")
+
+
+def _brokers(record: "Record") -> list[int]:
+    """Those that may have throttles of ours."""
+    return sorted({int(one.name) for one in record.throttles if one.kind is SettingKind.BROKER})
+
+
+def _still_set(record: "Record") -> str:
+    """Where throttles of ours may be left, after what comes before; empty where none is."""
+    brokers, topics = _brokers(record), sorted({one.name for one in record.throttles if one.kind is SettingKind.TOPIC})
+    where = [f"broker {few([*map(str, brokers)])}"] if brokers else [f"topic {few(topics)}"]
+    return f"; throttles may still be set on {where[0]}" if record.throttles else ""
 
 
 def _waits(last: "Pass | None") -> str:
     if last is None:
         return "Kafka did not answer"
+    if last.failures:  # a broker that takes no throttle counts as away
+        return last.failures[0]
     # Those that wait for the limits wait for what holds up the others.
     waiting = [one for one in last.waiting if one.reason is not WaitReason.LIMIT]
     if waiting:
         more = f", and {len(waiting) - 1:,} more" if len(waiting) > 1 else ""
         return f"{waiting[0].partition} waits: {waiting[0].reason.value}{waiting[0].details}{more}"
-    if last.failures:
-        return last.failures[0]
     if last.copying:
         makes = "makes" if last.copying == 1 else "make"
         return f"{plural(last.copying, 'copy', 'copies')} under way {makes} no progress"

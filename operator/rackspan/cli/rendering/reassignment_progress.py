@@ -25,7 +25,8 @@ class ReassignmentProgress:
     """
     Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow.
 
-    `lost` is why standard output can no longer be written; what would be printed is left out from then on.
+    `lost` is why standard output can no longer be written; what would be printed is left out from then on. `last` is
+    the pass that was shown last.
     """
 
     def __init__(self, plan_hash: str, output: Format, bar: ProgressStep) -> None:
@@ -36,10 +37,11 @@ class ReassignmentProgress:
         self._last: tuple[object, ...] = ()
         self._printed = 0.0
         self.lost: OSError | None = None
+        self.last: Pass | None = None
 
     def show(self, seen: "Pass") -> None:
         """Show one pass."""
-        now = time.monotonic()
+        now, self.last = time.monotonic(), seen
         moved = seen.progress.moved_bytes + seen.partial_bytes
         self._samples = [*self._samples, (now, moved)][-_SAMPLES:]
         reasons = Counter(one.reason.value for one in seen.waiting)

@@ -61,7 +61,8 @@ async def drive(
             f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
             "Ctrl-C again leaves them to Kafka, without a throttle",
         )
-        await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
+        _, seen = await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
+        last = last if seen is None else replace(seen, waiting=last.waiting)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
     return ended, last
@@ -81,7 +82,7 @@ async def _left(last: "Pass | None", executor: "Executor", shown: ReassignmentPr
     """Clear all throttles, and give what is left then, with what the last pass waited for and Kafka's answers to it."""
     cleared = await paused(executor, shown)
     if last is None or cleared is None:
-        return cleared
+        return cleared or last
     return replace(cleared, waiting=last.waiting, failures=(*last.failures, *cleared.failures))
 
 
@@ -94,23 +95,26 @@ def _copies_nothing(seen: "Pass") -> bool:
 
 
 async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
-    """Clear all throttles, trying again for a minute; None where Kafka does not answer, or another cluster does."""
+    """Clear all throttles, trying for a minute if there are any; None where Kafka does not answer, or another one."""
     from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
-    while time.monotonic() < deadline:
+    while True:
+        problem = None
         try:
             seen = await executor.pause()
         except StoppedError:
             return None
         except FailureError as error:
-            shown.report("waiting", f"throttles cannot be cleared yet: {error.failure.message}")
-        else:
-            if not seen.failures:
-                return seen
+            problem = error.failure
+        if not executor.record.throttles or time.monotonic() > deadline:
+            return seen
+        if problem is not None:
+            shown.report("waiting", f"throttles cannot be cleared yet: {problem.message}")
+        elif seen is not None and not seen.failures:
+            return seen
         await asyncio.sleep(_LEAST_SECONDS)
-    return seen
 
 
 async def _until_ended(

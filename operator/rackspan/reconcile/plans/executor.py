@@ -80,8 +80,9 @@ class Pass:
     many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
     itself. `left_alone` are throttles of others in the place of ours, in words. `reached` is the same in two passes
     where nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It differs
-    where a broker does not report these bytes. A pass is `finished` when nothing is under way or left to do but what no
-    waiting helps, and no throttle is left but on brokers that are away.
+    where a broker does not report these bytes. `under_way` are reassignments of ours, also to
+    brokers that are away. A pass is `finished` when nothing is under way or left to do but what no waiting helps, and
+    no throttle is left but on brokers that are away.
     """
 
     progress: Progress
@@ -95,6 +96,7 @@ class Pass:
     rate: int | None = None
     pace: PaceReason | None = None
     reached: tuple[int, int, int] = (0, 0, 0)
+    under_way: int = 0
 
     @property
     def others(self) -> str:
@@ -228,9 +230,9 @@ class Executor:
         else:
             failed = await self._clear(list(self.record.throttles), observed)
         refused = await self._altered(decision, observed)
-        return await self._concluded(
-            observed, looked_at, replace(decision, settled=frozenset()), [*_sentences(refused), *_sentences(failed)]
-        )
+        done = {at: new for at, new in decision.alter.items() if refused.get(at) is None}
+        decision = replace(decision, alter=done, settled=frozenset())
+        return await self._concluded(observed, looked_at, decision, [*_sentences(refused), *_sentences(failed)])
 
     async def _relieve_those_in_sync(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed
@@ -553,7 +555,18 @@ class Executor:
                 progress.moved,
                 sum(known.values()) if len(known) == len(copied) else -self._passes,
             ),
+            len(self._ours(observed).difference(decision.alter).union(decision.copying)),
         )
+
+    def _ours(self, observed: Observed) -> set[TopicPartition]:
+        """Partitions that are being reassigned as we have asked for last."""
+        return {
+            at
+            for at, asked in self._begun.items()
+            if (state := observed.partitions.get(at)) is not None
+            and state.under_way
+            and state.heading_for == frozenset(asked)
+        }
 
     def _with_answer(self, one: Waiting) -> Waiting:
         if one.reason is not WaitReason.REFUSED:
