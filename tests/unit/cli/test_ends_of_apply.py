@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from tests.support.command import cli, cluster, topic
@@ -14,6 +15,7 @@ from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
 
 from rackspan.api.reasons import Reason
 from rackspan.cli.commands import apply as command
+from rackspan.cli.commands import watch
 from rackspan.cli.shared import driving
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.connection import Connection
@@ -239,3 +241,55 @@ class TestWhatIsLeft:
         assert "interrupted: rackspan apply --cancel goes on" in ran.err
         del stuck.kafka.alter
         assert stuck.apply("--cancel").code == 0
+
+
+def follow(going, monkeypatch, *changes):
+    """Watch a plan; after the look of its number, each of `changes` happens."""
+    waits = iter(changes)
+
+    async def sleep(_):
+        next(waits)()
+
+    monkeypatch.setattr(watch, "asyncio", SimpleNamespace(sleep=sleep))
+    return cli("watch", *SERVER, "--journal", going.journal.path)
+
+
+class TestWatching:
+    @pytest.fixture
+    def begun(self, going):
+        going = going({A: (0, 1)}, {A: (0, 3)}, started={A: (0, 1, 3)})
+        going.kafka.stuck = {A}
+        going.kafka.reassigned_by_others(A, (0, 1, 3))
+        return going
+
+    def test_a_plan_that_is_carried_out_ends_well(self, begun, monkeypatch):
+        def moved():
+            begun.kafka.state[A].replicas = (0, 3)
+            begun.kafka.state[A].isr, begun.kafka.state[A].adding = {0, 3}, frozenset()
+            begun.journal.discard()
+
+        with begun.journal.locked():
+            ran = follow(begun, monkeypatch, moved)
+        assert (ran.code, ran.err.count("no rackspan apply")) == (0, 0), ran.err
+        assert f"plan {HASH} has ended" in ran.err
+
+    def test_a_plan_that_is_cancelled_ends_with_4(self, begun, monkeypatch):
+        def cancelled():
+            begun.kafka.cancelled_by_others(A)
+            begun.journal.discard()
+
+        ran = follow(begun, monkeypatch, lambda: None, cancelled)
+        assert (ran.code, ran.error) == (4, f"plan {HASH} has ended, and not all is as planned")
+        assert ran.err.count("no rackspan apply is at work") == 1
+
+    def test_kafka_that_does_not_answer_once_is_asked_again(self, begun, monkeypatch):
+        def away():
+            async def cluster():
+                del begun.kafka.cluster
+                raise FailureError(AWAY)
+
+            begun.kafka.cluster = cluster
+
+        ran = follow(begun, monkeypatch, away, lambda: None, begun.journal.discard)
+        assert ran.code == 4
+        assert "Kafka: the broker is away" in ran.err

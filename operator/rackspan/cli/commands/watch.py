@@ -8,7 +8,8 @@ import typer
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.printed_documents import Format
-from rackspan.cli.rendering.reassignment_progress import progress_shown
+from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
+from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
@@ -18,9 +19,11 @@ from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.reassignment_watch import follow
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
+from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
+    from rackspan.reconcile.plans.executor import Pass
     from rackspan.reconcile.reassignment_ports import Record
 
 app = command_app()
@@ -45,7 +48,8 @@ def watch(
     """Follow the plan that is carried out, until it ends. Changes nothing; Ctrl-C ends the watching only.
 
     With --topology it is the Reassignment that the operator carries out, where there is one. Else it is what
-    `rackspan apply` carries out from this machine.
+    `rackspan apply` carries out from this machine; a note says where none is at work. Exit code 4: it has ended, and not
+    all is as planned.
     """
     lines = EventLines(Format(output.value))
     if topology is not None and ask_topology(topology, kubeconfig, lambda edits: follow(edits, lines, once=once)):
@@ -87,23 +91,50 @@ class _Unwritten:
 
 
 def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
-    from rackspan.reconcile.plans.executor import Executor, StoppedError  # noqa: PLC0415
+    from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     async def followed(admin: "KafkaReassignments") -> None:
-        seen: Record | None = record
-        while seen is not None and seen.changes and seen.plan_hash == record.plan_hash:
-            # A new one each time, as what was asked for last is in the journal.
-            shown.show(await Executor(admin, _Unwritten(), seen, Limits()).look())
-            if shown.lost is not None:
-                raise shown.lost
+        now: Record | None = record
+        at_work = True
+        while now is not None and now.changes and now.plan_hash == record.plan_hash:
+            last = now
+            if at_work and not (at_work := kept.is_at_work):
+                note("no rackspan apply is at work here; run it again to go on, or with --cancel")
+            await _look(admin, last, shown, once=once)
             if once:
                 return
             await asyncio.sleep(_SECONDS)
-            seen = kept.read(record.cluster_id)
-        shown.report("ended", f"plan {record.plan_hash} has ended")
+            now = kept.read(record.cluster_id)
+        ended = f"plan {record.plan_hash} has ended"
+        # What was seen last may be older than what was done last. Throttles in that record are cleared by now.
+        seen = await _look(admin, last, shown, once=False)
+        if not seen.finished or seen.waiting or (now is not None and now.throttles):
+            raise CommandError(f"{ended}, and not all is as planned", code=ExitCode.UNFINISHED)
+        shown.report("ended", ended)
 
     with progress_shown(record.plan_hash, form) as shown:
         try:
             connection.ask(followed)
         except StoppedError as error:
             raise CommandError(str(error), code=ExitCode.UNFINISHED) from error
+
+
+async def _look(admin: "KafkaReassignments", record: "Record", shown: ReassignmentProgress, *, once: bool) -> "Pass":
+    """Look at a plan, and show it. Kafka that does not answer is asked again but for `once`. Raises FailureError."""
+    from rackspan.reconcile.plans.executor import Executor  # noqa: PLC0415
+
+    while True:
+        try:
+            # A new one each time, as what was asked for last is in the journal.
+            seen = await Executor(admin, _Unwritten(), record, Limits()).look()
+        except FailureError as error:
+            if once or error.failure.remedy is not Remedy.RETRY:
+                raise
+            shown.report("waiting", f"Kafka: {error.failure.message}")
+            await asyncio.sleep(_SECONDS)
+        else:
+            break
+    shown.show(seen)
+    if shown.lost is not None:
+        raise shown.lost
+    return seen

@@ -47,10 +47,14 @@ class JournalFile:
         home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
         return cls(home / "rackspan" / "reassignments" / f"{cluster_id}.json")
 
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.lock")
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other commands off the journal. Raises CommandError where one is at work, or nothing can be written."""
-        lock = self.path.with_name(f"{self.path.name}.lock")
+        lock = self._lock
         try:
             self.path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             _refuse_open_directory(self.path.parent)
@@ -70,6 +74,21 @@ class JournalFile:
             yield
         finally:
             os.close(file)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a command has locked it."""
+        try:
+            file = _opened(self._lock, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
 
     def read(self, cluster_id: str) -> Record | None:
         """What was recorded, None where nothing was. Raises CommandError, also where it is another cluster's."""
