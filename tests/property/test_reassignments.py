@@ -245,6 +245,14 @@ def test_a_settled_partition_is_not_copied_back_where_metadata_is_behind_after_a
     assert sorted(kafka.copies) == [(at, 2) for at in sorted(kafka.planned)]
 
 
+def test_a_list_that_is_asked_for_again_and_refused_is_still_taken_back():
+    """Metadata is behind, and a broker of the list was cordoned meanwhile."""
+    at = TopicPartition("orders", 0)
+    kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (0, 2)}, limits=Limits())
+    restart_and_run(kafka, [("pass",), ("cordon", 0), ("behind", 1), ("pass",), ("cancel",)], "take_back")
+    assert kafka.state[at].replicas == (0, 1)
+
+
 def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_order_back():
     at = TopicPartition("orders", 0)
     kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (1, 2)}, {at: (2, 1, 0)}, limits=Limits())

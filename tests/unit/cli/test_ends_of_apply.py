@@ -243,6 +243,15 @@ class TestWhatIsLeft:
         assert stuck.apply("--cancel").code == 0
 
 
+def test_what_is_cancelled_waits_for_no_reassignment_that_has_nothing_of_ours(going):
+    going = going({A: (0, 1), B: (0, 1)}, {A: (0, 3), B: (0, 2)})
+    going.kafka.stuck = {B}
+    going.kafka.reassigned_by_others(B, (1, 3))
+    ran = going.apply("--cancel", "--patience", "300")
+    assert (ran.code, going.journal.path.exists()) == (0, False), ran.err
+    assert going.kafka.state[B].of_others
+
+
 def follow(going, monkeypatch, *changes):
     """Watch a plan; after the look of its number, each of `changes` happens."""
     waits = iter(changes)

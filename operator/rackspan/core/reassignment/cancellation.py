@@ -28,14 +28,14 @@ def cancel(
     for change in changes:
         at = of_change(change)
         state = observed.partitions.get(at)
-        if state is None:
+        if state is None or at not in started:
             settled.add(at)
         elif state.under_way:
-            if at in started and state.heading_for == frozenset(started[at]):
+            if state.heading_for == frozenset(started[at]):
                 alter[at] = None
             else:
                 waiting.append(Waiting(at, WaitReason.REASSIGNED_BY_OTHERS))
-        elif at not in started or not {*change.before, *change.replicas}.issuperset(state.replicas):
+        elif not {*change.before, *change.replicas}.issuperset(state.replicas):
             settled.add(at)
         elif len(state.replicas) > max(len(change.before), len(change.replicas)):
             around, had = StepContext.of(change, observed, racks), frozenset(change.before)

@@ -140,6 +140,8 @@ class Executor:
         self._throttles = Throttles(admin, self._save)
         self._started: dict[TopicPartition, Replicas] = dict(record.started)
         """Also of settled partitions: metadata that is older than their last step must not start them anew."""
+        self._replaced: dict[TopicPartition, Replicas] = {}
+        """Of `_started`, those that the last pass asked for other lists of, or once more."""
         self._seen: dict[TopicPartition, Replicas] = {}
         """Lists asked for, of which the reassignment was seen under way."""
         self._missed: Counter[TopicPartition] = Counter()
@@ -485,8 +487,10 @@ class Executor:
             failed.add(at)
             if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
                 answers[about] = failure.message
-                self._started.pop(at, None)
-                self._begun.pop(at, None)
+                # What was asked for before may be under way: metadata that is behind does not show it.
+                for known in (self._started, self._begun):
+                    known.pop(at, None)
+                    known.update({at: self._replaced[at]} if at in self._replaced else {})
         self._refusals.update(answers.keys())
         self._cordons_due = 0 if answers else self._cordons_due
         self._answers |= answers
@@ -495,6 +499,7 @@ class Executor:
 
     async def _remember(self, decision: MoveDecision) -> None:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
+        self._replaced = {at: self._started[at] for at in new if at in self._started}
         if self._taken_over != self.record.left or any(self._started.get(at) != new[at] for at in new):
             self._started |= new
             self._begun |= new
