@@ -1,6 +1,14 @@
 """`rackspan release` says what stays in Kafka."""
 
+import asyncio
+
+import pytest
+from tests.support.command import cli
+
+from rackspan.cli.commands import release
 from rackspan.cli.commands.release import _cordons
+from rackspan.kube import deployments, rest
+from rackspan.reconcile import uninstall
 
 
 class Kube:
@@ -16,3 +24,38 @@ async def test_brokers_that_stay_cordoned_are_named():
         "kafka/prod: 2 brokers are still cordoned in Kafka for a drain: 3, 4; to place replicas there again, "
         "delete cordoned.log.dirs there"
     )
+
+
+class Rest:
+    def __init__(self, *_):
+        pass
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "told"),
+    [
+        (deployments, "scale_to_zero", "Deployment rackspan/rackspan still has Pods"),
+        (release, "_leave_kafka", "throttles and cordons could not all be taken off in Kafka"),
+        (uninstall, "release", "objects still have their finalizer, or get it back: is an operator running?"),
+    ],
+)
+def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
+    async def at_once(*_, **__):
+        return ()
+
+    async def never(*_, **__):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(rest, "connect", at_once)
+    monkeypatch.setattr(rest, "Rest", Rest)
+    for name in ("_leave_kafka", "_cordons"):
+        monkeypatch.setattr(release, name, at_once)
+    monkeypatch.setattr(deployments, "scale_to_zero", at_once)
+    monkeypatch.setattr(module, step, never)
+    monkeypatch.setattr(release, "_PATIENCE_SECONDS", 0.1)
+    ran = cli("release", "--operator", "rackspan/rackspan")
+    assert (ran.code, ran.error) == (2, f"after 0.1 s: {told}")
+    assert ran.hint

@@ -73,11 +73,19 @@ async def _release(
     rest = Rest(await connect(kubeconfig))
     kube = KubeCluster(rest, EventQueue(rest), namespaces)
     counts = dict.fromkeys(KINDS, 0)
+    late = "", ""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             if deployment is not None:
-                await scale_to_zero(rest, ObjectKey(*deployment))
+                key = ObjectKey(*deployment)
+                late = f"Deployment {key} still has Pods", "see why they do not end, then run it again"
+                await scale_to_zero(rest, key)
+            late = "throttles and cordons could not all be taken off in Kafka", "run it again when Kafka answers"
             left = [*await _leave_kafka(kube, rest), *await _cordons(kube)]
+            late = (
+                "objects still have their finalizer, or get it back: is an operator running?",
+                "scale it to zero, or use --operator",
+            )
             while True:
                 found = await release(kube, leaving_only=False)
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
@@ -85,9 +93,8 @@ async def _release(
                 if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
                     return counts, left
     except TimeoutError as error:
-        raise CommandError(
-            "objects get their finalizer back: an operator is running", "scale it to zero, or use --operator"
-        ) from error
+        problem, hint = late
+        raise CommandError(f"after {_PATIENCE_SECONDS:g} s: {problem}", hint) from error
     finally:
         await rest.close()
 
