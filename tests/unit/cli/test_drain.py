@@ -196,6 +196,46 @@ def test_a_plan_that_nobody_reads_is_no_reason_to_drain(drained, monkeypatch):
     assert ran.error == "standard output: Broken pipe; nothing was changed"
 
 
+PENDING = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
+
+
+@pytest.mark.parametrize("call", ["read", "approve"])
+@pytest.mark.parametrize(("remedy", "code"), [(Remedy.RETRY, 0), (Remedy.ACCESS, 3)])
+def test_an_api_server_that_does_not_answer_once_is_asked_again(drained, call, remedy, code):
+    waits = {"drains": [entry("4", 3)], **PENDING}, ()
+    edits = drained(Edits(waits, waits, ({"drains": [entry("4", 0)]}, ())))
+    answers, away = getattr(edits, call), [FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "it is away", remedy))]
+
+    async def asked(*arguments):
+        if edits.generation > 1 and away:
+            raise away.pop()
+        return await answers(*arguments)
+
+    setattr(edits, call, asked)
+    ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait", "--timeout", "1m")
+    assert (ran.code, edits.spec.targets) == (code, ("4",)), ran.err
+    assert edits.approved == [PLANNED.hash] * (code == 0)
+    assert ran.hint == ("the drain is still in the RackTopology; rackspan uncordon ends it" if code else "")
+
+
+def test_who_stops_waiting_is_told_that_the_drain_goes_on(drained):
+    edits = drained(Edits(({"drains": [entry("4", 3)]}, ())))
+
+    async def interrupted():
+        raise KeyboardInterrupt
+
+    edits.reassignments = interrupted
+    ran = cli("drain", "4", *TOPOLOGY, "--wait")
+    assert (ran.code, ran.err) == (130, "note: the drain is still in the RackTopology; rackspan uncordon ends it\n")
+
+
+def test_a_reassignment_from_before_the_drain_ends_no_waiting_for_the_drains_own_plan(drained):
+    left = {"drains": [entry("4", 3)]}
+    looks = [(left, (moving(),)), ({**left, **PENDING}, (moving("Stopped"),)), ({"drains": [entry("4", 0)]}, ())]
+    drained(Edits(*looks))
+    assert cli("drain", "4", *TOPOLOGY, "--wait").code == 0
+
+
 def test_another_plan_than_the_one_shown_is_not_approved(drained):
     other = {"plan": {"hash": "ffff", "topics": 1, "moves": 9, "lowerBound": 3, "reorders": 0, "partitions": 3}}
     edits = drained(Edits((other, ())))

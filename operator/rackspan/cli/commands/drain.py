@@ -3,7 +3,8 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.drain_waiting import (
+    STILL_ASKED,
     DrainAsked,
     approve_plan,
     nothing_moves,
@@ -161,13 +163,28 @@ def drain(
         changed = _change(topology, kubeconfig, lines, lambda drains: drains.with_added(more), dry_run, before)
         if dry_run is not DryRun.NONE:
             return
-        if approve and planned is not None and not planned.empty:
-            ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, deadline))
-        if wait:
-            asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
-            ask_topology(topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection))
-        else:
-            _report_next(planned, changed, more, approved=approve)
+        with _still_asked():
+            if approve and planned is not None and not planned.empty:
+                ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, deadline))
+            if wait:
+                asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
+                ask_topology(
+                    topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection)
+                )
+            else:
+                _report_next(planned, changed, more, approved=approve)
+
+
+@contextmanager
+def _still_asked() -> Iterator[None]:
+    """Say where something goes wrong within this context that the drain is asked for all the same."""
+    try:
+        yield
+    except CommandError as error:
+        raise CommandError(str(error), error.hint or STILL_ASKED, error.code) from error
+    except KeyboardInterrupt:
+        note(STILL_ASKED)
+        raise
 
 
 def _report_next(planned: _Planned | None, changed: RackTopology, more: Drains, *, approved: bool) -> None:

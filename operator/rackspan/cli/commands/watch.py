@@ -48,8 +48,8 @@ def watch(
     """Follow the plan that is carried out, until it ends. Changes nothing; Ctrl-C ends the watching only.
 
     With --topology it is the Reassignment that the operator carries out, where there is one. Else it is what
-    `rackspan apply` carries out from this machine; a note says where none is at work. Exit code 4: it has ended, and not
-    all is as planned.
+    `rackspan apply` carries out from this machine; a note says where none is at work. Exit code 4: it has ended, and
+    not all is as planned.
     """
     lines = EventLines(Format(output.value))
     if topology is not None and ask_topology(topology, kubeconfig, lambda edits: follow(edits, lines, once=once)):

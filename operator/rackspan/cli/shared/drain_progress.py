@@ -76,7 +76,8 @@ def drain_progress(
     if plan is not None and plan.status != ConditionStatus.TRUE:
         words.append(plan.message)
     failed = None
-    if ended and running is None:
+    # Where a plan is made, what has ended may be from before the drain.
+    if ended and running is None and topology.status.plan is None:
         last = ended[-1]
         failed = (
             f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
     from rackspan.reconcile.ports import RemainingReplicas
 
+STILL_ASKED = "the drain is still in the RackTopology; rackspan uncordon ends it"
 _PLAN_SECONDS = 120.0
 """How long the operator may take to come to the plan that was shown."""
 
@@ -37,23 +38,36 @@ async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines
     """
     Approve the plan of this hash as soon as the operator has made the same.
 
-    `deadline` is in seconds of `time.monotonic`; by default the operator has two minutes. Raises CommandError.
+    `deadline` is in seconds of `time.monotonic`; by default the operator has two minutes. While the API server is away,
+    it is asked again. Raises CommandError, and FailureError where it refuses or stays away.
     """
+    wrong: FailureError | None = None
 
     async def look() -> str | None:
-        plan = (await edits.read()).status.plan
+        nonlocal wrong
+        wrong = None
+        try:
+            plan = (await edits.read()).status.plan
+            if plan is not None and plan.hash == plan_hash:
+                await edits.approve(plan_hash)
+        except FailureError as error:
+            if error.failure.remedy is not Remedy.RETRY:
+                raise
+            wrong = error
+            return None
         return None if plan is None else plan.hash
 
     with step(f"waiting for plan {plan_hash}"):
         seconds = _PLAN_SECONDS if deadline is None else _left(deadline)
         found = await until(look, lambda known: known == plan_hash, seconds)
+    if wrong is not None:
+        raise wrong
     if found != plan_hash:
         raise CommandError(
             f"plan {plan_hash} was shown, and the operator's is {found or 'not made yet'}: it is not approved",
             "look at it with rackspan plan --topology, then run the same command again",
             ExitCode.UNFINISHED,
         )
-    await edits.approve(plan_hash)
     lines.report("approved", f"plan {plan_hash} is approved", {"plan": plan_hash})
 
 
@@ -114,7 +128,7 @@ async def wait_for_drain(
     if seen.stays:
         raise nothing_moves(seen.stays)
     why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
-    raise CommandError(why, "the drain is still in the RackTopology; rackspan uncordon ends it", ExitCode.UNFINISHED)
+    raise CommandError(why, STILL_ASKED, ExitCode.UNFINISHED)
 
 
 def _left(deadline: float) -> float:
