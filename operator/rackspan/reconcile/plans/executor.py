@@ -140,8 +140,8 @@ class Executor:
         self._throttles = Throttles(admin, self._save)
         self._started: dict[TopicPartition, Replicas] = dict(record.started)
         """Also of settled partitions: metadata that is older than their last step must not start them anew."""
-        self._replaced: dict[TopicPartition, Replicas] = {}
-        """Of `_started`, those that the last pass asked for other lists of, or once more."""
+        self._asked: dict[TopicPartition, Replicas] = dict(record.started)
+        """The same with lists that were refused: they may have been asked for before, and taken."""
         self._seen: dict[TopicPartition, Replicas] = {}
         """Lists asked for, of which the reassignment was seen under way."""
         self._missed: Counter[TopicPartition] = Counter()
@@ -225,7 +225,7 @@ class Executor:
     async def take_back(self) -> Pass:
         """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
         observed, looked_at = await self._observe()
-        decision = cancel(looked_at.values(), observed, self._started, self._racks)
+        decision = cancel(looked_at.values(), observed, self._asked, self._racks)
         await self._remember(decision)
         if decision.alter:
             failed = await self._relieve_those_in_sync(looked_at, observed)
@@ -487,10 +487,8 @@ class Executor:
             failed.add(at)
             if failure.reason is Reason.KAFKA_REFUSED and replicas is not None:
                 answers[about] = failure.message
-                # What was asked for before may be under way: metadata that is behind does not show it.
-                for known in (self._started, self._begun):
-                    known.pop(at, None)
-                    known.update({at: self._replaced[at]} if at in self._replaced else {})
+                self._started.pop(at, None)
+                self._begun.pop(at, None)
         self._refusals.update(answers.keys())
         self._cordons_due = 0 if answers else self._cordons_due
         self._answers |= answers
@@ -499,7 +497,7 @@ class Executor:
 
     async def _remember(self, decision: MoveDecision) -> None:
         new = {at: replicas for at, replicas in decision.alter.items() if replicas is not None}
-        self._replaced = {at: self._started[at] for at in new if at in self._started}
+        self._asked |= new
         if self._taken_over != self.record.left or any(self._started.get(at) != new[at] for at in new):
             self._started |= new
             self._begun |= new
@@ -546,7 +544,7 @@ class Executor:
         known = {one: size for one, size in copied.items() if size is not None}
         return Pass(
             progress,
-            sum(min(size, self._sizes.get(at, size)) for (at, _), size in known.items()),
+            sum(min(size, self._sizes[at]) for (at, _), size in known.items() if at in self._sizes),
             idle and (not (waiting or self._begun) or self._idle_passes >= _PASSES_UNTIL_SURE),
             len(decision.copying),
             waiting,
