@@ -16,14 +16,17 @@ from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
 from rackspan.api.reasons import Reason
 from rackspan.cli.commands import apply as command
 from rackspan.cli.commands import watch
+from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
 from rackspan.cli.shared import driving
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.move_decision import Progress
 from rackspan.core.reassignment.throttles import FOLLOWERS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans.executor import Pass
 from rackspan.reconcile.reassignment_ports import Record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -66,9 +69,12 @@ class Going:
         """Another plan, which is made of the replicas that are there now."""
         return self.apply("--replication-factor", "b=3", *arguments)
 
-    def write(self, **more):
+    def write(self, *, sizes=None, **more):
         lists, planned = self.kafka.lists, self.kafka.planned
-        changes = [Change(at.topic, at.partition, planned[at], before, 100) for at, before in lists.items()]
+        changes = [
+            Change(at.topic, at.partition, planned[at], before, (sizes or {}).get(at, 100))
+            for at, before in lists.items()
+        ]
         racks = {broker: "/".join(("", *rack)) for broker, rack in self.kafka.racks.items()}
         asyncio.run(self.journal.write(Record(CLUSTER_ID, HASH, changes, self.kafka.racks, racks, **more)))
 
@@ -302,3 +308,60 @@ class TestWatching:
         ran = follow(begun, monkeypatch, away, lambda: None, begun.journal.discard)
         assert ran.code == 4
         assert "Kafka: the broker is away" in ran.err
+
+
+def test_bytes_of_partitions_without_a_size_are_not_counted(going):
+    """The leader of b did not report its size in the first look, when sizes are asked for."""
+    going = going({A: (0, 1), B: (1, 0)}, {A: (0, 3), B: (1, 2)})
+    going.write(sizes={A: 1_000, B: None})
+    going.kafka.stuck = {A, B}
+
+    async def sizes(partitions):
+        replicas = [(at, broker) for at, brokers in partitions.items() for broker in brokers]
+        return {(at, broker): 1_000 if at == A else 900_000 for at, broker in replicas if (at, broker) != (B, 1)}
+
+    going.kafka.sizes = sizes
+    lines = [json.loads(line) for line in going.on("--patience", "1", "-o", "json").out.splitlines()]
+    assert all(one["movedBytes"] <= one["bytes"] == 1_000 for one in lines)
+
+
+@pytest.mark.parametrize(
+    ("moved", "rate", "told"),
+    [
+        (40, 10, "0 of 2 moves; 40 B of 100 B; 1 copying; 10 B/s; 6 s left"),
+        (100, 10, "0 of 2 moves; 100 B of 100 B; 1 copying; 10 B/s"),
+        (0, 1e-5, "0 of 2 moves; 0 B of 100 B; 1 copying"),
+    ],
+)
+def test_how_long_it_takes_is_told_where_that_can_be_known(moved, rate, told):
+    seen = Pass(Progress(2, 0, 100, 0), 0, finished=False, copying=1, waiting=(), failures=(), throttles=0)
+    assert ReassignmentProgress._sentence(seen, {}, moved, rate) == told
+
+
+def test_nobody_is_told_of_months():
+    seen = Pass(Progress(2, 0, 10 * 2**40, 0), 0, finished=False, copying=1, waiting=(), failures=(), throttles=0)
+    assert ReassignmentProgress._sentence(seen, {}, 0, 1.5).endswith("; 1 copying; 2 B/s")
+
+
+def test_what_repeats_is_told_once(going):
+    going = going({A: (0, 1)}, {A: (0, 3)})
+
+    async def partitions(_):
+        raise FailureError(AWAY)
+
+    going.kafka.partitions = partitions
+    ran = going.on("--patience", "3")
+    assert (ran.code, ran.err.count("Kafka: the broker is away")) == (3, 1)
+
+
+def test_what_kafka_does_not_allow_ends_the_run_without_patience(going):
+    going = going({A: (0, 1)}, {A: (0, 3)})
+
+    async def partitions(_):
+        raise FailureError(REFUSED)
+
+    going.kafka.partitions = partitions
+    began = time.monotonic()
+    ran = going.on(*SLOW, "--patience", "300")
+    assert (ran.code, time.monotonic() - began < 20) == (3, True)
+    assert ran.error == "Kafka refuses: Kafka says ClusterAuthorizationFailed"

@@ -402,13 +402,14 @@ def _worked(
 
 def _stopped(error: BaseException, outcome: str) -> CommandError | None:
     """What stopped an executor, and what became of throttles, in a sentence; None for a defect."""
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.failures import FailureError, Remedy  # noqa: PLC0415
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     if isinstance(error, StoppedError):
         return CommandError(f"stopped: {error}{outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
     if isinstance(error, FailureError):
-        return CommandError(f"Kafka stays away: {error.failure.message}{outcome}", "run it again", ExitCode.KAFKA)
+        says = "Kafka refuses" if error.failure.remedy is Remedy.ACCESS else "Kafka stays away"
+        return CommandError(f"{says}: {error.failure.message}{outcome}", "run it again", ExitCode.KAFKA)
     if isinstance(error, CommandError):
         return CommandError(f"{error}{outcome}", error.hint, error.code)
     return None

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 10.0
 _SAMPLES = 20
+_LONGEST_SECONDS = 30 * 24 * 3600.0
+"""More than that nobody waits: something is wrong, or not known yet."""
 _NAMED = 50
 
 
@@ -36,6 +38,8 @@ class ReassignmentProgress:
         self._samples: list[tuple[float, int]] = []
         self._last: tuple[object, ...] = ()
         self._printed = 0.0
+        self._reported: tuple[str, str] | None = None
+        self._reported_at = 0.0
         self.lost: OSError | None = None
         self.last: Pass | None = None
 
@@ -59,7 +63,11 @@ class ReassignmentProgress:
             self._print(shown(self._sentence(seen, reasons, moved, rate), 2_000))
 
     def report(self, event: str, message: str) -> None:
-        """Say what happened beside the plan's own progress."""
+        """Say what happened beside the plan's own progress; the same again only after a while."""
+        now = time.monotonic()
+        if (event, message) == self._reported and now < self._reported_at + _QUIET_SECONDS:
+            return
+        self._reported, self._reported_at = (event, message), now
         if self._output is Format.JSON:
             self._print_json(event, {"message": message})
         else:
@@ -79,7 +87,8 @@ class ReassignmentProgress:
             words.append(f"{seen.copying:,} copying")
         if rate >= 1 and seen.copying:
             words.append(f"{size(rate)}/s")
-            words.append(f"{_duration((progress.bytes - moved) / rate)} left")
+            if 0 < (seconds := (progress.bytes - moved) / rate) < _LONGEST_SECONDS:
+                words.append(f"{_duration(seconds)} left")
         waiting = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
         if waiting:
             words.append(f"waiting: {', '.join(waiting)}")

@@ -96,7 +96,7 @@ def _copies_nothing(seen: "Pass") -> bool:
 
 async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
     """Clear all throttles, trying for a minute if there are any; None where Kafka does not answer, or another one."""
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.failures import FailureError, Remedy  # noqa: PLC0415
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
@@ -108,7 +108,8 @@ async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | N
             return None
         except FailureError as error:
             problem = error.failure
-        if not executor.record.throttles or time.monotonic() > deadline:
+        refused = problem is not None and problem.remedy is Remedy.ACCESS
+        if refused or not executor.record.throttles or time.monotonic() > deadline:
             return seen
         if problem is not None:
             shown.report("waiting", f"throttles cannot be cleared yet: {problem.message}")
@@ -124,7 +125,7 @@ async def _until_ended(
     patience: float,
     stop: asyncio.Event,
 ) -> tuple[Ended, "Pass | None"]:
-    from rackspan.reconcile.failures import FailureError  # noqa: PLC0415
+    from rackspan.reconcile.failures import FailureError, Remedy  # noqa: PLC0415
 
     last, moved_at, reached, news = None, time.monotonic(), None, None
     while not stop.is_set():
@@ -133,7 +134,7 @@ async def _until_ended(
             last = await one_pass()
         except FailureError as error:
             shown.report("waiting", f"Kafka: {error.failure.message}")
-            if time.monotonic() > moved_at + patience:
+            if error.failure.remedy is Remedy.ACCESS or time.monotonic() > moved_at + patience:
                 raise
         else:
             shown.show(last)
