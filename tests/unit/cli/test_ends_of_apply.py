@@ -365,3 +365,49 @@ def test_what_kafka_does_not_allow_ends_the_run_without_patience(going):
     ran = going.on(*SLOW, "--patience", "300")
     assert (ran.code, time.monotonic() - began < 20) == (3, True)
     assert ran.error == "Kafka refuses: Kafka says ClusterAuthorizationFailed"
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch):
+    """Has somebody at the keyboard, who says no; gives what was asked."""
+    asked = []
+    monkeypatch.setattr(command, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(command.typer, "confirm", lambda text, **_: asked.append(text))
+    return asked
+
+
+class TestGoingOn:
+    @pytest.fixture
+    def begun(self, going):
+        return going({A: (0, 1), B: (0, 1)}, {A: (0, 3), B: (2, 3)})
+
+    def test_says_what_the_plan_is_before_it_asks(self, begun, on_a_terminal):
+        ran = begun.apply("--drain-broker", "2")
+        assert (ran.code, len(on_a_terminal)) == (2, 1)
+        assert f"note: plan {HASH} (3 moves, 300 B to copy) is under way here since before, and goes on" in ran.err
+
+    @pytest.mark.parametrize(
+        ("arguments", "error"), [(("--max-moves", "2"), "has 3 moves"), (("--max-bytes", "99B"), "300 B")]
+    )
+    def test_costs_no_more_than_is_allowed(self, begun, arguments, error):
+        ran = begun.on(*arguments)
+        assert (ran.code, begun.kafka.copies) == (2, [])
+        assert error in ran.error
+
+    def test_needs_an_approval_where_standard_input_is_closed(self, begun, monkeypatch):
+        monkeypatch.setattr(command, "sys", SimpleNamespace(stdin=None))
+        assert begun.apply().error == f"plan {HASH} is not approved"
+
+    def test_ends_with_a_word(self, begun):
+        ran = begun.on()
+        assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is carried out")
+        begun.write()
+        ran = begun.apply("--cancel")
+        assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is taken back")
+
+
+def test_a_plan_for_programs_is_a_line(going):
+    going = going({A: (0, 1), B: (0, 1)}, {A: (0, 1), B: (0, 1)})
+    going.journal.discard()
+    (line,) = going.another("--dry-run", "-o", "json").out.splitlines()
+    assert (json.loads(line)["event"], json.loads(line)["moves"]) == ("plan", 1)

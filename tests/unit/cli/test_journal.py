@@ -53,6 +53,25 @@ def test_it_is_found_again_by_the_clusters_id(tmp_path, monkeypatch):
         JournalFile.of_cluster("../prod", None)
 
 
+def test_who_has_no_home_names_a_file(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    with pytest.raises(CommandError, match="no home directory") as raised:
+        JournalFile.of_cluster("prod", None)
+    assert raised.value.hint == "say where with --journal FILE"
+
+
+def test_a_journal_that_was_cut_off_says_what_to_do(journal):
+    written(journal)
+    journal.path.write_bytes(journal.path.read_bytes()[:50])
+    with pytest.raises(CommandError, match="is not a journal of rackspan apply") as raised:
+        journal.read("prod")
+    assert "then delete it" in raised.value.hint
+
+
 def test_another_clusters_journal_is_refused(journal):
     with pytest.raises(CommandError, match="is of the cluster prod, and this one is test"):
         written(journal).read("test")

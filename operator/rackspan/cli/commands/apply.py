@@ -1,5 +1,6 @@
 """`rackspan apply`: carry a plan out, approved, within limits, and so that it can be killed at any time."""
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ import typer
 
 from rackspan.cli.rendering import plan_text
 from rackspan.cli.rendering.plan_document import document
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.printed_documents import Format, printed_json
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.rendering.stderr_lines import note
@@ -26,6 +27,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
+from rackspan.core.copy_costs import to_copy
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits, SettingKind, WaitReason
@@ -167,9 +169,13 @@ def apply(
                 return
             record = replace(record, throttles=left)
         else:
-            note(f"plan {record.plan_hash} is under way here since before, and goes on; another one is for after it")
+            note(
+                f"plan {record.plan_hash} ({_cost(record.changes)}) is under way here since before, and goes on; "
+                "another one is for after it"
+            )
             if dry_run:
                 return
+            _refuse_too_much(record.changes, ceiling)
             _refuse_unapproved(record.plan_hash, approve)
         _carry_out(connection, kept, record, limits, rate, patience, form)
 
@@ -223,7 +229,7 @@ def _print_plan(made: Plan, rate: int | Adaptive | None, form: Format) -> None:
     if form is Format.TABLE:
         plan_text.print_table(made, None if isinstance(rate, Adaptive) else rate, show_all=False)
     else:
-        print_document({"event": "plan", **document(made)}, form)
+        print(printed_json(json.dumps({"event": "plan", **document(made)}, ensure_ascii=False)))
 
 
 def _new_record(
@@ -263,6 +269,13 @@ def _new_record(
     )
 
 
+def _cost(changes: Sequence[Change]) -> str:
+    known = [change.size_bytes for change in changes if change.copied]
+    bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
+    moves = plural(sum(change.copied for change in changes), "move")
+    return f"{moves}, {to_copy(None if None in known else bytes_, None)}"
+
+
 def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:
     moves = sum(change.copied for change in changes)
     if ceiling.moves is not None and moves > ceiling.moves:
@@ -284,7 +297,7 @@ def _refuse_unapproved(plan_hash: str, approve: str | None) -> None:
         raise CommandError(
             f"--approve {approve}: the plan is {plan_hash} now", "look at it again: --dry-run; then approve that one"
         )
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError(f"plan {plan_hash} is not approved", f"look at it, then pass --approve {plan_hash}")
     if not typer.confirm(f"Carry out plan {plan_hash}?", err=True):
         raise CommandError("not approved, nothing was changed")
@@ -307,6 +320,7 @@ def _carry_out(
     again = f"rackspan apply --approve {record.plan_hash} and the same options go on"
     if ended is Ended.FINISHED and last is not None:
         _conclude(kept, left, last, lost)
+        note(f"plan {record.plan_hash} is carried out")
         return
     _tell(last)
     still = _still_set(left)
@@ -362,6 +376,7 @@ def _cancel(connection: Connection, kept: JournalFile, record: "Record | None", 
         why = "interrupted" if ended is Ended.INTERRUPTED else f"not all could be taken back: {_waits(last)}"
         raise CommandError(f"{why}{still}", "run it again", ExitCode.UNFINISHED)
     _conclude(kept, left, replace(last, waiting=()), lost)
+    note(f"plan {record.plan_hash} is taken back")
 
 
 def _worked(

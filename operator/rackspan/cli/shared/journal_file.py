@@ -44,7 +44,10 @@ class JournalFile:
             return cls(path)
         if not _CLUSTER_ID.fullmatch(cluster_id):
             raise CommandError(f'the cluster id "{cluster_id}" is not a file name', "say where with --journal FILE")
-        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        try:
+            home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        except RuntimeError:
+            raise CommandError("there is no home directory for a journal", "say where with --journal FILE") from None
         return cls(home / "rackspan" / "reassignments" / f"{cluster_id}.json")
 
     @property
@@ -103,7 +106,10 @@ class JournalFile:
         except OSError as error:
             raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
         except UNREADABLE as error:
-            raise CommandError(f"{self.path}: is not a journal of rackspan apply: {error}") from None
+            raise CommandError(
+                f"{self.path}: is not a journal of rackspan apply: {error}",
+                "see with Kafka's own tools what it has left of reassignments and throttles, then delete it",
+            ) from None
         if record.cluster_id != cluster_id:
             raise CommandError(
                 f"{self.path}: is of the cluster {record.cluster_id}, and this one is {cluster_id}",
