@@ -47,7 +47,9 @@ HANDLERS = (lifecycle, watches)
 """Not called: importing these modules registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")
+_FORBIDDEN = 403
 _NOT_FOUND = 404
+_SERVER_ERROR = 500
 _DISCOVERY_SECONDS = 2.0
 """How often API discovery is asked whether Rackspan's CRDs are installed."""
 _LAST_EVENTS_SECONDS = 3.0
@@ -165,10 +167,14 @@ async def _run_until_unserved(
         _log.warning("waiting for the API server: %s", error)
         return True
     except Exception as error:
-        if getattr(error, "status", None) != _NOT_FOUND:  # kopf's API error classes are private
+        status = getattr(error, "status", None) or 0  # kopf's API error classes are private
+        if status == _NOT_FOUND:
+            # Discovery may go on listing a kind for a moment after its API has ceased to be served.
+            _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
+        elif status == _FORBIDDEN or status >= _SERVER_ERROR:
+            _log.warning("waiting for the API server: %d %s", status, error)
+        else:
             raise
-        # Discovery may go on listing a kind for a moment after its API has ceased to be served.
-        _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
         return True
     finally:
         probes.manager = None

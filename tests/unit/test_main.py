@@ -1,6 +1,7 @@
 """The operator's process: what it reads at the start gives way to a signal to stop."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from unittest.mock import AsyncMock, Mock
@@ -60,6 +61,24 @@ async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
         assert await main._run_until_unserved(settings, access, Mock(), Mock(), Mock(), stop)
         async with asyncio.timeout(300):
             await stop.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+@pytest.mark.parametrize(("status", "again"), [(403, True), (404, True), (500, True), (503, True), (409, False)])
+async def test_what_kopf_gave_up_begins_again_where_the_api_server_may_answer_otherwise(monkeypatch, status, again):
+    class ApiError(Exception):
+        def __init__(self):
+            self.status = status
+
+    monkeypatch.setattr(main, "_manager", lambda *_: Mock(prime=AsyncMock(), stop=AsyncMock()))
+    monkeypatch.setattr(kopf, "spawn_tasks", AsyncMock(return_value=[]))
+    monkeypatch.setattr(kopf, "run_tasks", AsyncMock(side_effect=ApiError))
+    ends = contextlib.nullcontext() if again else pytest.raises(ApiError)
+    try:
+        with ends:
+            assert await main._run_until_unserved(Mock(namespaces=()), Mock(), Mock(), Mock(), Mock(), asyncio.Event())
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)

@@ -2,17 +2,21 @@
 
 Kopf asks for pages of a fixed number of whole objects, decodes all of an answer, and holds each object in a task of its
 own for a while. Whoever may write an object would choose how much memory that takes.
+
+Many answers, of the API server or of a proxy before it, would end kopf and so the operator, although the next one may
+be good. Kopf is told of these in the forms after which it lists again.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
 import kopf
 
-from rackspan.kube.kube_objects import reduced_event, reduced_page
+from rackspan.kube.kube_objects import EVENT, reduced_event, reduced_page
 from rackspan.kube.rest import PageSize, TooLongError, lines_of, read_at_most
 
 if TYPE_CHECKING:
@@ -22,7 +26,14 @@ if TYPE_CHECKING:
 
     from rackspan.kube.authentication import Login
 
+_log = logging.getLogger("rackspan")
 _OK: Final = 200
+_GONE: Final = 410
+_NO_SUCH_VERSION: Final = (400, _GONE)
+"""Answers to a watch: its resourceVersion is none, or too old."""
+_BUSY: Final = 429
+_EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
+"""The one error of a watch after which kopf lists again; all others end it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +53,26 @@ def connect(login: Login, *, trust_env: bool) -> ApiSession:
         proxy=known.proxy_url,
         trust_env=trust_env,
         response_class=_Answer,
-        middlewares=(_SmallPages(),),
+        middlewares=(_survived, _SmallPages()),
     )
     return ApiSession(server=login.server, login=login, aiohttp_session=session)
+
+
+async def _survived(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """A middleware that raises for answers that would end kopf what makes it ask again."""
+    answer = await handler(request)
+    if answer.status == _GONE:
+        answer.close()
+        raise aiohttp.ClientPayloadError(f"{request.url.path}: the rest of the list has expired")
+    if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
+        answer.close()
+        raise aiohttp.ClientConnectionError(f"{request.url.path}: the API server is busy")
+    return answer
+
+
+def _is_short(retry_after: str) -> bool:
+    """Whether it is a number of seconds, for which kopf can wait; it may be a date, or any text of a proxy's."""
+    return retry_after.isdecimal() and len(retry_after) <= len("99")
 
 
 class _SmallPages:
@@ -84,12 +112,21 @@ class _Answer(aiohttp.ClientResponse):
 
     async def start(self, connection: Any) -> ClientResponse:
         await super().start(connection)
-        if self.status == _OK and "watch" in self.url.query:
-            self.content = cast("aiohttp.StreamReader", _Events(self.content))
+        if "watch" in self.url.query:
+            if self.status == _OK:
+                self.content = cast("aiohttp.StreamReader", _Events(self.content))
+            elif self.status in _NO_SUCH_VERSION:
+                _log.info("%s: a watch was answered with %d: listing again", self.url.path, self.status)
+                self.status, self.content = _OK, cast("aiohttp.StreamReader", _Expired(self.content))
         return self
 
     async def json(self, **how: Any) -> Any:
-        return await super().json(**how) if self.page is None else reduced_page(self.page)
+        if self.page is None:
+            return await super().json(**how)
+        try:
+            return reduced_page(self.page)
+        except ValueError as error:  # the API server did not write that
+            raise aiohttp.ClientPayloadError(f"{self.url.path}: the answer is not a list: {error}") from error
 
 
 class _Events:
@@ -103,4 +140,22 @@ class _Events:
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         async for line in lines_of(self._content):
-            yield reduced_event(line) + b"\n"
+            event = _known_event(line)
+            if event is None:
+                _log.info("a watch brought %r: listing again", line[:200])
+            yield event or _EXPIRED
+
+
+def _known_event(line: bytes) -> bytes | None:
+    """An event of an object, reduced to what is read; None for an error, and for what the API server did not write."""
+    try:
+        return None if EVENT.decode(line).type == "ERROR" else reduced_event(line) + b"\n"
+    except ValueError:
+        return None
+
+
+class _Expired(_Events):
+    """The content of a watch that was refused because of its resourceVersion."""
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        yield _EXPIRED

@@ -29,8 +29,10 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     settings.posting.enabled = False  # rackspan.kube.event_queue posts Events, on changes of conditions only
     settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
     settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which holds the object
-    # Short, so that watches are back within seconds after an outage; after the last one kopf starts over.
+    # Short, so that watches are back within seconds after an outage. After the last one kopf lists again if the API
+    # server could not be reached, and ends if it refused: `main` starts over.
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
+    settings.watching.reconnect_backoff = 0.5  # from an answer that `api_session` calls expired to the next list
     settings.watching.server_timeout = 600
     settings.watching.chunk_size = 500  # `api_session` asks for fewer
     memo.manager.start()

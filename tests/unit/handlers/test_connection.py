@@ -117,7 +117,7 @@ async def test_small_objects_come_many_at_once(served):
     assert [len(page) for page in pages] == [50, 70]
 
 
-async def test_events_hold_what_is_read_and_errors_are_passed_on(served):
+async def test_events_hold_what_is_read_and_errors_are_told(served):
     stream = watching.watch_objs(
         settings=settings(),
         resource=RESOURCE,
@@ -131,7 +131,7 @@ async def test_events_hold_what_is_read_and_errors_are_passed_on(served):
     assert modified["type"] == "MODIFIED"
     assert modified["object"]["metadata"]["annotations"] == {"rackspan.dev/paused": "true"}
     assert mark == {"type": "BOOKMARK", "object": {"kind": "KafkaTopic", "metadata": {"resourceVersion": "900"}}}
-    assert error == {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
+    assert error == {"type": "ERROR", "object": {"kind": "Status", "code": 410}}
 
 
 async def test_credentials_that_were_refused_are_not_taken_again():

@@ -1,0 +1,120 @@
+"""What an API server, or a proxy before it, may answer to a list or a watch does not end kopf's watching."""
+
+import asyncio
+import contextlib
+import json
+
+import kopf
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kopf._cogs.clients import auth, watching
+from kopf._cogs.structs import credentials
+
+from rackspan.handlers.api_session import connect
+from rackspan.kube.authentication import Login
+
+PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
+RESOURCE = kopf.Resource("rackspan.dev", "v1alpha1", "kafkatopics", namespaced=True)
+NOT_NEEDED = ("scheme", "token", "certificate_path", "private_key_path", "proxy_url")
+META = {"name": "orders", "namespace": "shop", "uid": "u", "resourceVersion": "2"}
+ADDED = {"type": "ADDED", "object": {"metadata": META, "spec": {}, "status": {}}}
+LEADER_CHANGED = {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
+
+
+def listed(more=""):
+    return web.json_response({"metadata": {"resourceVersion": "1", "continue": more}, "items": []})
+
+
+def refused(code, **headers):
+    return web.json_response({"kind": "Status", "code": code}, status=code, headers=headers)
+
+
+def told(*events):
+    return web.Response(text="".join(json.dumps(event) + "\n" for event in events))
+
+
+@contextlib.asynccontextmanager
+async def answered(answer):
+    """Kopf's session with an API server that answers so."""
+    app = web.Application()
+    app.router.add_get(PATH, answer)
+    async with TestServer(app, shutdown_timeout=0.1) as server:
+        login = Login(str(server.make_url("/")), None, insecure=False, **dict.fromkeys(NOT_NEEDED))
+        vault = credentials.Vault()
+        await vault.populate({"login": connect(login, trust_env=False)})
+        token = auth.vault_var.set(vault)
+        try:
+            yield
+        finally:
+            auth.vault_var.reset(token)
+            await vault.close()
+
+
+async def next_event():
+    """The next one that kopf tells of, however often it lists and watches until then."""
+    settings = kopf.OperatorSettings()
+    settings.watching.chunk_size = 500
+    settings.watching.reconnect_backoff = 0
+    settings.networking.error_backoffs = (0,)
+    watch = watching.infinite_watch(settings=settings, resource=RESOURCE, namespace=None)
+    async with asyncio.timeout(60), contextlib.aclosing(watch):
+        async for event in watch:
+            if not isinstance(event, watching.Bookmark):
+                return event
+    return None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(lambda: refused(410), id="expired"),
+        pytest.param(lambda: web.Response(text="<html>", content_type="text/html"), id="a page of a proxy"),
+        pytest.param(lambda: web.json_response([]), id="another type"),
+        *(
+            pytest.param(lambda after=after: refused(429, **{"Retry-After": after}), id=f"busy until {after[:8]}")
+            for after in ("Wed, 21 Oct 2015 07:28:00 GMT", "inf", "9" * 400, "86400")
+        ),
+    ],
+)
+async def test_kopf_lists_again_after(bad):
+    asked = []
+
+    async def answer(request):
+        if "watch" in request.query:
+            return told(ADDED)
+        asked.append(request.query.get("continue"))
+        return {1: lambda: listed("more"), 2: bad}.get(len(asked), listed)()
+
+    async with answered(answer):
+        assert (await next_event())["type"] == "ADDED"
+    assert asked[:2] == [None, "more"]
+    assert len(asked) > 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(lambda: refused(410), id="expired"),
+        pytest.param(lambda: refused(400), id="not a version"),
+        pytest.param(lambda: told({"type": "ERROR", "object": LEADER_CHANGED}), id="an error"),
+        pytest.param(lambda: told({"type": "ERROR", "object": {}}), id="an error without a code"),
+        pytest.param(lambda: web.Response(text="<html>\n"), id="a page of a proxy"),
+        pytest.param(lambda: web.Response(text="\n"), id="a blank line"),
+        pytest.param(lambda: web.Response(body=b'{"type":"ADDED","object":"\xff"}\n'), id="not a text"),
+        pytest.param(lambda: told({"type": "ADDED", "object": []}), id="another type"),
+    ],
+)
+async def test_kopf_lists_again_after_a_watch_that_brings(bad):
+    asked = []
+
+    async def answer(request):
+        kind = "watch" if "watch" in request.query else "list"
+        asked.append(kind)
+        if kind == "list":
+            return listed()
+        return bad() if asked.count("watch") == 1 else told(ADDED)
+
+    async with answered(answer):
+        assert (await next_event())["type"] == "ADDED"
+    assert asked == ["list", "watch", "list", "watch"]
