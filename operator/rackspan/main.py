@@ -68,13 +68,13 @@ async def run(settings: Settings) -> None:
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Authentication(settings.kubeconfig)
     await access.load()
-    rest = Rest(client_of(access))
-    lease_rest = Rest(client_of(access))  # apart: many requests that hang do not hold up the Lease
+    own = Rest(client_of(access))  # for the Lease and Events: many other requests that hang do not hold them up
     liveness, lease = Liveness(), settings.lease
-    election = LeaderElection(KubeLease(lease_rest, lease.key), lease.identity, lease.timing, liveness)
+    election = LeaderElection(KubeLease(own, lease.key), lease.identity, lease.timing, liveness)
+    rest = Rest(client_of(access), election)
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
     probes = _Probes(liveness, election)
-    events = EventQueue(rest, liveness)
+    events = EventQueue(own, liveness)
     kube = KubeCluster(rest, events, settings.namespaces, election)
     health = HealthServer(probes, settings.listen_host, settings.listen_port)
     await health.start()
@@ -88,7 +88,7 @@ async def run(settings: Settings) -> None:
         event_task.cancel()
         await health.stop()
         await rest.close()
-        await lease_rest.close()
+        await own.close()
 
 
 async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:

@@ -22,6 +22,7 @@ from rackspan.kube.kube_objects import WHOLE
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.runtime.waiting import progress
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from msgspec.json import Decoder
 
     from rackspan.kube.kube_objects import Page
+    from rackspan.reconcile.ports import Permit
 
 T = TypeVar("T")
 
@@ -166,8 +168,10 @@ class Rest:
     ConflictError (409, or a failed test of a JSON patch), ExpiredError (410), and FailureError for all other errors.
     """
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, permit: Permit | None = None) -> None:
+        """Nothing is changed without the permit, which is looked at whenever a request is sent: it may have waited."""
         self._api: Any = api
+        self._permit: Permit = permit or AlwaysPermitted()
         self._access: Authentication | None = getattr(api, "access", None)
         self._slots = asyncio.Semaphore(_REQUESTS)
 
@@ -366,9 +370,12 @@ class Rest:
     ) -> tuple[Any, bytes]:
         """One request: the response, and its body."""
         async with self._slots:
-            started = time.perf_counter()
+            started, limit = time.perf_counter(), float(_TIMEOUT_SECONDS)
+            if method != "GET":
+                self._permit.check()
+                limit = min(limit, self._permit.change_timeout_seconds)
             try:
-                response = await self._permitted(method, path, body, headers, _TIMEOUT_SECONDS)
+                response = await self._permitted(method, path, body, headers, limit)
                 try:
                     return response, await read_at_most(response.response.content, most)
                 finally:

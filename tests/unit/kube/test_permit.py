@@ -1,8 +1,10 @@
 """Without a permit nothing is changed in Kafka or in Kubernetes: no request is sent."""
 
 import asyncio
+from unittest.mock import AsyncMock
 
 import pytest
+from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
@@ -12,7 +14,10 @@ from rackspan.kafka import admin as admin_module
 from rackspan.kafka import python_connection
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
+from rackspan.kube import rest as rest_module
 from rackspan.kube.kube_cluster import KubeCluster
+from rackspan.kube.paths import TOPICS
+from rackspan.kube.rest import Rest
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
@@ -90,3 +95,30 @@ async def test_kubernetes_is_not_asked_to_change_anything(change):
     with pytest.raises(FailureError) as error:
         await change(kube, KubeScanRuns(Untouched(), "scans", Refused()))
     assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+
+
+class Lost(Refused):
+    """A permit that ends after some looks at it."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def check(self):
+        self.looks -= 1
+        if self.looks < 0:
+            super().check()
+
+
+async def test_a_change_that_has_waited_is_not_sent_once_the_permit_is_lost(monkeypatch):
+    pause = AsyncMock()
+    monkeypatch.setattr(rest_module, "_pause", pause)
+    api = RecordingApi(lambda _, __: Answer(429, b"busy"))
+    rest = Rest(api, Lost(1))
+    with pytest.raises(FailureError) as error:
+        await rest.merge_patch("patch", TOPICS.object(REF.key), {})
+    assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+    assert ([method for method, _ in api.asked], pause.await_count) == (["PATCH"], 1)
+
+
+async def test_what_changes_nothing_needs_no_permit():
+    assert await Rest(RecordingApi(lambda _, __: Answer(body={})), Lost(0)).get("get", TOPICS.collection()) == {}
