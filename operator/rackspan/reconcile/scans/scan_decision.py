@@ -146,7 +146,7 @@ def begun_since(last: LastScan | None, runs: Sequence[JobRun], now: datetime) ->
     return [
         run
         for run in runs
-        if run.name == last.scan_id or (run.created > last.started_at and (run.active or run.created <= present))
+        if run.name == last.scan_id or (run.created >= last.started_at and (run.active or run.created <= present))
     ]
 
 
@@ -180,7 +180,8 @@ def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None
 
 def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> ScansStatus:
     """`scans`, with the scans that were started but not yet recorded: they are found by their objects."""
-    unrecorded = [run for run in begun_since(last, runs, now) if last is None or run.name != last.scan_id]
+    # One of the same second as the last is recorded already: the API server gives whole seconds.
+    unrecorded = [run for run in begun_since(last, runs, now) if last is None or run.created != last.started_at]
     for run in sorted(unrecorded, key=lambda run: run.created):
         match run.trigger:
             case ScanTrigger.REQUEST:

@@ -83,6 +83,13 @@ def test_the_latest_scan_is_told_of():
     assert last_scan(after, [succeeded(SCAN)], (), None, NOW) == after
 
 
+def test_of_scans_of_one_second_the_present_one_is_told_of():
+    """One replaced another, and the API server gives whole seconds."""
+    first, second = run("scan-b"), run("scan-a")
+    before = last_scan(None, [first], (), None, NOW)
+    assert last_scan(before, [second], (), None, NOW).scan_id == "scan-a"
+
+
 def test_a_scan_from_before_the_clock_was_set_back_hides_no_later_one():
     earlier = succeeded(run("prod-0", "2026-01-31 02:00"))
     ahead = succeeded(run("prod-9", "2026-01-31 04:05"))
