@@ -67,16 +67,14 @@ class KubeCluster:
         self._namespaces = namespaces
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
-        """Make this the whole status; None where the object is gone. Raises FailureError."""
+        """Make this the whole status; None where this very object (by uid) is gone."""
         self._permit.check()
-        path = _OWN[ref.kind].object(ref.key, "status")
         try:
-            return await self._rest.replace_status("replace_status", path, ref.uid, status)
-        except NotFoundError:
+            return await self._rest.replace_status(
+                "replace_status", _OWN[ref.kind].object(ref.key, "status"), ref.uid, status
+            )
+        except (NotFoundError, ConflictError):
             return None
-        except ConflictError as error:  # another object of the name, which a watch tells soon; or a write at once
-            what = f"PATCH {path}: {error}"
-            raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY)) from error
 
     async def set_finalizers(
         self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]

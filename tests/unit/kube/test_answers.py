@@ -5,7 +5,6 @@ from unittest.mock import Mock
 import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
 
-from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube import rest as rest_module
 from rackspan.kube.kube_cluster import KubeCluster
@@ -13,7 +12,6 @@ from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import FailureError, Remedy
-from rackspan.reconcile.ports import ObjectRef
 
 
 def _says(message):
@@ -83,15 +81,6 @@ async def test_a_refusal_without_words_is_one(message):
 
 async def test_kinds_are_not_served_where_the_api_server_names_none():
     assert set(await KubeCluster(Rest(_answering(Answer(200, {}))), Mock()).unserved()) >= {"KafkaTopic"}
-
-
-async def test_a_status_that_met_another_write_is_tried_again():
-    about = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid")
-    conflict = Answer(409, _says("the object has been modified"))
-    failure = await _failure(conflict, call=lambda rest: KubeCluster(rest, Mock()).replace_status(about, {}))
-    assert failure.remedy == Remedy.RETRY
-    gone = Rest(_answering(Answer(404, _says("not found"))))
-    assert await KubeCluster(gone, Mock()).replace_status(about, {}) is None
 
 
 async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
