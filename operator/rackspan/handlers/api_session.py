@@ -9,7 +9,6 @@ be good. Kopf is told of these in the forms after which it lists again.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -35,8 +34,6 @@ _NO_SUCH_VERSION: Final = (400, _GONE)
 _BUSY: Final = 429
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The one error of a watch after which kopf lists again; all others end it."""
-_PAUSE_SECONDS: Final = 0.5
-"""At least, from the beginning of a watch to that of the next one of the same path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +53,7 @@ def connect(login: Login, *, trust_env: bool) -> ApiSession:
         proxy=known.proxy_url,
         trust_env=trust_env,
         response_class=_Answer,
-        middlewares=(_survived, _SmallPages(), _SpacedWatches()),
+        middlewares=(_survived, _SmallPages()),
     )
     return ApiSession(server=login.server, login=login, aiohttp_session=session)
 
@@ -105,22 +102,6 @@ class _SmallPages:
             else:
                 size.fit(len(answer.page))
                 return answer
-
-
-class _SpacedWatches:
-    """A middleware that waits before a watch whose predecessor has only just begun: kopf does not, where one is cut."""
-
-    def __init__(self) -> None:
-        self._begun: dict[str, float] = {}
-        """When the last one was asked for, by path, by the loop's clock."""
-
-    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        if "watch" in request.url.query:
-            path, clock = request.url.path, asyncio.get_running_loop().time
-            if path in self._begun:
-                await asyncio.sleep(self._begun[path] + _PAUSE_SECONDS - clock())
-            self._begun[path] = clock()
-        return await handler(request)
 
 
 class _Answer(aiohttp.ClientResponse):

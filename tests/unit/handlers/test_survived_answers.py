@@ -118,17 +118,3 @@ async def test_kopf_lists_again_after_a_watch_that_brings(bad):
     async with answered(answer):
         assert (await next_event())["type"] == "ADDED"
     assert asked == ["list", "watch", "list", "watch"]
-
-
-async def test_a_watch_that_is_cut_is_asked_for_again_after_a_pause():
-    begun = []
-
-    async def answer(request):
-        if "watch" not in request.query:
-            return listed()
-        begun.append(asyncio.get_running_loop().time())
-        return web.Response(text='{"type":"ADD') if len(begun) < 4 else told(ADDED)
-
-    async with answered(answer):
-        await next_event()
-    assert begun[-1] - begun[0] > 1  # three pauses of half a second
