@@ -75,7 +75,7 @@ async def run(settings: Settings) -> None:
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
     probes = _Probes(liveness, election)
     events = EventQueue(own, liveness)
-    kube = KubeCluster(rest, events, settings.namespaces, election)
+    kube = KubeCluster(rest, events, settings.namespaces)
     health = HealthServer(probes, settings.listen_host, settings.listen_port)
     await health.start()
     _log.info("metrics and probes on port %d", health.port)
@@ -212,7 +212,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
     dependencies = Dependencies(
         cache=Cache(settings.topologies_per_namespace),
         kube=kube,
-        objects=KubeReassignments(rest, permit),
+        objects=KubeReassignments(rest),
         connector=WorkerConnector(workers, ClientKind.REASSIGNMENTS, permit),
         kafka=WorkerConnector(workers, ClientKind.TOPICS, permit),
         statuses=StatusWriter(kube),
@@ -226,7 +226,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
     scans = ScanDependencies(
         cache=dependencies.cache,
         kube=kube,
-        runs=KubeScanRuns(rest, setup.namespace, permit) if setup.namespace else None,
+        runs=KubeScanRuns(rest, setup.namespace) if setup.namespace else None,
         setup=setup,
         namespaces=settings.namespaces,
         liveness=liveness,
@@ -234,9 +234,9 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
     racks = RackDependencies(
         cache=dependencies.cache,
         kube=kube,
-        files=KubeRackFiles(rest, settings.publish_racks_to, permit),
+        files=KubeRackFiles(rest, settings.publish_racks_to),
         allowed=settings.publish_racks_to,
-        pods=KubeBrokerPods(rest, permit),
+        pods=KubeBrokerPods(rest),
         restart_in=settings.restart_pods_in,
         annotate_in=settings.annotate_pods_in,
         watched=settings.namespaces,

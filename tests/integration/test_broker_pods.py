@@ -37,7 +37,7 @@ def pod(core, namespace):
 
 @pytest.fixture
 def pods(rest):  # noqa: F811 - the fixture
-    return KubeBrokerPods(rest, Leads())
+    return KubeBrokerPods(rest)
 
 
 @pytest.fixture

@@ -1,8 +1,14 @@
-"""What copying costs, in words."""
+"""What copying costs, in bytes and in words."""
 
 from math import ceil
+from typing import TYPE_CHECKING
 
 from rackspan.core.text import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rackspan.core.planning import Change
 
 _MINUTE, _HOUR = 60, 3600
 
@@ -31,3 +37,10 @@ def _at_most(seconds: float) -> str:
         return "under a minute"
     unit, name = (_MINUTE, "min") if seconds < 2 * _HOUR else (_HOUR, "h")
     return f"up to {ceil(seconds / unit):,} {name}"
+
+
+def bytes_to_copy(changes: "Iterable[Change]") -> int | None:
+    """What changes copy, None while the size of any of them is not known."""
+    copied = [(change.copied, change.size_bytes) for change in changes if change.copied]
+    sizes = [replicas * size_bytes for replicas, size_bytes in copied if size_bytes is not None]
+    return sum(sizes) if len(sizes) == len(copied) else None

@@ -21,7 +21,6 @@ from confluent_kafka import admin as _admin
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import InSync, TopicPartition, present_replicas
 from rackspan.kafka.kafka_errors import (
-    GIVEN_UP,
     connection_failure,
     failure_of,
     is_client_error,
@@ -32,7 +31,7 @@ from rackspan.kafka.kafka_errors import (
 )
 from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.token_provider import cause, token_provider
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import (
     AlwaysPermitted,
     BrokerDescription,

@@ -37,8 +37,6 @@ _AWAY = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
     }
 )
-GIVEN_UP = Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
-"""Of calls to a client that is closed."""
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
 _TLS_WORDS = (
     (

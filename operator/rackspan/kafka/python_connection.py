@@ -21,12 +21,12 @@ from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListPartitionRe
 
 from rackspan.api.reasons import Reason
 from rackspan.core.partitions import TopicPartition
-from rackspan.kafka.kafka_errors import GIVEN_UP, refused_login
+from rackspan.kafka.kafka_errors import refused_login
 from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
 from rackspan.kafka.token_provider import cause, token_provider
-from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

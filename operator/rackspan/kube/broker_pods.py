@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.ports import Permit
 
 
 _MANAGER = "rackspan"
@@ -25,9 +24,8 @@ class KubeBrokerPods:
     Annotations are written through `pods/status`: who may patch pods could change their images.
     """
 
-    def __init__(self, rest: Rest, permit: Permit) -> None:
+    def __init__(self, rest: Rest) -> None:
         self._rest = rest
-        self._permit = permit
 
     async def get(self, key: ObjectKey) -> PodFacts | None:
         """One pod; None where there is none of that name."""
@@ -38,7 +36,6 @@ class KubeBrokerPods:
 
     async def annotate(self, key: ObjectKey, rack: str | None) -> None:
         """Write a rack on one pod, for people to see, or take it off. Succeeds where there is no such pod."""
-        self._permit.check()
         path = PODS.object(key, "status")
         try:
             if rack is None:  # also where somebody else wrote the same
@@ -53,7 +50,6 @@ class KubeBrokerPods:
 
     async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
         """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""
-        self._permit.check()
         options: dict[str, Any] = {"preconditions": {"uid": uid}}
         if rehearse:
             options["dryRun"] = ["All"]

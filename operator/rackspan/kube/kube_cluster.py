@@ -31,7 +31,7 @@ from rackspan.kube.paths import (
 from rackspan.kube.reflector import KubeReflector
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import AlwaysPermitted, Terminating
+from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rackspan.kube.event_queue import EventQueue
     from rackspan.kube.paths import ApiPath
-    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, Permit
+    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef
 
 _log = logging.getLogger("rackspan.kube")
 _OWN = {
@@ -54,21 +54,13 @@ _CLUSTER_SCOPED = {"Node": NODES, "Namespace": NAMESPACES}
 class KubeCluster:
     """Statuses, finalizers, Secrets by name and Events, of the watched `namespaces`; None is for all namespaces."""
 
-    def __init__(
-        self,
-        rest: Rest,
-        events: EventQueue,
-        namespaces: Sequence[str] | None = None,
-        permit: Permit | None = None,
-    ) -> None:
-        self._permit: Permit = permit or AlwaysPermitted()
+    def __init__(self, rest: Rest, events: EventQueue, namespaces: Sequence[str] | None = None) -> None:
         self._rest = rest
         self._events = events
         self._namespaces = namespaces
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
         """Make this the whole status; None where this very object (by uid) is gone."""
-        self._permit.check()
         try:
             return await self._rest.replace_status(
                 "replace_status", _OWN[ref.kind].object(ref.key, "status"), ref.uid, status
@@ -92,7 +84,6 @@ class KubeCluster:
     async def _patch_metadata(
         self, operation: str, ref: ObjectRef, version: str, metadata: JsonObject
     ) -> JsonObject | None:
-        self._permit.check()
         body = {"metadata": {"uid": ref.uid, "resourceVersion": version, **metadata}}
         try:
             return await self._rest.merge_patch(operation, _OWN[ref.kind].object(ref.key), body)

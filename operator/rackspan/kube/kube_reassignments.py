@@ -12,19 +12,17 @@ from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
-    from rackspan.reconcile.ports import JsonObject, Permit
+    from rackspan.reconcile.ports import JsonObject
 
 
 class KubeReassignments:
-    """Plans read; Reassignments made, deleted, and their statuses written at a resourceVersion: with a permit only."""
+    """Plans read; Reassignments made, deleted, and their statuses written at a resourceVersion."""
 
-    def __init__(self, rest: Rest, permit: Permit) -> None:
-        self._permit = permit
+    def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     async def create(self, body: JsonObject) -> JsonObject | None:
         """The object as written; None where one of that name is there already."""
-        self._permit.check()
         key = key_of(body)
         try:
             return await self._rest.post("create_reassignment", REASSIGNMENTS.in_namespace(key.namespace), body)
@@ -42,7 +40,6 @@ class KubeReassignments:
 
     async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
         """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
-        self._permit.check()
         path, meta = REASSIGNMENTS.object(known.key, "status"), known.meta
         try:
             return await self._rest.replace_status_at(
@@ -53,7 +50,6 @@ class KubeReassignments:
 
     async def delete(self, known: Reassignment) -> None:
         """Delete this very object. Succeeds where it is gone already."""
-        self._permit.check()
         options = {"preconditions": {"uid": known.meta.uid}}
         try:
             await self._rest.delete("delete_reassignment", REASSIGNMENTS.object(known.key), options)

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rackspan.reconcile.ports import JsonObject, Permit
+    from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 
 class KubeRackFiles:
     """The ConfigMaps with our label in the namespaces where racks may be published. Others are never read."""
 
-    def __init__(self, rest: Rest, namespaces: NamespaceSet, permit: Permit) -> None:
-        self._permit = permit
+    def __init__(self, rest: Rest, namespaces: NamespaceSet) -> None:
         self._rest = rest
         self._namespaces = () if EVERYWHERE in namespaces.names else namespaces.names
 
@@ -49,7 +48,6 @@ class KubeRackFiles:
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:
         """Create one; None where there is a ConfigMap of that name already."""
-        self._permit.check()
         try:
             path = CONFIG_MAPS.in_namespace(body["metadata"]["namespace"])
             return _meta(await self._rest.post("create_racks", path, body))
@@ -60,7 +58,6 @@ class KubeRackFiles:
 
     async def replace(self, known: RackFileMeta, body: JsonObject) -> RackFileMeta | None:
         """Give the ConfigMap as it is in `known` this content; None where it changed or is gone."""
-        self._permit.check()
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.version}
         try:
             path = CONFIG_MAPS.object(key_of(body))
@@ -70,7 +67,6 @@ class KubeRackFiles:
 
     async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
         """Delete this very object, by uid. Succeeds where it is gone already."""
-        self._permit.check()
         try:
             options = {"preconditions": {"uid": known.uid}}
             await self._rest.delete("delete_racks", CONFIG_MAPS.object(key), options)

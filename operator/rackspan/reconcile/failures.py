@@ -64,6 +64,8 @@ class Failure:
 
 UNEXPECTED = Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
 """A bug in Rackspan or in a third-party placer."""
+GIVEN_UP = Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
+"""Of calls to a Kafka client that is closed."""
 
 
 class FailureError(Exception):

@@ -7,7 +7,6 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
 
 POD = ObjectKey("kafka", "kafka-3")
@@ -23,7 +22,7 @@ class Refused:
 
 def pods(answer, permit=None):
     api = RecordingApi(lambda *_: answer)
-    return api, KubeBrokerPods(Rest(api), permit or AlwaysPermitted())
+    return api, KubeBrokerPods(Rest(api, permit))
 
 
 async def test_a_pod_is_told_as_it_is():

@@ -91,10 +91,12 @@ def _refused(monkeypatch, kind, change):
     ],
 )
 async def test_kubernetes_is_not_asked_to_change_anything(change):
-    kube = KubeCluster(Untouched(), Untouched(), permit=Refused())
+    api = RecordingApi(lambda _, __: pytest.fail("the API server was asked"))
+    rest = Rest(api, Refused())
     with pytest.raises(FailureError) as error:
-        await change(kube, KubeScanRuns(Untouched(), "scans", Refused()))
+        await change(KubeCluster(rest, Untouched()), KubeScanRuns(rest, "scans"))
     assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+    assert not api.asked
 
 
 class Lost(Refused):

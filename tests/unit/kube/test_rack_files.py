@@ -7,7 +7,6 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.rack_files import KubeRackFiles
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
@@ -33,7 +32,7 @@ class Refused:
 
 def files(answer, *namespaces, permit=None):
     api = RecordingApi(lambda *_: answer)
-    return api, KubeRackFiles(Rest(api), NamespaceSet(namespaces), permit or AlwaysPermitted())
+    return api, KubeRackFiles(Rest(api, permit), NamespaceSet(namespaces))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ async def test_a_namespace_that_cannot_be_listed_hides_no_other(status):
             Answer(status, {"message": "no"}) if "/bank/" in path else Answer(body={"items": [{"metadata": METADATA}]})
         )
     )
-    answer = await KubeRackFiles(Rest(api), NamespaceSet(("bank", "shop")), AlwaysPermitted()).published()
+    answer = await KubeRackFiles(Rest(api), NamespaceSet(("bank", "shop"))).published()
     assert answer.found == {ObjectKey("shop", "prod-racks"): KNOWN}
     assert [(name, str(status) in failure.message) for name, failure in answer.failed.items()] == [("bank", True)]
 

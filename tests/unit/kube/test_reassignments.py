@@ -10,7 +10,6 @@ from rackspan.api.reassignment import Reassignment
 from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import AlwaysPermitted
 
 BODY = changed(REASSIGNMENT, {"metadata": {"namespace": "kafka", "uid": "rra-1", "resourceVersion": "7"}})
 KNOWN = Reassignment.from_object(BODY)
@@ -27,7 +26,7 @@ class Refused:
 
 def objects(answer=Answer(), permit=None):  # noqa: B008 - frozen
     api = RecordingApi(lambda *_: answer)
-    return api, KubeReassignments(Rest(api), permit or AlwaysPermitted())
+    return api, KubeReassignments(Rest(api, permit))
 
 
 async def test_a_status_is_written_to_the_object_as_it_was_seen():

@@ -27,7 +27,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.core.copy_costs import to_copy
+from rackspan.core.copy_costs import bytes_to_copy, to_copy
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits, SettingKind, WaitReason
@@ -270,10 +270,8 @@ def _new_record(
 
 
 def _cost(changes: Sequence[Change]) -> str:
-    known = [change.size_bytes for change in changes if change.copied]
-    bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
     moves = plural(sum(change.copied for change in changes), "move")
-    return f"{moves}, {to_copy(None if None in known else bytes_, None)}"
+    return f"{moves}, {to_copy(bytes_to_copy(changes), None)}"
 
 
 def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:
@@ -282,10 +280,10 @@ def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:
         raise CommandError(f"the plan has {plural(moves, 'move')}, and --max-moves allows {ceiling.moves:,}")
     if ceiling.bytes is None:
         return
-    unknown = sum(1 for change in changes if change.copied and change.size_bytes is None)
-    if unknown:
+    copied = bytes_to_copy(changes)
+    if copied is None:
+        unknown = sum(1 for change in changes if change.copied and change.size_bytes is None)
         raise CommandError(f"the size of {plural(unknown, 'partition')} is not known, so --max-bytes cannot be kept")
-    copied = sum(change.copied * (change.size_bytes or 0) for change in changes)
     if copied > ceiling.bytes:
         raise CommandError(f"the plan copies {size(copied)}, and --max-bytes allows {size(ceiling.bytes)}")
 

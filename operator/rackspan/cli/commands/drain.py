@@ -38,7 +38,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, nearest
 from rackspan.cli.shared.topology_access import ask_topology
-from rackspan.core.copy_costs import to_copy
+from rackspan.core.copy_costs import bytes_to_copy, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
 
@@ -309,12 +309,10 @@ def _planned(
     for problem in made.problems[:1]:
         more = f", and {len(made.problems) - 1:,} more like that" if len(made.problems) > 1 else ""
         warn(f"not all can move: {problem}{more}")
-    known = [change.size_bytes for change in changes if change.copied]
-    bytes_ = sum(change.copied * (change.size_bytes or 0) for change in changes)
     there = sum(live.stands.state.load.replicas[broker] for broker in brokers)
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
     left = tuple(entry for entry in drains if entry.target in asked.targets)
-    size = None if None in known else bytes_
+    size = bytes_to_copy(changes)
     limit = _limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size)
     return _Planned(made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit)
 

@@ -120,11 +120,10 @@ async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
     from rackspan.reconcile.cache import Cache  # noqa: PLC0415
     from rackspan.reconcile.cluster.cordons import release_cordons  # noqa: PLC0415
     from rackspan.reconcile.dependencies import ReassignmentDependencies  # noqa: PLC0415
-    from rackspan.reconcile.ports import AlwaysPermitted  # noqa: PLC0415
     from rackspan.reconcile.runtime.writers import FinalizerWriter  # noqa: PLC0415
     from rackspan.reconcile.uninstall import clear_throttles  # noqa: PLC0415
 
-    objects, finalizers = KubeReassignments(rest, AlwaysPermitted()), FinalizerWriter(kube)
+    objects, finalizers = KubeReassignments(rest), FinalizerWriter(kube)
     async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
         await release_cordons(kube, connector)
         return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))

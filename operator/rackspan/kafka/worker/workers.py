@@ -33,7 +33,7 @@ from rackspan.kafka.worker.calls import (
 )
 from rackspan.kafka.worker.places import Places, WorkerLimits
 from rackspan.metrics import KAFKA_CLIENT_FAILURES, KAFKA_CLIENT_PROCESSES, KAFKA_SECONDS
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.runtime.lease import uptime
 from rackspan.reconcile.runtime.waiting import waiting_for_others
@@ -79,7 +79,6 @@ _MOST_WORDS = 2_000
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _VARIABLES = {"MALLOC_ARENA_MAX": "2", "PYTHONDONTWRITEBYTECODE": "1"}
 _UNREADABLE = (msgspec.MsgspecError, ValueError)
-_GIVEN_UP = Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
 _ANOTHERS_TURN = Failure(Reason.KAFKA_CLIENT_WAITING, "another namespace takes its turn", Remedy.RETRY)
 
 
@@ -116,14 +115,14 @@ class Workers:
         if not worker.clients and self._workers.get(worker.boundary) is worker:
             del self._workers[worker.boundary]
             self._places.leave(worker.boundary)
-            worker.end(_GIVEN_UP)
+            worker.end(GIVEN_UP)
             self._count()
 
     async def close(self) -> None:
         """End all workers."""
         workers, self._workers = list(self._workers.values()), {}
         for worker in workers:
-            worker.end(_GIVEN_UP)
+            worker.end(GIVEN_UP)
         await asyncio.gather(*(worker.wait() for worker in workers))
         self._count()
 
@@ -241,7 +240,7 @@ class Worker:
         except _UNREADABLE:
             self._fault = "sent something that is not an answer"
         except asyncio.CancelledError:  # the operator ends
-            self.end(_GIVEN_UP)
+            self.end(GIVEN_UP)
             raise
         finally:
             code = await asyncio.to_thread(self._reap)

@@ -80,9 +80,9 @@ class Pass:
     many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
     itself. `left_alone` are throttles of others in the place of ours, in words. `reached` is the same in two passes
     where nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It differs
-    where a broker does not report these bytes. `under_way` are reassignments of ours, also to
-    brokers that are away. A pass is `finished` when nothing is under way or left to do but what no waiting helps, and
-    no throttle is left but on brokers that are away.
+    where a broker does not report these bytes. `under_way` are reassignments of ours, also to brokers that are away. A
+    pass is `finished` when nothing is under way or left to do but what no waiting helps, and no throttle is left but on
+    brokers that are away.
     """
 
     progress: Progress

@@ -152,9 +152,6 @@ class TopicsReconciler:
                 if self._known(key) is None:
                     self.drop(key)  # it went while it was looked at
             self._queue.done(keys)
-            for key in keys:
-                if key not in self._dependencies.cache.topics:
-                    self.drop(key)  # it went meanwhile, and this batch has noted it once more
 
     def _known(self, key: ObjectKey) -> KafkaTopic | None:
         """The KafkaTopic, unless it is gone, or was made anew in another topology: its cluster is not this one."""

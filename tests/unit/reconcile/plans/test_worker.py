@@ -133,6 +133,12 @@ class World:
         spec = self.topology.spec
         self.topology = replace(self.topology, spec=replace(spec, reassignment=replace(spec.reassignment, **settings)))
 
+    def change_broker(self, broker, **fields):
+        """Have the RackTopology's status say something else of one broker."""
+        status = self.topology.status
+        brokers = tuple(replace(one, **fields) if one.id == broker else one for one in status.brokers)
+        self.topology = replace(self.topology, status=replace(status, brokers=brokers))
+
     async def begin(self, *plans_):
         for one in plans_ or (self.plan(),):
             await self.plans.begin(self.topology, one)
@@ -682,8 +688,7 @@ async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_w
     world = World()
     await world.begin()
     await world.passes(2)
-    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
-    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    world.change_broker(3, rack="/us/z9")
     await world.passes(2)
     assert world.read().status.state == "Running", "a label may flap"
     monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
@@ -699,8 +704,7 @@ async def test_a_plan_that_is_being_stopped_does_not_go_on_under_a_successor(mon
     world = World()
     await world.begin()
     await world.passes(2)
-    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
-    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    world.change_broker(3, rack="/us/z9")
     with monkeypatch.context() as at_once:
         at_once.setattr(runs, "_RACKS_SECONDS", 0.0)
         await world.passes(2)
@@ -759,8 +763,7 @@ async def test_a_plan_ends_though_a_broker_that_it_was_to_fill_is_drained_and_co
     await world.begin(world.plan(planned=planned))
     world.objects.edit(NAME, paused=True)
     await world.passes(2)
-    brokers = tuple(replace(one, draining=one.id == 5) for one in world.topology.status.brokers)
-    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    world.change_broker(5, draining=True)
     world.kafka.cordon(5)  # as the operator does with one that is drained and empty
     world.objects.edit(NAME, paused=False)
     await world.until_ended()
@@ -814,8 +817,7 @@ async def test_what_was_paused_while_racks_changed_copies_nothing_before_it_stop
     for _ in range(12):
         world.kafka.catch_up_all()
         await world.passes()
-    brokers = tuple(replace(one, rack="/us/z9") if one.id == 3 else one for one in world.topology.status.brokers)
-    world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
+    world.change_broker(3, rack="/us/z9")
     copies = list(world.kafka.copies)
     world.objects.edit(NAME, paused=False)
     await world.passes(5)
