@@ -54,10 +54,9 @@ class Throttles:
         Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
 
         It is recorded before, and what is there is read after that, right before the call. What was as wanted is looked
-        at again now and then. What Kafka does not allow was not set, and is in the record no longer.
+        at again now and then.
         """
         self._passes += 1
-        before = record.throttles
         self._in_the_way = {one: value for one, value in self._in_the_way.items() if one in wanted}
         if self._passes % _PASSES:
             wanted = {one: value for one, value in wanted.items() if self._set_to.get(one) != value}
@@ -90,12 +89,7 @@ class Throttles:
                 self._set_to[one] = wanted[one]
         done = {one: known[one].once_set(one, wanted[one]) for one, some in changes.items() if some}
         left = {one: ours for one, ours in done.items() if one not in failed}
-        refused = {one for one, why in failed.items() if why.remedy is Remedy.ACCESS and one not in before}
-        kept = {one: ours for one, ours in _with(record, left).items() if one not in refused}
-        record = replace(record, throttles=kept)
-        if not refused.isdisjoint(changes):
-            await self._save(record)
-        return record, failed
+        return replace(record, throttles=_with(record, left)), failed
 
     async def clear(
         self, record: Record, some: Collection[Setting], online: Collection[int]
