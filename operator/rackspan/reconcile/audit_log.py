@@ -11,14 +11,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-
 
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)
@@ -32,24 +31,16 @@ def record(operation: str, details: Mapping[str, object], refused: Failure | Non
     _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})
 
 
-def created(topic: KafkaTopic, change: NewTopic, refused: Failure | None) -> None:
-    """Log a creation; `refused` is None where Kafka accepted it."""
-    asked = {
-        "partitions": change.partitions,
-        "replicationFactor": change.replication_factor,
-        "config": dict(change.config),
-    }
-    _record(topic, "CreateTopic", asked, refused)
-
-
-def grown(topic: KafkaTopic, change: NewPartitions, refused: Failure | None) -> None:
-    """Log an increase of partitions; `refused` is None where Kafka accepted it."""
-    _record(topic, "CreatePartitions", {"partitions": change.total}, refused)
-
-
-def configured(topic: KafkaTopic, change: ConfigChange, refused: Failure | None) -> None:
-    """Log a change of configs; `refused` is None where Kafka accepted it."""
-    _record(topic, "AlterConfigs", {"config": dict(change.set)}, refused)
+def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, refused: Failure | None) -> None:
+    """Log what was asked of Kafka for one topic; `refused` is None where Kafka accepted it."""
+    match change:
+        case NewTopic():
+            size = {"partitions": change.partitions, "replicationFactor": change.replication_factor}
+            _record(topic, "CreateTopic", {**size, "config": dict(change.config)}, refused)
+        case NewPartitions():
+            _record(topic, "CreatePartitions", {"partitions": change.total}, refused)
+        case ConfigChange():
+            _record(topic, "AlterConfigs", {"config": dict(change.set)}, refused)
 
 
 def deleted(topic: KafkaTopic, refused: Failure | None) -> None:

@@ -90,7 +90,7 @@ async def _lower(
     events = []
     for change in changes:
         (topic, _), failure = shrinking[change.name], outcomes.get(change.name)
-        audit_log.configured(topic, change, failure)
+        audit_log.changed(topic, change, failure)
         if failure is None:
             events.append(config_event(ObjectRef(KIND, topic.key, topic.meta.uid), change))
         else:

@@ -7,14 +7,14 @@ import logging
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.batching import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
-from rackspan.reconcile.ports import TopicConfig
+from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
 from rackspan.reconcile.specs.placement import MIN_ISR, PORTION, cost, third_party_placer, too_large
 from rackspan.reconcile.specs.topic_configs import differing
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin, Outcomes
 
 
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-C = TypeVar("C", bound=_HasName)
+C = TypeVar("C", NewTopic, NewPartitions, ConfigChange)
 _log = logging.getLogger("rackspan.reconcile")
 
 _READ_BACK_SECONDS = 15.0
@@ -198,41 +193,34 @@ async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdm
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
-    not_created = await _in_batches(state, creations, topic_records, admin.create_topics)
-    not_grown = await _in_batches(state, growths, partition_records, admin.create_partitions)
-    not_set = await _in_batches(state, changes, config_records, admin.alter_configs)
-    for outcome in outcomes:
-        if outcome.topic.topic_name in not_created or outcome.topic.topic_name in not_grown:
-            _remove_load(outcome.decision, state)
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
-    for create in creations:
-        audit_log.created(by_name[create.name].topic, create, not_created.get(create.name))
-    for grow in growths:
-        audit_log.grown(by_name[grow.name].topic, grow, not_grown.get(grow.name))
-    for change in changes:
-        audit_log.configured(by_name[change.name].topic, change, not_set.get(change.name))
-    for refused in (not_created, not_grown, not_set):
-        for name, failure in refused.items():
-            by_name[name].failures.append(failure)
+    await _change(by_name, state, creations, topic_records, admin.create_topics)
+    await _change(by_name, state, growths, partition_records, admin.create_partitions)
+    for outcome in outcomes:
+        if outcome.failures:
+            _remove_load(outcome.decision, state)
+    await _change(by_name, state, changes, config_records, admin.alter_configs)
 
 
-async def _in_batches(
+async def _change(
+    by_name: Mapping[str, Outcome],
     state: ClusterState,
     changes: Iterable[C],
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
-) -> Mapping[str, Failure]:
-    """The failures by topic name. A call that fails as a whole fails the topics of its batch only."""
-    refused: dict[str, Failure] = {}
+) -> None:
+    """Make changes of one kind. A call that fails as a whole fails the topics of its batch only."""
     for batch in batches(changes, records):
         try:
             answers = await call(batch)
         except FailureError as error:
             answers = {change.name: error.failure for change in batch}
-        refused.update({name: failure for name, failure in answers.items() if failure is not None})
-    for failure in refused.values():
-        count_error(str(state.topology), failure.remedy, failure.reason)
-    return refused
+        for change in batch:
+            outcome, refused = by_name[change.name], answers.get(change.name)
+            audit_log.changed(outcome.topic, change, refused)
+            if refused is not None:
+                count_error(str(state.topology), refused.remedy, refused.reason)
+                outcome.failures.append(refused)
 
 
 async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
