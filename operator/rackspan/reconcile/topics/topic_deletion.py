@@ -86,20 +86,18 @@ def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDeci
     released at once.
     """
     if not has_delete_policy(topic):
-        return DeletionDecision(
-            DeletionStep.RELEASE, f"topic {topic.topic_name} is kept in Kafka: deletionPolicy is Retain"
-        )
+        return _kept(topic, "deletionPolicy is Retain")
     if not topic.status.topic_id:
         return DeletionDecision(
             DeletionStep.RELEASE, f"this object never had a topic in Kafka; a topic {topic.topic_name} is not touched"
         )
     if refusal is not None:
-        return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {refusal.message}")
+        return _kept(topic, refusal.message)
     if topic.status.adopted and not is_confirmed(topic, topic.status.topic_id):
-        return DeletionDecision(
-            DeletionStep.RELEASE,
-            f"topic {topic.topic_name} is kept in Kafka: it was there before this object, and no annotation "
-            f"{CONFIRM_DELETE}={topic.status.topic_id} says to delete it",
+        return _kept(
+            topic,
+            f"it was there before this object, and no annotation {CONFIRM_DELETE}={topic.status.topic_id} says to "
+            "delete it",
         )
     return None
 
@@ -108,14 +106,15 @@ def retained_by_teardown(
     topic: KafkaTopic, topology: RackTopology | None, terminating: Terminating
 ) -> DeletionDecision | None:
     """Why the topic is kept because the CustomResourceDefinitions or its RackTopology go away; None otherwise."""
-    kept = f"topic {topic.topic_name} is kept in Kafka"
     if terminating.definitions:
-        return DeletionDecision(
-            DeletionStep.RELEASE, f"{kept}: the definition {terminating.definitions[0]} is being deleted"
-        )
+        return _kept(topic, f"the definition {terminating.definitions[0]} is being deleted")
     if topology is None:
-        return DeletionDecision(DeletionStep.RELEASE, f"{kept}: there is no RackTopology {topic.topology}")
+        return _kept(topic, f"there is no RackTopology {topic.topology}")
     return None
+
+
+def _kept(topic: KafkaTopic, why: str) -> DeletionDecision:
+    return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is kept in Kafka: {why}")
 
 
 def held_or_retained(
@@ -127,11 +126,8 @@ def held_or_retained(
     """
     namespace_ends = topic.meta.namespace in terminating.namespaces
     if namespace_ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
-        return DeletionDecision(
-            DeletionStep.RELEASE,
-            f"topic {topic.topic_name} is kept in Kafka: "
-            f"namespace {topic.meta.namespace} is being deleted, and RackTopology {topology.key} with it",
-        )
+        with_it = f"and RackTopology {topology.key} with it"
+        return _kept(topic, f"namespace {topic.meta.namespace} is being deleted, {with_it}")
     if topic.meta.is_paused:
         paused = "paused: nothing is deleted before the annotation rackspan.dev/paused is gone"
         return DeletionDecision(DeletionStep.HOLD, topic.meta.unclear_pause or paused)
@@ -160,10 +156,10 @@ def released_after_timeout(
     ):
         return decision
     minutes = int(NAMESPACE_TIMEOUT.total_seconds()) // 60
-    return DeletionDecision(
-        DeletionStep.RELEASE,
-        f"topic {topic.topic_name} is kept in Kafka: namespace {topic.meta.namespace} has been waiting "
-        f"for {minutes} minutes to be deleted, and this is still so: {decision.message}",
+    return _kept(
+        topic,
+        f"namespace {topic.meta.namespace} has been waiting for {minutes} minutes to be deleted, and this is still so: "
+        f"{decision.message}",
     )
 
 
@@ -213,11 +209,7 @@ def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: Clu
     if seen is None:
         return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is already gone from Kafka")
     if seen.topic_id != known_id:
-        return DeletionDecision(
-            DeletionStep.RELEASE,
-            f"topic {topic.topic_name} is kept in Kafka: it is {seen.topic_id}, recreated by someone else; "
-            f"this object's topic was {known_id}",
-        )
+        return _kept(topic, f"it is {seen.topic_id}, recreated by someone else; this object's topic was {known_id}")
     return DeletionDecision(DeletionStep.DELETE, f"topic {topic.topic_name} ({known_id}) is deleted from Kafka")
 
 
@@ -266,19 +258,16 @@ class DeletionGate:
             self._restored.update({_Request(recent.namespace, recent.at): recent.count for recent in status.recent})
         self._is_restored = True
 
-    def review(
-        self, deleting: Sequence[KafkaTopic], in_terminating_namespaces: Iterable[KafkaTopic], limit: int
-    ) -> None:
-        """Update `waiting` from all objects whose topics would be deleted with them.
+    def review(self, topics: Sequence[KafkaTopic], terminating: Collection[str], limit: int) -> None:
+        """Update `waiting` from all objects whose topics would be deleted with them now.
 
-        `deleting` have a deletion timestamp. All objects in terminating namespaces wait, with a timestamp or without
-        one yet. `limit` is the number of deletions of a namespace per minute that pass without confirmation.
+        Those in `terminating` namespaces wait, with a deletion timestamp or without one yet; all others have one.
+        `limit` is the number of deletions of a namespace per minute that pass without confirmation.
         """
-        terminating = list(in_terminating_namespaces)
-        known = {topic.meta.uid for topic in (*deleting, *terminating)}
+        known = {topic.meta.uid for topic in topics}
         self._held &= known
         self._confirmed &= known
-        unconfirmed = [topic for topic in deleting if topic.meta.uid not in self._confirmed]
+        unconfirmed = [topic for topic in topics if topic.meta.is_deleting and topic.meta.uid not in self._confirmed]
         requested = {**self._recent, **{topic.meta.uid: _request(topic) for topic in unconfirmed}}
         crowded = _crowded(Counter(requested.values()) + self._restored, limit)
         for topic in unconfirmed:
@@ -287,8 +276,9 @@ class DeletionGate:
                 self._held.add(topic.meta.uid)
         self.waiting = {
             topic.key: topic
-            for topic in (*(topic for topic in unconfirmed if topic.meta.uid in self._held), *terminating)
+            for topic in topics
             if topic.meta.uid not in self._confirmed
+            and (topic.meta.uid in self._held or topic.meta.namespace in terminating)
         }
 
     def held(self) -> Sequence[HeldDeletions]:

@@ -111,9 +111,15 @@ class TopicFinalizer:
 
     def dependents(self) -> Collection[KafkaTopic]:
         """The admitted objects whose topics are to be deleted with them: they need the RackTopology until then."""
-        found = (self._cache.topics[key] for key in self._cache.topics_of(self._topology))
+        return self._deletable(self._topics())
+
+    def _topics(self) -> list[KafkaTopic]:
+        return [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
+
+    def _deletable(self, topics: Iterable[KafkaTopic]) -> list[KafkaTopic]:
+        """The admitted objects among these whose topics are to be deleted with them."""
         refusal = self._refusals()
-        return [topic for topic in found if would_delete_topic(topic) and refusal(topic) is None]
+        return [topic for topic in topics if would_delete_topic(topic) and refusal(topic) is None]
 
     async def process(
         self, deleting: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
@@ -151,7 +157,7 @@ class TopicFinalizer:
             seen = await self._kube.terminating(namespaces)
         except FailureError as error:
             why = f"it is not known whether more than this object is being deleted: {error.failure.message}"
-            return {topic.key: DeletionDecision(DeletionStep.HOLD, why) for topic in topics}
+            return _held(topics, why)
         others = {name: since for name, since in self._terminating.namespaces.items() if name not in namespaces}
         self._terminating = Terminating(seen.definitions, {**others, **seen.namespaces})
         topology = self._cache.topologies.get(self._topology)
@@ -181,27 +187,14 @@ class TopicFinalizer:
 
     def _review_gate(self, topology: RackTopology) -> None:
         """Show the gate all objects whose topics would be deleted, not only those of a batch."""
-        found = [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
+        topics = self._topics()
+        leaving = {topic.meta.namespace for topic in topics if topic.meta.is_deleting}
         # A namespace without objects that are being deleted may be a newer one of the same name.
-        terminating = {
-            topic.meta.namespace for topic in found if topic.meta.is_deleting
-        } & self._terminating.namespaces.keys()
-        ends = {name: since for name, since in self._terminating.namespaces.items() if name in terminating}
+        ends = {name: since for name, since in self._terminating.namespaces.items() if name in leaving}
         self._terminating = Terminating(self._terminating.definitions, ends)
-        refusal = self._refusals()
-        topics = [
-            topic
-            for topic in found
-            if (topic.meta.is_deleting or topic.meta.namespace in terminating)
-            and would_delete_topic(topic)
-            and refusal(topic) is None
-        ]
+        chosen = self._deletable(one for one in topics if one.meta.is_deleting or one.meta.namespace in ends)
         self._gate.restore(topology.status.deletions)
-        self._gate.review(
-            [topic for topic in topics if topic.meta.is_deleting],
-            [topic for topic in topics if topic.meta.namespace in terminating],
-            topology.spec.max_deletions_per_minute,
-        )
+        self._gate.review(chosen, ends, topology.spec.max_deletions_per_minute)
 
     async def _read_confirmation(self, topology: RackTopology) -> None:
         """Confirm the deletions of namespaces whose confirmation the annotation has, and remove it: it counts once.
@@ -244,7 +237,7 @@ class TopicFinalizer:
         try:
             first, sizes = await _compare_ids(topics, state, admin)
         except FailureError as error:
-            return {topic.key: DeletionDecision(DeletionStep.HOLD, error.failure.message) for topic in topics}
+            return _held(topics, error.failure.message)
         answered = [topic for topic in topics if first[topic.key].step is not DeletionStep.HOLD]
         if not answered:
             return first
@@ -289,16 +282,14 @@ class TopicFinalizer:
                 await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
                 decisions |= await _delete(to_delete, sizes, admin)
         except FailureError as error:
-            return {topic.key: DeletionDecision(DeletionStep.HOLD, error.failure.message) for topic in topics}
+            return _held(topics, error.failure.message)
         return decisions
 
     def _recheck_gate(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
         """Decisions for those that have to wait after all: many more deletions may have been requested meanwhile."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
-            return {
-                topic.key: DeletionDecision(DeletionStep.HOLD, "its RackTopology went a moment ago") for topic in topics
-            }
+            return _held(topics, "its RackTopology went a moment ago")
         self._review_gate(topology)
         return self._check_gate(topics, topology)
 
@@ -333,6 +324,10 @@ def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | Non
         and would_delete_topic(current)
         and refusal is None
     )
+
+
+def _held(topics: Iterable[KafkaTopic], why: str) -> dict[ObjectKey, DeletionDecision]:
+    return {topic.key: DeletionDecision(DeletionStep.HOLD, why) for topic in topics}
 
 
 def hold_failure(decision: DeletionDecision) -> Failure:
