@@ -16,7 +16,7 @@ from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
 from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.specs.ownership import TopicClaim, refusal
+from rackspan.reconcile.specs.ownership import refusal
 from rackspan.reports.group_rows import HostFacts
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def _topics(
             continue
         if topic.topology != topology.key:
             continue
-        if refusal(TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {}))) is None:
+        if refusal(topic, topology, namespaces) is None:
             found[topic.key] = topic
     return tuple(found.values())
 

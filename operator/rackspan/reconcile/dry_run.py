@@ -33,7 +33,7 @@ from rackspan.reconcile.plans.shrinking import min_insync_above_replicas
 from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of
 from rackspan.reconcile.plans.unmanaged import unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
-from rackspan.reconcile.specs.ownership import TopicClaim, owner, refusal, rival
+from rackspan.reconcile.specs.ownership import owner, refusal, rival
 from rackspan.reconcile.specs.placement import MIN_ISR
 from rackspan.reconcile.specs.topic_quotas import Claim, above_quotas
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
@@ -165,12 +165,11 @@ def laid_over(
         after[topic.key] = topic if before is None else structs.replace(before, spec=topic.spec)
         if before is not None and (problem := _forbidden_change(before, topic)) is not None:
             refused[topic.key] = problem
-    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
+    claims: defaultdict[str, list[tuple[KafkaTopic, RackTopology]]] = defaultdict(list)
     for topic in after.values():
-        claims[topic.topic_name].append(TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {})))
+        claims[topic.topic_name].append((topic, topology))
     for topic in files:
-        claim = TopicClaim(topic, topology, namespaces.get(topic.meta.namespace, {}))
-        problem = refusal(claim) or rival(topic, owner(claims[topic.topic_name]))
+        problem = refusal(topic, topology, namespaces) or rival(topic, owner(claims[topic.topic_name]))
         if problem is not None:
             refused.setdefault(topic.key, problem)
     return after, refused

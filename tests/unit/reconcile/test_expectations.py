@@ -8,7 +8,7 @@ from tests.support.manifests import TOPIC, TOPOLOGY, changed
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.reconcile.expectations import cluster_requirements
-from rackspan.reconcile.specs.ownership import TopicClaim, owner
+from rackspan.reconcile.specs.ownership import owner
 
 PROD = RackTopology.from_object(TOPOLOGY)
 
@@ -24,7 +24,7 @@ def claim(uid, replicas, *, created="2026-01-31T03:00:00Z", **fields):
 
 
 def deciding(claims):
-    return owner(TopicClaim(one, PROD, {}) for one in claims)
+    return owner((one, PROD) for one in claims)
 
 
 @pytest.mark.parametrize(

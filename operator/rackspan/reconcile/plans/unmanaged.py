@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rackspan.reconcile.runtime.threads import in_planner_thread
-from rackspan.reconcile.specs.ownership import TopicClaim, declared, refusal
+from rackspan.reconcile.specs.ownership import declared, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -84,4 +84,4 @@ class UnmanagedParts:
         return [topic for topic in topics if self._admits(topology, topic)]
 
     def _admits(self, topology: RackTopology, topic: KafkaTopic) -> bool:
-        return refusal(TopicClaim(topic, topology, self._cache.namespaces.get(topic.meta.namespace, {}))) is None
+        return refusal(topic, topology, self._cache.namespaces) is None

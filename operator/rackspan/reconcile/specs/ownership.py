@@ -7,7 +7,6 @@ They depend on Kubernetes alone; `adoption_refused`, which depends on the topic 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import READY, find_condition
@@ -24,29 +23,19 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
 
 
-@dataclass(frozen=True, slots=True)
-class TopicClaim:
-    """A KafkaTopic, the RackTopology that it names, and the labels of its namespace."""
-
-    topic: KafkaTopic
-    topology: RackTopology
-    labels: Mapping[str, str]
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the object is in the topology's namespace."""
-        return self.topic.meta.namespace == self.topology.meta.namespace
+def refusal(topic: KafkaTopic, topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]]) -> Failure | None:
+    """Why the topology does not admit the object; None where it does. `namespaces` are the labels of each."""
+    labels = namespaces.get(topic.meta.namespace, {})
+    return (
+        _namespace_not_allowed(topic, topology, labels)
+        or _internal_topic(topic, topology)
+        or _name_not_allowed(topic, topology)
+    )
 
 
-def refusal(claim: TopicClaim) -> Failure | None:
-    """Why the topology does not admit the object; None where it does."""
-    return next((found for check in _CHECKS if (found := check(claim)) is not None), None)
-
-
-def _namespace_not_allowed(claim: TopicClaim) -> Failure | None:
-    topic, topology = claim.topic, claim.topology
+def _namespace_not_allowed(topic: KafkaTopic, topology: RackTopology, labels: Mapping[str, str]) -> Failure | None:
     namespace, rule = topic.meta.namespace, topology.spec.allowed_namespaces
-    if rule.admits(namespace, claim.labels, own=topology.meta.namespace):
+    if rule.admits(namespace, labels, own=topology.meta.namespace):
         return None
     return Failure(
         Reason.NAMESPACE_NOT_ALLOWED,
@@ -56,17 +45,17 @@ def _namespace_not_allowed(claim: TopicClaim) -> Failure | None:
     )
 
 
-def _internal_topic(claim: TopicClaim) -> Failure | None:
-    name, topology = claim.topic.topic_name, claim.topology
+def _internal_topic(topic: KafkaTopic, topology: RackTopology) -> Failure | None:
+    name = topic.topic_name
     if not name.startswith(INTERNAL_PREFIX) or name in topology.spec.internal_topics:
         return None
     return internal(name, topology.key)
 
 
-def _name_not_allowed(claim: TopicClaim) -> Failure | None:
+def _name_not_allowed(topic: KafkaTopic, topology: RackTopology) -> Failure | None:
     """Prefixes restrict other namespaces only. For an internal topic the prefix must itself begin with `__`."""
-    name, topology, namespace = claim.topic.topic_name, claim.topology, claim.topic.meta.namespace
-    if claim.is_own:
+    name, namespace = topic.topic_name, topic.meta.namespace
+    if namespace == topology.meta.namespace:
         return None
     prefixes = topology.spec.allowed_namespaces.prefixes(namespace)
     if name.startswith(INTERNAL_PREFIX):
@@ -80,9 +69,6 @@ def _name_not_allowed(claim: TopicClaim) -> Failure | None:
         "(see its spec.allowedNamespaces.topicPrefixes)",
         Remedy.SPEC,
     )
-
-
-_CHECKS = (_namespace_not_allowed, _internal_topic, _name_not_allowed)
 
 
 def internal(name: str, topology: ObjectKey) -> Failure:
@@ -129,14 +115,14 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
 # --- several objects for one topic ------------------------------------------------------------------------------------
 
 
-def owner(claims: Iterable[TopicClaim]) -> KafkaTopic | None:
-    """Which of several admitted objects for one Kafka topic owns it; None where there is none.
+def owner(claims: Iterable[tuple[KafkaTopic, RackTopology]]) -> KafkaTopic | None:
+    """Which of several admitted objects for one Kafka topic, each with its topology, owns it; None without any.
 
     In this order: the object whose status has the topic's id; those that may adopt it, so that nobody can reserve a
     name against the topology's own namespace; the oldest; the first by uid, since creation times are whole seconds.
     """
     first = min(claims, key=_rank, default=None)
-    return None if first is None else first.topic
+    return None if first is None else first[0]
 
 
 def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[str, KafkaTopic]:
@@ -144,10 +130,10 @@ def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[st
 
     `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
     """
-    claims: defaultdict[str, list[TopicClaim]] = defaultdict(list)
+    claims: defaultdict[str, list[tuple[KafkaTopic, RackTopology]]] = defaultdict(list)
     for topic in topics:
         if topic.topology == topology.key:
-            claims[topic.topic_name].append(TopicClaim(topic, topology, {}))
+            claims[topic.topic_name].append((topic, topology))
     return {
         name: owned_by
         for name, rivals in claims.items()
@@ -161,10 +147,10 @@ def _is_refused(topic: KafkaTopic) -> bool:
     return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
-def _rank(claim: TopicClaim) -> tuple[bool, bool, tuple[str, str]]:
-    meta, topology = claim.topic.meta, claim.topology
-    adopts = may_adopt(meta.namespace, topology.meta.namespace, topology.spec.adoption)
-    return claim.topic.status.topic_id is None, not adopts, meta.age
+def _rank(claim: tuple[KafkaTopic, RackTopology]) -> tuple[bool, bool, tuple[str, str]]:
+    topic, topology = claim
+    adopts = may_adopt(topic.meta.namespace, topology.meta.namespace, topology.spec.adoption)
+    return topic.status.topic_id is None, not adopts, topic.meta.age
 
 
 def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
@@ -199,10 +185,10 @@ class Admission:
         owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
 
         def refused(topic: KafkaTopic) -> Failure | None:
-            claim = self._claim_of(topic)
-            if claim is None:
+            topology = self._cache.topologies.get(topic.topology)
+            if topology is None:
                 return None
-            failure = refusal(claim) or _terminating(claim)
+            failure = refusal(topic, topology, self._cache.namespaces) or _terminating(topic, topology)
             if failure is not None:
                 return failure
             name = topic.topology, topic.topic_name
@@ -212,21 +198,18 @@ class Admission:
 
         return refused
 
-    def _claim_of(self, topic: KafkaTopic) -> TopicClaim | None:
-        topology = self._cache.topologies.get(topic.topology)
-        if topology is None:
-            return None
-        return TopicClaim(topic, topology, self._cache.namespaces.get(topic.meta.namespace, {}))
-
     def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
         """The object that decides about the Kafka topic, among those that are admitted."""
-        claims = map(self._claim_of, self._cache.claims(topic))
-        return owner(claim for claim in claims if claim is not None and refusal(claim) is None)
+        return owner(
+            (claim, topology)
+            for claim in self._cache.claims(topic)
+            if (topology := self._cache.topologies.get(claim.topology)) is not None
+            and refusal(claim, topology, self._cache.namespaces) is None
+        )
 
 
-def _terminating(claim: TopicClaim) -> Failure | None:
+def _terminating(topic: KafkaTopic, topology: RackTopology) -> Failure | None:
     """A topology that is being deleted admits no topic that it does not have yet, which would hold it up."""
-    topic, topology = claim.topic, claim.topology
     if not topology.meta.is_deleting or topic.status.topic_id is not None:
         return None
     return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)

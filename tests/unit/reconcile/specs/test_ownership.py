@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.reconcile.examples import known, topic, topology
 
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.specs.ownership import TopicClaim, owner, refusal, rival
+from rackspan.reconcile.specs.ownership import owner, refusal, rival
 
 SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
 
@@ -23,7 +23,7 @@ SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
     ],
 )
 def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, allowed):
-    refused = refusal(TopicClaim(topic(namespace=namespace), topology(allowedNamespaces=rule), labels))
+    refused = refusal(topic(namespace=namespace), topology(allowedNamespaces=rule), {namespace: labels})
     assert (refused is None) == allowed
     if refused:
         assert refused.reason == "NamespaceNotAllowed"
@@ -45,9 +45,9 @@ def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, 
 def test_prefixes_bind_other_namespaces_and_not_the_topology_s_own(prefixes, name, reason):
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule)
-    refused = refusal(TopicClaim(topic("t", topicName=name), where, {}))
+    refused = refusal(topic("t", topicName=name), where, {})
     assert (refused and refused.reason) == reason
-    assert refusal(TopicClaim(topic("t", topicName=name, namespace="kafka"), where, {})) is None
+    assert refusal(topic("t", topicName=name, namespace="kafka"), where, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_internal_topics_are_for_those_that_are_named(prefixes, listed, own, oth
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule, internalTopics=listed)
     for namespace, reason in (("kafka", own), ("shop", other)):
-        refused = refusal(TopicClaim(topic("t", topicName="__consumer_offsets", namespace=namespace), where, {}))
+        refused = refusal(topic("t", topicName="__consumer_offsets", namespace=namespace), where, {})
         assert (refused and refused.reason) == reason
 
 
 def decides(*claims, **spec):
     where = topology(allowedNamespaces={"from": "All"}, **spec)
-    first, again = (owner(TopicClaim(claim, where, {}) for claim in order) for order in (claims, claims[::-1]))
+    first, again = (owner((claim, where) for claim in order) for order in (claims, claims[::-1]))
     assert first is again
     return first
 
