@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 from msgspec import structs
 
 from rackspan.api.racktopology import RackTopology, RackTopologySpec
-from rackspan.core.rack_path import RackPath, RackPathError, domain_name, parse_rack
+from rackspan.core.rack_path import RackPath, RackPathError, domain_name, is_within, parse_rack
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def brokers_of(topology: RackTopology, drains: Drains) -> frozenset[int]:
     """Ids of the brokers in the status that are drained, by themselves or by their racks."""
     paths = [path for rack in drains.racks if (path := _path(rack))]
     racks = {broker.id: _path(broker.rack or "") for broker in topology.status.brokers}
-    below = {broker for broker, rack in racks.items() if any(rack[: len(path)] == path for path in paths)}
+    below = {broker for broker, rack in racks.items() if any(is_within(rack, path) for path in paths)}
     return frozenset(below.union(drains.brokers))
 
 

@@ -15,6 +15,7 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.api.times import Time
+from rackspan.core.rack_path import RackPath, is_within, parse_rack
 
 KIND: Final = "RackTopology"
 PLURAL: Final = "racktopologies"
@@ -413,6 +414,12 @@ class RackTopologySpec(ApiStruct, frozen=True):
     def level_names(self) -> tuple[str, ...]:
         """The names of the levels, top first."""
         return tuple(level.name for level in self.levels)
+
+    def drains(self, broker: int, rack: RackPath | None) -> bool:
+        """Whether a broker is drained, by its id or by its rack. Raises RackPathError for `drain_racks`."""
+        return broker in self.drain_brokers or (
+            rack is not None and any(is_within(rack, parse_rack(domain)) for domain in self.drain_racks)
+        )
 
     @property
     def rack_hash(self) -> str:

@@ -46,6 +46,11 @@ def _unfit(step: str) -> str:
     return "a control character" if category(wrong) == "Cc" else "a character that is not printed"
 
 
+def is_within(path: RackPath, domain: RackPath) -> bool:
+    """Whether a path is that of a domain, or of one below it."""
+    return path[: len(domain)] == domain
+
+
 def format_rack(path: RackPath) -> str:
     """Write a rack id the way `broker.rack` carries it: one step is a flat id, several are a path."""
     return path[0] if len(path) == 1 else domain_name(path)

@@ -40,10 +40,7 @@ def locations_of_topology(topology: RackTopology) -> BrokerLocations:
 
 
 def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
-    spec = topology.spec
     rack = None if broker.rack is None else parse_rack(broker.rack)
-    drained = [parse_rack(path) for path in spec.drain_racks]
-    below = rack is not None and any(rack[: len(path)] == path for path in drained)
     # The status has the rack with its alias resolved, so a broker without drift reports that rack.
     reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
     return BrokerLocation(
@@ -51,6 +48,6 @@ def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
         reported,
         rack,
         online=broker.online is not False,
-        draining=broker.id in spec.drain_brokers or below,
+        draining=topology.spec.drains(broker.id, rack),
         cordoned=broker.cordoned is True,
     )

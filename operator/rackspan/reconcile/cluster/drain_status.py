@@ -21,14 +21,13 @@ from rackspan.api.racktopology import (
     DrainStatus,
 )
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_path import RackPath, domain_name, parse_rack
+from rackspan.core.rack_path import domain_name, is_within, parse_rack
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.reconcile.cluster.racks import LocatedBroker
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -140,15 +139,11 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
     )
     uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may stand here"
     for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
-        brokers = frozenset(row.id for row in state.racks.rows if _is_in_rack(row, path))
+        brokers = frozenset(broker for broker, rack in state.racks.known_racks.items() if is_within(rack, path))
         name = domain_name(path)
         message = f"no broker stands in {name}: correct spec.drainRacks, or take it off that list if all have gone"
         unknown = Reason.UNKNOWN_RACK, f"{message}; {uncertain}" if rackless else message
         yield _Target(name, brokers, None if brokers else unknown, uncertain if rackless else None)
-
-
-def _is_in_rack(row: LocatedBroker, path: RackPath) -> bool:
-    return row.rack is not None and row.rack[: len(path)] == path
 
 
 def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas | None) -> DrainStatus:

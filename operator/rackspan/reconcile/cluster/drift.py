@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackspan.api.conditions import RACKS_IN_SYNC, is_false
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_path import format_rack
+from rackspan.core.rack_path import format_rack, is_within
 from rackspan.core.text import plural, shown
 from rackspan.reconcile.ports import KubernetesEvent
 
@@ -64,7 +64,7 @@ def _way(spec: RackTopologySpec, row: LocatedBroker) -> _Way:
         return _set_rack
     if row.reported_rack in spec.rack_aliases:
         return _correct_alias
-    return _correct_label if len(reported) == len(path) or reported[: len(path)] == path else _add_alias
+    return _correct_label if len(reported) == len(path) or is_within(reported, path) else _add_alias
 
 
 def _correct_label(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:

@@ -171,7 +171,7 @@ def rack_view(
                 rack=rack,
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
-                eligible=_is_eligible(spec, broker_id, rack),
+                eligible=not spec.drains(broker_id, rack),
                 cordoned=broker_id in cordoned,
                 drift=broker is not None and rack is not None and rack != reported,
                 reported_path=None if isinstance(reported, Failure) else reported,
@@ -207,7 +207,7 @@ def rack_view_from(
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
     """`view` with other racks for some brokers, by id."""
     rows = tuple(
-        replace(row, rack=racks[row.id], eligible=_is_eligible(spec, row.id, racks[row.id])) if row.id in racks else row
+        replace(row, rack=racks[row.id], eligible=not spec.drains(row.id, racks[row.id])) if row.id in racks else row
         for row in view.rows
     )
     return replace(view, rows=rows)
@@ -342,15 +342,6 @@ def _missing(message: str) -> Failure:
 
 def _invalid(message: str) -> Failure:
     return Failure(Reason.INVALID_RACK, message, Remedy.SPEC)
-
-
-def _is_eligible(spec: RackTopologySpec, broker: int, rack: RackPath | None) -> bool:
-    return broker not in spec.drain_brokers and not any(_is_in_domain(rack, drained) for drained in spec.drain_racks)
-
-
-def _is_in_domain(rack: RackPath | None, domain: str) -> bool:
-    drained = parse_rack(domain)
-    return rack is not None and rack[: len(drained)] == drained
 
 
 def _parsed_rack(rack: str | None) -> RackPath | None:
