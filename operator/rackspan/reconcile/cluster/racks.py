@@ -234,16 +234,23 @@ def last_seen(
 ) -> dict[int, RackPath | None]:
     """The last known racks of brokers that hold replicas: those of this process (`known_racks`), else of the status.
 
+    A broker without replicas is left out: once it is gone, it has been decommissioned.
+    """
+    return {broker: path for broker, path in (status_racks(topology) | dict(known_racks)).items() if broker in holders}
+
+
+def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
+    """The racks in the topology's status, by broker id.
+
     A rack by an earlier spec is None: the broker still counts as one whose rack is not known, and not as one that is
-    gone. A broker without replicas is left out: once it is gone, it has been decommissioned.
+    gone.
     """
     deepest = len(topology.spec.levels) if topology.has_current_racks else 0
-    from_status = {
+    return {
         broker.id: path if len(path) <= deepest else None
         for broker in topology.status.brokers
         if (path := _parsed_rack(broker.rack)) is not None
     }
-    return {broker: path for broker, path in (from_status | dict(known_racks)).items() if broker in holders}
 
 
 def _pods_by_broker(

@@ -12,8 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from rackspan.core.rack_path import RackPathError, parse_rack
-from rackspan.reconcile.cluster.racks import with_racks
+from rackspan.reconcile.cluster.racks import status_racks, with_racks
 from rackspan.reconcile.ports import ReplicaCounts
 
 if TYPE_CHECKING:
@@ -186,7 +185,9 @@ class Settling:
         spec, asked = topology.spec, topology.spec.rack_hash
         if self._asked != asked:
             first, self._asked = self._asked is None, asked
-            self._racks = _from_status(topology, now) if first else {}
+            # When an operator starts, what its predecessor saw last.
+            lasted = status_racks(topology) if first else {}
+            self._racks = {broker: _Rack(path, path, now) for broker, path in lasted.items() if path is not None}
         rows = {row.id: row.rack for row in view.rows}
         self._racks = {broker: known for broker, known in self._racks.items() if broker in rows}
         for broker, rack in rows.items():
@@ -217,19 +218,3 @@ class Settling:
             known.seen, known.since = rack, now
         if rack is not None and now - known.since >= RACKS_SETTLE_SECONDS:
             known.settled = rack
-
-
-def _from_status(topology: RackTopology, now: float) -> dict[int, _Rack]:
-    """What the operator's predecessor saw last; nothing where that was by another spec."""
-    status = topology.status
-    if not topology.has_current_racks:
-        return {}
-    found = {}
-    for broker in status.brokers:
-        try:
-            path = parse_rack(broker.rack or "")
-        except RackPathError:
-            continue
-        if len(path) <= len(topology.spec.levels):
-            found[broker.id] = _Rack(path, path, now)
-    return found
