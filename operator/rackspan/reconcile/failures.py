@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from rackspan.api.conditions import Conditions
-    from rackspan.api.kafkatopic import KafkaTopic
-
-R = TypeVar("R")
-_log = logging.getLogger("rackspan.reconcile")
 
 
 class Remedy(StrEnum):
@@ -84,14 +79,3 @@ def set_problem(conditions: Conditions, problem: Failure | None) -> None:
         conditions.set_reconciling(problem.reason, problem.message)
     else:
         conditions.set_stalled(problem.reason, problem.message)
-
-
-async def isolated(topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | Failure:
-    """The result of `act(topic)`, or the failure that it raised; an unexpected error is logged and made a failure."""
-    try:
-        return await act(topic)
-    except FailureError as error:
-        return error.failure
-    except Exception:
-        _log.exception("KafkaTopic %s: unexpected error", topic.key)
-        return UNEXPECTED

@@ -15,7 +15,7 @@ from rackspan.api.kafkatopic import KIND, KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
-from rackspan.reconcile.failures import Failure, FailureError, Remedy, isolated
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.plans.approvals import Approvals
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ObjectRef
@@ -202,14 +202,18 @@ class TopicsReconciler:
         return [task.result() for task in tasks]
 
     async def _act_on(self, topic: KafkaTopic, act: Callable[[KafkaTopic], Awaitable[R]]) -> R | None:
-        found = await isolated(topic, act)
-        if not isinstance(found, Failure):
-            return found
-        count_error(self._name, found.remedy, found.reason)
+        try:
+            return await act(topic)
+        except FailureError as error:
+            failure = error.failure
+        except Exception:
+            _log.exception("KafkaTopic %s: unexpected error", topic.key)
+            failure = UNEXPECTED
+        count_error(self._name, failure.remedy, failure.reason)
         self._queue.add_rate_limited(topic.key)
         self._written.pop(topic.key, None)
         try:
-            await self._write_failure(topic, found)
+            await self._write_failure(topic, failure)
         except Exception:
             _log.exception("KafkaTopic %s: unexpected error over its status", topic.key)
         return None
