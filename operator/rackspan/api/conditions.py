@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from rackspan.api.codec import ApiStruct
+from rackspan.api.meta import Meta
+from rackspan.api.reasons import Reason
 from rackspan.api.times import Time
 
 READY: Final = "Ready"
@@ -109,6 +111,15 @@ class Conditions:
         """Set Reconciling, and remove Stalled."""
         self.remove(STALLED)
         self.set(RECONCILING, ConditionStatus.TRUE, reason, message)
+
+    def set_paused(self, meta: Meta, consequence: str) -> None:
+        """Set Paused where the object's annotation pauses it, with what follows from that; else remove it."""
+        if not meta.is_paused:
+            self.remove(PAUSED)
+        elif meta.unclear_pause is not None:
+            self.set(PAUSED, ConditionStatus.TRUE, Reason.INVALID_ANNOTATION, meta.unclear_pause)
+        else:
+            self.set(PAUSED, ConditionStatus.TRUE, Reason.PAUSED, consequence)
 
     def remove_abnormal(self) -> None:
         """Remove Stalled and Reconciling: kstatus expects them only while they are True."""

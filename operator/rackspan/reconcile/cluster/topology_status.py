@@ -15,7 +15,6 @@ from rackspan.api.conditions import (
     CONNECTED,
     DELETIONS_HELD,
     DRAINED,
-    PAUSED,
     RACKS_IN_SYNC,
     READY,
     REASSIGNED,
@@ -199,11 +198,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
-    if topology.meta.is_paused:
-        unclear = topology.meta.unclear_pause
-        conditions.set(PAUSED, _TRUE, Reason.INVALID_ANNOTATION if unclear else Reason.PAUSED, unclear or _PAUSED)
-    else:
-        conditions.remove(PAUSED)
+    conditions.set_paused(topology.meta, _PAUSED)
     if problem is None:
         why = Reason.BROKER_OFFLINE if inputs.offline else Reason.IN_SYNC
         message = f"{_broker_summary(inputs)}, {status.domain_summary}{_ignored_pods(racks)}"

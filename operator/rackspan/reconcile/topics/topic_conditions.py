@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rackspan.api.conditions import PAUSED, ConditionStatus
+from rackspan.api.conditions import ConditionStatus
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural
@@ -16,7 +16,6 @@ from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rackspan.api.conditions import Conditions
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicSpec
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
@@ -39,16 +38,6 @@ class ConditionValue(NamedTuple):
     def of_failure(cls, failure: Failure, status: ConditionStatus) -> ConditionValue:
         """The reason and message of a failure."""
         return cls(status, failure.reason, failure.message)
-
-
-def set_paused(conditions: Conditions, topic: KafkaTopic) -> None:
-    """Set Paused where the topic is paused, and remove it where it is not."""
-    if not topic.meta.is_paused:
-        conditions.remove(PAUSED)
-    elif (invalid := invalid_pause(topic)) is not None:
-        conditions.set(PAUSED, TRUE, invalid.reason, invalid.message)
-    else:
-        conditions.set(PAUSED, TRUE, Reason.PAUSED, "the annotation rackspan.dev/paused leaves the topic alone")
 
 
 def invalid_pause(topic: KafkaTopic) -> Failure | None:

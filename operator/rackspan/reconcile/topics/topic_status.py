@@ -25,14 +25,7 @@ from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
 from rackspan.reconcile.specs.placement import placer_name, too_large
 from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
-from rackspan.reconcile.topics.topic_conditions import (
-    FALSE,
-    TRUE,
-    UNKNOWN,
-    invalid_pause,
-    ready_condition,
-    set_paused,
-)
+from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, UNKNOWN, invalid_pause, ready_condition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +37,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import TopicDescription
     from rackspan.reconcile.topics.outcome import Outcome
     from rackspan.reconcile.topics.topic_conditions import ConditionValue
+
+_PAUSED = "the annotation rackspan.dev/paused leaves the topic alone"
 
 
 def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
@@ -61,7 +56,7 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
     set_problem(conditions, problem or _problem_of(ready))
     if not outcome.settled:
         conditions.set(RECONCILING, TRUE, Reason.UPDATING, "Kafka has taken the change and does not show it yet")
-    set_paused(conditions, topic)
+    conditions.set_paused(topic.meta, _PAUSED)
     return structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
@@ -95,7 +90,7 @@ def failed_status(
     if failure.remedy is Remedy.SPEC and find_condition(conditions.all, COMPLIANT) is not None:
         conditions.set(COMPLIANT, UNKNOWN, failure.reason, failure.message)
     set_problem(conditions, failure)
-    set_paused(conditions, topic)
+    conditions.set_paused(topic.meta, _PAUSED)
     return structs.replace(
         topic.status,
         observed_generation=topic.meta.generation,
