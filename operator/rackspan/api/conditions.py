@@ -136,6 +136,12 @@ def find_condition(conditions: Iterable[Condition], condition_type: str) -> Cond
     return next((condition for condition in conditions if condition.type == condition_type), None)
 
 
+def reason_of(conditions: Iterable[Condition], condition_type: str) -> str | None:
+    """The reason of a condition; None where it is absent."""
+    condition = find_condition(conditions, condition_type)
+    return None if condition is None else condition.reason
+
+
 def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
     """Whether a condition is there and holds."""
     return _has_status(conditions, condition_type, ConditionStatus.TRUE)

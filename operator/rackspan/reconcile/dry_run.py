@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from rackspan.api.conditions import READY, find_condition
+from rackspan.api.conditions import READY, reason_of
 from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import unmanaged_key
@@ -342,5 +342,4 @@ def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) ->
 
 
 def _is_the_objects_own(topic: KafkaTopic) -> bool:
-    ready = find_condition(topic.status.conditions, READY)
-    return not topic.meta.is_deleting and (ready is None or ready.reason not in _NOT_THEIRS)
+    return not topic.meta.is_deleting and reason_of(topic.status.conditions, READY) not in _NOT_THEIRS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, find_condition, is_false
+from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
 from rackspan.api.racktopology import (
     INTERNAL_PREFIX,
     MAX_DRAIN_SAMPLES,
@@ -202,5 +202,4 @@ def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
 
 
 def _has_its_topic(topic: KafkaTopic) -> bool:
-    ready = find_condition(topic.status.conditions, READY)
-    return topic.status.topic_id is not None and (ready is None or ready.reason not in _NOT_ITS_TOPIC)
+    return topic.status.topic_id is not None and reason_of(topic.status.conditions, READY) not in _NOT_ITS_TOPIC

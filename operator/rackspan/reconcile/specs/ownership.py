@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from rackspan.api.conditions import READY, find_condition
+from rackspan.api.conditions import READY, reason_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, Adoption
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
+
+_REFUSED = (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
+"""Reasons of Ready of objects to which the operator refused their topics, as if they had none."""
 
 
 def refusal(topic: KafkaTopic, topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]]) -> Failure | None:
@@ -137,14 +140,10 @@ def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[st
     return {
         name: owned_by
         for name, rivals in claims.items()
-        if (owned_by := owner(rivals)) is not None and not owned_by.meta.is_deleting and not _is_refused(owned_by)
+        if (owned_by := owner(rivals)) is not None
+        and not owned_by.meta.is_deleting
+        and reason_of(owned_by.status.conditions, READY) not in _REFUSED
     }
-
-
-def _is_refused(topic: KafkaTopic) -> bool:
-    """Whether the operator refused the topic to the object, as if it had none."""
-    ready = find_condition(topic.status.conditions, READY)
-    return ready is not None and ready.reason in (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
 
 
 def _rank(claim: tuple[KafkaTopic, RackTopology]) -> tuple[bool, bool, tuple[str, str]]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from rackspan.api.conditions import STALLED, find_condition
+from rackspan.api.conditions import STALLED, reason_of
 from rackspan.api.kafkatopic import DeletionPolicy
 from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS
 from rackspan.api.racktopology import MAX_HELD, MAX_RECENT, DeletionsStatus, HeldDeletions, RecentDeletions
@@ -272,7 +272,8 @@ class DeletionGate:
         crowded = _crowded(Counter(requested.values()) + self._restored, limit)
         for topic in unconfirmed:
             # Held ones stay held when the burst shrinks: sparing one topic of eleven must not delete the ten others.
-            if topic.meta.uid not in self._recent and (_request(topic) in crowded or _was_held(topic)):
+            was_held = reason_of(topic.status.conditions, STALLED) == Reason.DELETION_HELD
+            if topic.meta.uid not in self._recent and (_request(topic) in crowded or was_held):
                 self._held.add(topic.meta.uid)
         self.waiting = {
             topic.key: topic
@@ -336,8 +337,3 @@ def _request(topic: KafkaTopic) -> _Request:
         msg = f"{topic.key} is not being deleted"
         raise ValueError(msg)
     return _Request(topic.meta.namespace, requested)
-
-
-def _was_held(topic: KafkaTopic) -> bool:
-    stalled = find_condition(topic.status.conditions, STALLED)
-    return stalled is not None and stalled.reason == Reason.DELETION_HELD
