@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import BROKERS_ONLINE, ConditionStatus, find_condition
 from rackspan.api.racktopology import MAX_BROKER_SAMPLES
 from rackspan.api.reasons import Reason
+from rackspan.core.text import be, few
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
@@ -47,11 +48,10 @@ class BrokerEvents:
         if max(seconds_offline.values(), default=0.0) >= DEBOUNCE_SECONDS:
             due = {broker for broker, seconds in seconds_offline.items() if seconds >= _TOGETHER_SECONDS}
             self._announced |= due
-            has = "has" if len(due) == 1 else "have"
-            message = f"{broker_list(due)} {has} been offline for minutes"
+            message = f"{broker_list(due)} {'has' if len(due) == 1 else 'have'} been offline for minutes"
             found.append(KubernetesEvent(about, Reason.BROKER_OFFLINE, message, warning=True))
         if back:
-            message = f"{broker_list(back)} {'is' if len(back) == 1 else 'are'} online again"
+            message = f"{broker_list(back)} {be(len(back))} online again"
             found.append(KubernetesEvent(about, Reason.BROKERS_ONLINE, message))
         return found
 
@@ -67,6 +67,4 @@ def announced_brokers(status: RackTopologyStatus, now: datetime) -> Collection[i
 
 def broker_list(brokers: Collection[int]) -> str:
     """Brokers by id: `broker 3`, `brokers 3, 4`; the first hundred at most."""
-    ids = ", ".join(map(str, sorted(brokers)[:MAX_BROKER_SAMPLES]))
-    more = f" and {len(brokers) - MAX_BROKER_SAMPLES} more" if len(brokers) > MAX_BROKER_SAMPLES else ""
-    return f"broker{'' if len(brokers) == 1 else 's'} {ids}{more}"
+    return f"broker{'' if len(brokers) == 1 else 's'} {few([*map(str, sorted(brokers))], MAX_BROKER_SAMPLES)}"

@@ -28,7 +28,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.cluster.racks import RackView
@@ -161,7 +161,8 @@ class Cordons:
         except FailureError as error:
             self.problem = str(error)
             return False
-        _log_changes(topology, changes, refused)
+        _audit(topology, "CordonBroker", changes.cordon, refused)
+        _audit(topology, "UncordonBroker", changes.release, refused)
         released = {broker for broker in changes.release if refused.get(broker) is None}
         not_set = {broker for broker in changes.cordon if _is_answer(refused.get(broker))}
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
@@ -211,8 +212,7 @@ async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaC
         return None
     finally:
         await session.close()
-    nothing: frozenset[int] = frozenset()
-    _log_changes(topology, CordonChanges(nothing, frozenset(ours), nothing), refused)
+    _audit(topology, "UncordonBroker", ours, refused)
     return [broker for broker in ours if refused.get(broker) is not None]
 
 
@@ -221,8 +221,9 @@ def _is_answer(failure: Failure | None) -> bool:
     return failure is not None and failure.reason is not Reason.KAFKA_UNREACHABLE
 
 
-def _log_changes(topology: RackTopology, changes: CordonChanges, refused: Mapping[int, Failure | None]) -> None:
-    for operation, brokers in (("CordonBroker", changes.cordon), ("UncordonBroker", changes.release)):
-        for broker in sorted(brokers):
-            about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
-            audit_log.record(operation, {"broker": str(broker), "object": about}, refused.get(broker))
+def _audit(
+    topology: RackTopology, operation: str, brokers: Iterable[int], refused: Mapping[int, Failure | None]
+) -> None:
+    about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
+    for broker in sorted(brokers):
+        audit_log.record(operation, {"broker": str(broker), "object": about}, refused.get(broker))

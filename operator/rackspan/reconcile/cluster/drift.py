@@ -49,13 +49,11 @@ def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
 
     `topics`: some are not compliant because of it.
     """
-    sentences: dict[_Way, str] = {}
+    first: dict[_Way, LocatedBroker] = {}
     for row in racks.drifted:
-        way = _way(spec, row)
-        if way not in sentences:
-            sentences[way] = way(spec, racks, row)
+        first.setdefault(_way(spec, row), row)
     moves = "; where the nodes are right, the topics need the moves of the plan" if topics else ""
-    return "; ".join(sentences[way] for way in _WAYS if way in sentences) + moves
+    return "; ".join(way(spec, racks, first[way]) for way in _WAYS if way in first) + moves
 
 
 def _way(spec: RackTopologySpec, row: LocatedBroker) -> _Way:

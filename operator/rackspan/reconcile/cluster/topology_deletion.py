@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
-from rackspan.core.text import plural
+from rackspan.core.text import few, plural
 from rackspan.reconcile.cluster.cordons import cordons_left
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.writers import has_finalizer
@@ -58,10 +58,11 @@ def blocking_topics(
 def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
     """The problem that a terminating RackTopology reports while KafkaTopics block it."""
     many = "KafkaTopics have" if len(keys) > 1 else "KafkaTopic has"
+    named = few([*map(str, keys)], _NAMED)
     return Failure(
         Reason.TOPOLOGY_IN_USE,
         f"it is being deleted, and goes last: {len(keys)} {many} deletionPolicy Delete, and only through it "
-        f"can their topics be deleted ({_named(keys)}); delete them, or set their deletionPolicy to Retain",
+        f"can their topics be deleted ({named}); delete them, or set their deletionPolicy to Retain",
         Remedy.SPEC,
     )
 
@@ -73,7 +74,8 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
         names[key.namespace].append(key.name)
     first = held[:_NAMESPACES]
     listed = "; ".join(
-        f"{one.count} of namespace {one.namespace} ({_named(names[one.namespace])}), confirmed by {one.confirmation}"
+        f"{one.count} of namespace {one.namespace} ({few(names[one.namespace], _NAMED)}), "
+        f"confirmed by {one.confirmation}"
         for one in first
     )
     count, others = len(waiting) - sum(one.count for one in first), len(names) - len(first)
@@ -87,11 +89,6 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
         f"{CONFIRM_DELETIONS}={first[0].confirmation if first else ''}. "
         "To keep a topic, set its object's deletionPolicy to Retain"
     )
-
-
-def _named(names: Sequence[ObjectKey] | Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(map(str, names[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")
 
 
 class TopologyFinalizer:
