@@ -180,10 +180,7 @@ class Cache:
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Store a Node's labels; True where they changed."""
-        name, labels = body["metadata"]["name"], _shared(body["metadata"].get("labels") or {})
-        changed = self.nodes.get(name) != labels
-        self.nodes[name] = labels
-        return changed
+        return _put_labels(self.nodes, body)
 
     def put_pod(self, body: Mapping[str, Any]) -> bool:
         """Remember what a pod says of a broker; whether that changed. A finished pod runs no broker.
@@ -203,10 +200,7 @@ class Cache:
 
     def put_namespace(self, body: Mapping[str, Any]) -> bool:
         """Store a Namespace's labels; True where they changed."""
-        name, labels = body["metadata"]["name"], dict(body["metadata"].get("labels") or {})
-        changed = self.namespaces.get(name) != labels
-        self.namespaces[name] = labels
-        return changed
+        return _put_labels(self.namespaces, body)
 
 
 def is_number(text: str) -> bool:
@@ -238,6 +232,13 @@ def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
         node and sys.intern(node),
         rack and sys.intern(rack[:_LONGEST_RACK]),
     )
+
+
+def _put_labels(known: dict[str, Mapping[str, str]], body: Mapping[str, Any]) -> bool:
+    name, labels = body["metadata"]["name"], _shared(body["metadata"].get("labels") or {})
+    changed = known.get(name) != labels
+    known[name] = labels
+    return changed
 
 
 def _shared(labels: Mapping[str, str]) -> dict[str, str]:

@@ -82,7 +82,9 @@ class TopologyLoops:
     def topology_gone(self, key: ObjectKey) -> None:
         """A topology was deleted: its loop ends with the batches that are under way."""
         self._asked.forget(key)
-        self.finish(key)
+        if key in self._running and key not in self._ending:
+            self._ending.add(key)
+            self._running[key][0].finish()
 
     def topic_changed(self, topic: KafkaTopic) -> None:
         """Queue a KafkaTopic unless only its status changed, or our finalizer was added."""
@@ -128,12 +130,6 @@ class TopologyLoops:
                 yield topology, loop
 
     # --- one loop ----------------------------------------------------------------------------------------------------
-
-    def finish(self, key: ObjectKey) -> None:
-        """Let a topology's loop end with the batches that are under way."""
-        if key in self._running and key not in self._ending:
-            self._ending.add(key)
-            self._running[key][0].finish()
 
     def look_again(self, key: ObjectKey) -> None:
         """Have a topology's loop observe soon, if there is one."""

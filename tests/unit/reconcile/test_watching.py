@@ -48,7 +48,8 @@ class Quiet(TopologyLoops):
     def start(self, key):
         return self._running.setdefault(key, (Silent(), None))[0]
 
-    def finish(self, key):
+    def topology_gone(self, key):
+        super().topology_gone(key)
         self._running.pop(key, None)
 
 

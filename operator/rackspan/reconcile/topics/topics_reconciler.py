@@ -82,6 +82,7 @@ class TopicsReconciler:
         dependencies: Dependencies,
         write_topology_status: Callable[[], Awaitable[None]],
     ) -> None:
+        key = topology or ObjectKey("", "")
         self._topology = topology
         self._name = "" if topology is None else str(topology)
         self._observer = observer
@@ -93,13 +94,9 @@ class TopicsReconciler:
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = TopologyPlan(self._queue.add)
         self._admission = Admission(dependencies.cache)
-        self._quotas = Quotas(topology or ObjectKey("", ""), dependencies.cache, self._admission.refusals)
-        self.approvals = Approvals(
-            topology or ObjectKey("", ""), observer, dependencies, self._plans, self._quotas, self._queue
-        )
-        self.finalizer = TopicFinalizer(
-            topology or ObjectKey("", ""), dependencies, self._admission.refusals, write_topology_status
-        )
+        self._quotas = Quotas(key, dependencies.cache, self._admission.refusals)
+        self.approvals = Approvals(key, observer, dependencies, self._plans, self._quotas, self._queue)
+        self.finalizer = TopicFinalizer(key, dependencies, self._admission.refusals, write_topology_status)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Queue these topics."""
