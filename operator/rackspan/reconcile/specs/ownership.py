@@ -1,6 +1,6 @@
 """Which KafkaTopics may use a topology, for which topics, and which of several owns a topic. Pure.
 
-The operator and the scans use the same checks: scans by their own objects, the operator by `Admission` from its cache.
+The operator and the scans use the same checks: scans by their own objects, the operator by `refusals` from its cache.
 They depend on Kubernetes alone; `adoption_refused`, which depends on the topic in Kafka, is checked after them.
 """
 
@@ -169,42 +169,37 @@ def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
     )
 
 
-class Admission:
-    """The checks of `ownership`, fed from the cache. Belongs to the event loop."""
+def refusals(cache: Cache) -> Callable[[KafkaTopic], Failure | None]:
+    """A function that says why a topic is not admitted, None where it is; to be used before the cache changes.
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    It finds the owner of each Kafka topic once, however many objects claim it. A topic whose topology does not exist is
+    not refused here.
+    """
+    owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
 
-    def refusals(self) -> Callable[[KafkaTopic], Failure | None]:
-        """A function that says why a topic is not admitted, None where it is; to be used before the cache changes.
+    def refused(topic: KafkaTopic) -> Failure | None:
+        topology = cache.topologies.get(topic.topology)
+        if topology is None:
+            return None
+        failure = refusal(topic, topology, cache.namespaces) or _terminating(topic, topology)
+        if failure is not None:
+            return failure
+        name = topic.topology, topic.topic_name
+        if name not in owners:
+            owners[name] = _owner(topic, cache)
+        return rival(topic, owners[name])
 
-        It finds the owner of each Kafka topic once, however many objects claim it. A topic whose topology does not
-        exist is not refused here.
-        """
-        owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
+    return refused
 
-        def refused(topic: KafkaTopic) -> Failure | None:
-            topology = self._cache.topologies.get(topic.topology)
-            if topology is None:
-                return None
-            failure = refusal(topic, topology, self._cache.namespaces) or _terminating(topic, topology)
-            if failure is not None:
-                return failure
-            name = topic.topology, topic.topic_name
-            if name not in owners:
-                owners[name] = self._owner(topic)
-            return rival(topic, owners[name])
 
-        return refused
-
-    def _owner(self, topic: KafkaTopic) -> KafkaTopic | None:
-        """The object that decides about the Kafka topic, among those that are admitted."""
-        return owner(
-            (claim, topology)
-            for claim in self._cache.claims(topic)
-            if (topology := self._cache.topologies.get(claim.topology)) is not None
-            and refusal(claim, topology, self._cache.namespaces) is None
-        )
+def _owner(topic: KafkaTopic, cache: Cache) -> KafkaTopic | None:
+    """The object that decides about the Kafka topic, among those that are admitted."""
+    return owner(
+        (claim, topology)
+        for claim in cache.claims(topic)
+        if (topology := cache.topologies.get(claim.topology)) is not None
+        and refusal(claim, topology, cache.namespaces) is None
+    )
 
 
 def _terminating(topic: KafkaTopic, topology: RackTopology) -> Failure | None:

@@ -20,7 +20,7 @@ from rackspan.reconcile.plans.approvals import Approvals
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.workqueue import WorkQueue
-from rackspan.reconcile.specs.ownership import Admission
+from rackspan.reconcile.specs.ownership import refusals
 from rackspan.reconcile.specs.placement import third_party_placer, too_large
 from rackspan.reconcile.specs.topic_quotas import Quotas
 from rackspan.reconcile.topics.batch import reconcile_topics
@@ -93,10 +93,10 @@ class TopicsReconciler:
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = TopologyPlan(self._queue.add)
-        self._admission = Admission(dependencies.cache)
-        self._quotas = Quotas(key, dependencies.cache, self._admission.refusals)
+        self._refusals = partial(refusals, dependencies.cache)
+        self._quotas = Quotas(key, dependencies.cache, self._refusals)
         self.approvals = Approvals(key, observer, dependencies, self._plans, self._quotas, self._queue)
-        self.finalizer = TopicFinalizer(key, dependencies, self._admission.refusals, write_topology_status)
+        self.finalizer = TopicFinalizer(key, dependencies, self._refusals, write_topology_status)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Queue these topics."""
@@ -169,14 +169,14 @@ class TopicsReconciler:
         deleting = [topic for topic in topics if topic.meta.is_deleting]
         others = [topic for topic in topics if not topic.meta.is_deleting]
         await self._finalize(deleting)
-        refusal_of = self._admission.refusals()
-        refusals = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
-        for key in refusals:
+        refusal_of = self._refusals()
+        failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
+        for key in failures:
             self._written.pop(key, None)  # so that its status is computed anew once it is admitted
             self._plans.forget(key)
-        refused = [topic for topic in others if topic.key in refusals]
-        await self._for_each(refused, lambda topic: self._write_failure(topic, refusals[topic.key]))
-        admitted = [topic for topic in others if topic.key not in refusals]
+        refused = [topic for topic in others if topic.key in failures]
+        await self._for_each(refused, lambda topic: self._write_failure(topic, failures[topic.key]))
+        admitted = [topic for topic in others if topic.key not in failures]
         state, admin = self._observer.state, self._observer.admin
         rested: Sequence[KafkaTopic] = ()
         if isinstance(state, Failure):
