@@ -144,13 +144,12 @@ def _with_min_insync(
 ) -> Mapping[str, str]:
     if not in_place:
         return spec.config_values
-    given = spec.config_values.get(MIN_ISR)
     tree = required.eligible(state.racks.tree)
     try:
-        found = min_insync(tree, in_place, required.durability, int(given) if given and given.isdigit() else None)
+        found = min_insync(tree, in_place, required.durability, spec.own_min_insync)
     except DurabilityError as error:
         raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
-    return {**spec.config_values, MIN_ISR: str(found.value)} if given is None else spec.config_values
+    return {**spec.config_values, MIN_ISR: spec.config_values.get(MIN_ISR, str(found.value))}
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:
