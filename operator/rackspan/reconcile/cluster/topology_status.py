@@ -149,30 +149,6 @@ class StatusInputs:
         """Ids of brokers that Kafka listed when last asked."""
         return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
 
-    @property
-    def plan(self) -> TopologyPlanStatus | None:
-        """The plan; while not all topics have been looked at, the sums over what they reported last."""
-        if self.planned is not None:
-            return self.planned.plan
-        planned = sorted(
-            ((str(topic.key), plan) for topic in self.topics if (plan := topic.status.plan) is not None),
-            key=lambda pair: (-pair[1].moves, pair[0]),
-        )
-        if not planned:
-            return None
-        plans = [plan for _, plan in planned]
-        sizes = [plan.bytes for plan in plans if plan.bytes is not None]
-        return TopologyPlanStatus(
-            hash=topology_hash({key: plan.hash for key, plan in planned}),
-            topics=len(plans),
-            moves=sum(plan.moves for plan in plans),
-            lower_bound=sum(plan.lower_bound for plan in plans),
-            reorders=sum(plan.reorders for plan in plans),
-            partitions=sum(plan.partitions for plan in plans),
-            bytes=rounded(sum(sizes)) if len(sizes) == len(plans) else None,
-            samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
-        )
-
 
 def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime) -> RackTopologyStatus:
     """The next status. While Kafka cannot be reached the last facts stay, and the conditions say why."""
@@ -188,8 +164,8 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
             brokers=_brokers(racks.rows),
             domains=domains,
             domain_summary=domain_summary(domains),
-            drift=DriftStatus(*_drifted(racks), inputs.drifted_topics),
-            missing_racks=BrokerCount.of(tuple(row.id for row in racks.missing)),
+            drift=replace(DriftStatus.of(_ids(racks.drifted)), topics=inputs.drifted_topics),
+            missing_racks=BrokerCount.of(_ids(racks.missing)),
             offline=BrokerCount.of(inputs.offline),
         )
     conditions = Conditions(status.conditions, topology.meta.generation, now)
@@ -268,15 +244,15 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
             f"pods {few(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
             Remedy.SPEC,
         )
-    refused = next((row.problem for row in racks.missing if _is_not_shared(row)), None)
+    refused = next((row.problem for row in racks.missing if _has(row, Reason.BROKER_PODS_NOT_SHARED)), None)
     if refused is not None:
         return refused
     if racks.missing and not racks.ignore_missing:
-        row = next((row for row in racks.missing if _is_invalid(row)), racks.missing[0])
+        row = next((row for row in racks.missing if _has(row, Reason.INVALID_RACK)), racks.missing[0])
         why = row.problem.message if row.problem else "its rack is not known"
         ids = ", ".join(str(row.id) for row in racks.missing[:10])
         return Failure(
-            Reason.INVALID_RACK if _is_invalid(row) else Reason.MISSING_RACKS,
+            Reason.INVALID_RACK if _has(row, Reason.INVALID_RACK) else Reason.MISSING_RACKS,
             f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
             "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
             Remedy.SPEC,
@@ -308,12 +284,8 @@ def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
     )
 
 
-def _is_not_shared(row: LocatedBroker) -> bool:
-    return row.problem is not None and row.problem.reason == Reason.BROKER_PODS_NOT_SHARED
-
-
-def _is_invalid(row: LocatedBroker) -> bool:
-    return row.problem is not None and row.problem.reason == Reason.INVALID_RACK
+def _has(row: LocatedBroker, reason: Reason) -> bool:
+    return row.problem is not None and row.problem.reason == reason
 
 
 def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, str]:
@@ -333,12 +305,10 @@ def _broker_summary(inputs: StatusInputs) -> str:
 def _cordoned(inputs: StatusInputs) -> str:
     """Which brokers are cordoned, to be appended to a message; empty where none is."""
     cordoned = inputs.racks.tree.cordoned if inputs.racks else ()
+    if not cordoned:
+        return ""
     takes = "takes" if len(cordoned) == 1 else "take"
-    return (
-        f"; {broker_list(cordoned)} {be(len(cordoned))} cordoned in Kafka and {takes} no new replicas"
-        if cordoned
-        else ""
-    )
+    return f"; {broker_list(cordoned)} {be(len(cordoned))} cordoned in Kafka and {takes} no new replicas"
 
 
 def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
@@ -356,9 +326,33 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
 
 
 def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
-    """The plan; the one of the status, with its bytes, while topics are still looked at and have the same."""
-    same = inputs.planned is None and inputs.plan is not None and before is not None and inputs.plan.hash == before.hash
-    return before if same else inputs.plan
+    """The plan; while not all topics have been looked at, the sums over what they reported last.
+
+    Where these come to the plan `before`, that one stays, which knows its bytes.
+    """
+    if inputs.planned is not None:
+        return inputs.planned.plan
+    planned = sorted(
+        ((str(topic.key), plan) for topic in inputs.topics if (plan := topic.status.plan) is not None),
+        key=lambda pair: (-pair[1].moves, pair[0]),
+    )
+    if not planned:
+        return None
+    plan_hash = topology_hash({key: plan.hash for key, plan in planned})
+    if before is not None and before.hash == plan_hash:
+        return before
+    plans = [plan for _, plan in planned]
+    sizes = [plan.bytes for plan in plans if plan.bytes is not None]
+    return TopologyPlanStatus(
+        hash=plan_hash,
+        topics=len(plans),
+        moves=sum(plan.moves for plan in plans),
+        lower_bound=sum(plan.lower_bound for plan in plans),
+        reorders=sum(plan.reorders for plan in plans),
+        partitions=sum(plan.partitions for plan in plans),
+        bytes=rounded(sum(sizes)) if len(sizes) == len(plans) else None,
+        samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
+    )
 
 
 def _racks_in_sync(
@@ -383,9 +377,8 @@ def _racks_in_sync(
     return _FALSE, Reason.RACK_DRIFT, message
 
 
-def _drifted(racks: RackView) -> tuple[int, tuple[int, ...]]:
-    found = BrokerCount.of(tuple(row.id for row in racks.drifted))
-    return found.count, found.brokers
+def _ids(rows: Sequence[LocatedBroker]) -> tuple[int, ...]:
+    return tuple(row.id for row in rows)
 
 
 def _ignored_pods(racks: RackView | None) -> str:
