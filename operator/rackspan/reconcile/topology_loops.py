@@ -20,7 +20,7 @@ from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 from rackspan.reconcile.topology_controller import TopologyReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
@@ -49,7 +49,7 @@ class TopologyLoops:
         self._asked = LastAsked()
         self._requests: dict[ObjectKey, _Request] = {}
         """What each KafkaTopic asked for last."""
-        self._orphans = Orphans(dependencies, self._orphan_found)
+        self._orphans = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
 
     def __iter__(self) -> Iterator[tuple[ObjectKey, TopologyReconciler]]:
         """The loops that run, those included that are about to end."""
@@ -165,7 +165,21 @@ class TopologyLoops:
 
     async def run_orphans(self) -> None:
         """Reconcile the KafkaTopics without a topology until cancelled."""
-        await self._orphans.run()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_WORKERS):
+                group.create_task(self._reconcile_orphans())
+
+    async def _reconcile_orphans(self) -> None:
+        while True:
+            keys = await self._orphans.take()
+            with self._dependencies.liveness.track("batch of topics without a topology"):
+                await self._orphans.process(keys)
+            for key in keys:
+                topic = self._cache.topics.get(key)
+                if topic is not None and topic.topology in self._cache.topologies:  # it was created meanwhile
+                    self._orphans.drop(key)
+                    if topic.topology in self._running:
+                        self._running[topic.topology][0].topic_found(key)
 
     async def stop(self) -> None:
         """Cancel all loops. Calls to Kafka that are under way may still take effect."""
@@ -202,10 +216,6 @@ class TopologyLoops:
         else:
             self._orphans.add(sorted(self._cache.topics_of(key)))
 
-    def _orphan_found(self, topic: KafkaTopic) -> None:
-        if topic.topology in self._running:
-            self._running[topic.topology][0].topic_found(topic.key)
-
 
 class _Request(NamedTuple):
     """What a KafkaTopic asks for, and whether it has our finalizer."""
@@ -222,7 +232,7 @@ def _request_of(topic: KafkaTopic) -> _Request:
 
 
 class NoTopology:
-    """The observer for these topics: without a topology there is no Kafka cluster to observe."""
+    """The observer for topics without a topology: there is no Kafka cluster to observe."""
 
     state: ClusterState | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
     admin: KafkaAdmin | None = None
@@ -231,41 +241,6 @@ class NoTopology:
 
     def wake(self) -> None:
         """Do nothing: there is no loop to wake."""
-
-
-class Orphans:
-    """Reconciles topics without a topology. `found` is called where the topology was created during that."""
-
-    def __init__(self, dependencies: Dependencies, found: Callable[[KafkaTopic], None]) -> None:
-        self._cache = dependencies.cache
-        self._topics = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
-        self._found = found
-        self._liveness = dependencies.liveness
-
-    def add(self, keys: Iterable[ObjectKey]) -> None:
-        """Queue topics: they changed, or their topology was deleted."""
-        self._topics.add(keys)
-
-    def drop(self, key: ObjectKey) -> None:
-        """Remove a topic: it was deleted, or its topology exists now."""
-        self._topics.drop(key)
-
-    async def run(self) -> None:
-        """Run the workers until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(_WORKERS):
-                group.create_task(self._work())
-
-    async def _work(self) -> None:
-        while True:
-            keys = await self._topics.take()
-            with self._liveness.track("batch of topics without a topology"):
-                await self._topics.process(keys)
-            for key in keys:
-                topic = self._cache.topics.get(key)
-                if topic is not None and topic.topology in self._cache.topologies:
-                    self._topics.drop(key)
-                    self._found(topic)
 
 
 async def _nothing() -> None:
