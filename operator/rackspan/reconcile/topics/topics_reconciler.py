@@ -230,7 +230,7 @@ class TopicsReconciler:
 
     # --- without a usable cluster ------------------------------------------------------------------------------------
 
-    async def _report_unavailable(self, topics: Iterable[KafkaTopic], state: Failure) -> None:
+    async def _report_unavailable(self, topics: Sequence[KafkaTopic], state: Failure) -> None:
         """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
 
         Where the cluster is out of sight for long, those that say Ready=True say Unknown. None is requeued: the next
@@ -238,22 +238,19 @@ class TopicsReconciler:
         """
         if state.reason == Reason.WAITING:
             return
-        lost = state.reason == Reason.TOPOLOGY_NOT_FOUND
-        chosen = [
-            topic
-            for topic in topics
+        if state.reason == Reason.TOPOLOGY_NOT_FOUND:
             # Topics that are applied together with their topology often arrive a moment before it.
-            if (not self._is_debounced(topic.key, state.reason) if lost else not _has_current_status(topic))
-        ]
-        known = state if lost else Failure(Reason.TOPOLOGY_NOT_READY, f"{state.reason}: {state.message}", Remedy.RETRY)
-
-        await self._for_each(
-            chosen, lambda topic: self._write_failure(topic, known if self._name else _topology_not_found(topic))
-        )
-        if not lost and (seconds := self._observer.out_of_sight) is not None:
+            lost = [topic for topic in topics if not self._is_debounced(topic.key, state.reason)]
+            await self._for_each(lost, lambda topic: self._write_failure(topic, _topology_not_found(topic)))
+            return
+        not_ready = Failure(Reason.TOPOLOGY_NOT_READY, f"{state.reason}: {state.message}", Remedy.RETRY)
+        outdated = [topic for topic in topics if not _has_current_status(topic)]
+        await self._for_each(outdated, lambda topic: self._write_failure(topic, not_ready))
+        if (seconds := self._observer.out_of_sight) is not None:
             unseen = _unseen(state, datetime.now(UTC) - timedelta(seconds=seconds))
-            chosen_keys = {topic.key for topic in chosen}
-            ready = [one for one in topics if one.key not in chosen_keys and is_true(one.status.conditions, READY)]
+            ready = [
+                topic for topic in topics if _has_current_status(topic) and is_true(topic.status.conditions, READY)
+            ]
             for topic in ready:
                 self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
             await self._for_each(ready, lambda topic: self._write_failure(topic, unseen, ConditionStatus.UNKNOWN))
