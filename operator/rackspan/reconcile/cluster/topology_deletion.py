@@ -138,12 +138,8 @@ class TopologyFinalizer:
             self.problem = in_use_failure(tuple(keys)) if keys else None
             if not keys and not self._releases(topology):
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
-                self._report_cordons(topology)
+                if left := self._cordoned(topology):
+                    event = cordons_left(topology, left, ", which could not be asked to release it")
+                    self._dependencies.kube.record_event(event)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)
-
-    def _report_cordons(self, topology: RackTopology) -> None:
-        """Say which cordons stay, since nobody knows of them any more."""
-        if left := self._cordoned(topology):
-            event = cordons_left(topology, left, ", which could not be asked to release it")
-            self._dependencies.kube.record_event(event)
