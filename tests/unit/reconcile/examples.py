@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.racktopology import RackTopology
+from rackspan.api.conditions import find_condition
+from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
+from rackspan.api.racktopology import RackTopology, RackTopologyStatus
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.simple import Simple
 from rackspan.reconcile.cluster.racks import rack_view
@@ -100,6 +101,29 @@ def topic(
 def known(topic_id: str = "id-1", **status: Any) -> dict[str, Any]:
     """The status of an object that has its topic."""
     return {"topicId": topic_id, "clusterId": CLUSTER, "observedGeneration": 1, **status}
+
+
+def condition(kind: str, status: str, reason: str = "X") -> dict[str, Any]:
+    """A condition as JSON."""
+    when = "2026-01-01T00:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": when}
+
+
+def in_state(name: str, *, compliance: Mapping[str, Any] | None = None, **conditions: str) -> KafkaTopic:
+    """A topic with these conditions."""
+    items = [condition(kind, status) for kind, status in conditions.items()]
+    return topic(name, status={"conditions": items, **({"compliance": compliance} if compliance else {})})
+
+
+def told(status: KafkaTopicStatus | RackTopologyStatus, kind: str) -> tuple[str, str] | None:
+    """The status and the reason of a condition; None where it is absent."""
+    found = find_condition(status.conditions, kind)
+    return found and (found.status.value, found.reason)
+
+
+def sentence(status: KafkaTopicStatus | RackTopologyStatus, kind: str = "Ready") -> str:
+    """The message of a condition."""
+    return find_condition(status.conditions, kind).message
 
 
 def seen(*rows: Sequence[int], name: str = "orders", topic_id: str = "id-1") -> TopicDescription:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.reconcile.examples import EVEN, NOON, known, seen, state, topic
+from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, topic
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
 from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
@@ -22,18 +22,8 @@ def held(**of_broker):
 
 
 def managed(name, *, compliant=None, plan=False, ready="InSync", **spec):
-    conditions = [("Ready", "False", ready)] + ([("Compliant", compliant, "X")] if compliant else [])
     status = known(
-        conditions=[
-            {
-                "type": kind,
-                "status": state,
-                "reason": reason,
-                "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
-            for kind, state, reason in conditions
-        ],
+        conditions=[condition("Ready", "False", ready), *([condition("Compliant", compliant)] if compliant else [])],
         **({"plan": {"hash": "a", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1}} if plan else {}),
     )
     return topic(name, status=status, **spec)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.examples import state, topic
+from tests.unit.reconcile.examples import in_state, state, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
@@ -26,19 +26,11 @@ COMPLIANCE = {"partitions": 3, "nonCompliant": 1, "moves": 2}
 DRIFTED = {"drifted": 1}
 
 
-def in_state(name, **conditions):
-    items = [
-        {"type": kind, "status": status, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for kind, status in conditions.items()
-    ]
-    return topic(name, status={"conditions": items, "compliance": COMPLIANCE})
-
-
 TOPICS = [
-    in_state("a", Ready="True", Compliant="True"),
-    in_state("b", Ready="False", Compliant="False"),
-    in_state("c", Ready="False", Stalled="True"),
-    in_state("d", Ready="False", Compliant="Unknown"),
+    in_state("a", compliance=COMPLIANCE, Ready="True", Compliant="True"),
+    in_state("b", compliance=COMPLIANCE, Ready="False", Compliant="False"),
+    in_state("c", compliance=COMPLIANCE, Ready="False", Stalled="True"),
+    in_state("d", compliance=COMPLIANCE, Ready="False", Compliant="Unknown"),
     topic("e"),
 ]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.reconcile.examples import NOON, known, state, topic, topology
+from tests.unit.reconcile.examples import NOON, condition, known, state, topic, topology
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api.labels import CONFIRM_DELETIONS, FINALIZER
@@ -17,8 +17,6 @@ from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 from rackspan.reconcile.topics import topic_finalizer
 from rackspan.reconcile.topics.topic_deletion import DeletionStep
-
-LONG = "2026-01-01T00:00:00Z"
 
 BUSY = Failure(Reason.KAFKA_REFUSED, "the controller is busy", Remedy.RETRY)
 AWAY = Failure(Reason.API_SERVER_UNREACHABLE, "nobody answers", Remedy.RETRY)
@@ -345,8 +343,7 @@ async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
 
 
 async def test_a_restart_forgets_neither_who_waits_nor_who_went():
-    told = [{"type": "Stalled", "status": "True", "reason": "DeletionHeld", "message": "", "lastTransitionTime": LONG}]
-    waited = leaving(status=known("id-of-orders", conditions=told))
+    waited = leaving(status=known("id-of-orders", conditions=[condition("Stalled", "True", "DeletionHeld")]))
     kafka = all_of([waited])
     assert held_by(await process(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
     went = {"deletions": {"recent": [{"namespace": "shop", "at": "2026-01-31T11:59:30Z", "count": 10}]}}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.unit.reconcile.examples import CLUSTER, EVEN, NOON, known, seen, state, topic
+from tests.unit.reconcile.examples import CLUSTER, EVEN, NOON, known, seen, sentence, state, told, topic
 
-from rackspan.api.conditions import find_condition
 from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.reasons import Reason
@@ -34,15 +33,6 @@ def outcome(wanted, rows=FAIR, *, min_insync=2, **more):
 
 def concluded(found, where=None, now=NOON):
     return topic_status(found, where or state(EVEN), now)
-
-
-def told(status, kind):
-    condition = find_condition(status.conditions, kind)
-    return condition and (condition.status.value, condition.reason)
-
-
-def sentence(status, kind="Ready"):
-    return find_condition(status.conditions, kind).message
 
 
 def test_a_topic_that_is_as_asked_is_ready_and_compliant():
