@@ -23,7 +23,7 @@ class MemoryKafka:
     calls: list[tuple[str, list[str]]] = field(default_factory=list)
     _hidden: dict[str, int] = field(default_factory=dict)
     cluster = replica_counts = remaining_replicas = hosted = default_min_insync = None
-    cordoned = cordon = uncordon = close = None
+    cordoned = cordon = uncordon = None
     """Calls that tests make only where they define them."""
 
     async def topics(self, names):
@@ -71,6 +71,12 @@ class MemoryKafka:
             if name not in self.refusing:
                 del self.replicas[name]
         return {name: self.refusing.get(name) for name in ids}
+
+    async def connect(self, owner, kafka, credentials):
+        return self
+
+    async def close(self):
+        pass
 
     def made(self, operation):
         """The names in each call of an operation."""

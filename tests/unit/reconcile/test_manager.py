@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import REGISTRY
 from tests.unit.reconcile import examples
+from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
@@ -30,10 +31,7 @@ MADE_UP = 200
 
 @dataclass
 class WholeKafka(MemoryKafka):
-    """A Kafka of three brokers, and the way to it."""
-
-    async def connect(self, owner, kafka, credentials):
-        return self
+    """A Kafka of three brokers."""
 
     async def cluster(self):
         return ClusterDescription(
@@ -48,9 +46,6 @@ class WholeKafka(MemoryKafka):
 
     async def cordoned(self, brokers):
         return {}
-
-    async def close(self):
-        pass
 
 
 @pytest.fixture
@@ -91,16 +86,6 @@ def topic(number, topology="prod"):
             "placement": {"assignment": [[1]]},
         },
     }
-
-
-TOPOLOGY = {
-    "metadata": {"namespace": "shop", "name": "prod", "uid": "rt", "generation": 1, "resourceVersion": "1"},
-    "spec": {
-        "kafka": {"bootstrapServers": "kafka:9092"},
-        "levels": [{"name": "zone"}],
-        "rackSource": "Broker",
-    },
-}
 
 
 async def until(condition):

@@ -40,9 +40,6 @@ class SlowKafka(MemoryKafka):
     def __post_init__(self):
         self.answering.set()
 
-    async def connect(self, owner, kafka, credentials):
-        return self
-
     async def cluster(self):
         await self.answering.wait()
         if self.away:
@@ -63,9 +60,6 @@ class SlowKafka(MemoryKafka):
 
     async def cordoned(self, brokers):
         return self.cordons
-
-    async def close(self):
-        pass
 
 
 async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():

@@ -126,19 +126,6 @@ def test_more_than_so_many_within_a_minute_are_a_crowd(seconds, limit, crowd):
     assert bursts(Counter(map(at, seconds)), limit) == set(map(at, crowd))
 
 
-def test_else_kafka_has_to_be_asked():
-    assert retained_by_spec(topic(deletionPolicy="Delete", status=known()), None) is None
-
-
-def test_the_very_topic_is_deleted():
-    decision = decide_deletion(topic(deletionPolicy="Delete", status=known()), seen((0, 3, 2)), state())
-    assert decision.step is DeletionStep.DELETE
-
-
-def test_a_topic_that_is_gone_already_holds_nobody_up():
-    assert decide_deletion(topic(status=known()), None, state()).step is DeletionStep.RELEASE
-
-
 def test_a_topic_of_another_id_is_kept():
     decision = decide_deletion(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), state())
     assert decision.step is DeletionStep.RELEASE
