@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 from msgspec import structs
 
 from rackspan.api.racktopology import RackTopology, RackTopologySpec
-from rackspan.core.rack_path import RackPath, RackPathError, domain_name, is_within, parse_rack
+from rackspan.core.rack_path import domain_name, is_within, rack_or_none
 
 T = TypeVar("T")
 
@@ -68,22 +68,14 @@ def draining(topology: RackTopology, drains: Drains) -> RackTopology:
 
 def brokers_of(topology: RackTopology, drains: Drains) -> frozenset[int]:
     """Ids of the brokers in the status that are drained, by themselves or by their racks."""
-    paths = [path for rack in drains.racks if (path := _path(rack))]
-    racks = {broker.id: _path(broker.rack or "") for broker in topology.status.brokers}
+    paths = [path for rack in drains.racks if (path := rack_or_none(rack))]
+    racks = {broker.id: rack_or_none(broker.rack) or () for broker in topology.status.brokers}
     below = {broker for broker, rack in racks.items() if any(is_within(rack, path) for path in paths)}
     return frozenset(below.union(drains.brokers))
 
 
-def _path(rack: str) -> RackPath:
-    """Empty where a text is not a rack path: nothing is in it."""
-    try:
-        return parse_rack(rack)
-    except RackPathError:
-        return ()
-
-
 def _name(rack: str) -> str:
-    path = _path(rack)
+    path = rack_or_none(rack)
     return domain_name(path) if path else rack
 
 

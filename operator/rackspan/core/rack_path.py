@@ -38,6 +38,14 @@ def parse_rack(text: str) -> RackPath:
     return steps
 
 
+def rack_or_none(text: str | None) -> RackPath | None:
+    """The path of a rack id; None where there is none, or where it cannot be read."""
+    try:
+        return parse_rack(text) if text else None
+    except RackPathError:
+        return None
+
+
 def _unfit(step: str) -> str:
     """What no step may hold, by the first character of that kind."""
     wrong = next(character for character in step if character == " " or not character.isprintable())

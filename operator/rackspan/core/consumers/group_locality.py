@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
-from rackspan.core.rack_path import RackPath, RackPathError, parse_rack
+from rackspan.core.rack_path import RackPath, rack_or_none
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
 from rackspan.core.topology import BrokerLocation, IntArray, RackTree
 
@@ -177,7 +177,7 @@ class ReplicaPlaces:
 
         An id that is not a path of the tree, such as an alias, stands for where the brokers are that report it.
         """
-        path = _path(client_rack)
+        path = rack_or_none(client_rack)
         if path in self._standing:
             return path
         return self._reporting.get(client_rack or "") or path
@@ -383,11 +383,4 @@ def _common(one: RackPath, other: RackPath) -> int:
 
 def _steps(rack_id: str | None) -> RackPath:
     """A rack id as brokers compare it: an id that is no path is one step, which no path has; without an id none."""
-    return _path(rack_id) or ((rack_id,) if rack_id else ())
-
-
-def _path(text: str | None) -> RackPath | None:
-    try:
-        return parse_rack(text) if text else None
-    except RackPathError:
-        return None
+    return rack_or_none(rack_id) or ((rack_id,) if rack_id else ())

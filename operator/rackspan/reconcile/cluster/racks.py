@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_path import RackPath, RackPathError, format_rack, parse_rack
+from rackspan.core.rack_path import RackPath, RackPathError, format_rack, parse_rack, rack_or_none
 from rackspan.core.text import few, plural
 from rackspan.core.topology import Broker, RackTree
 from rackspan.reconcile.cache import is_number
@@ -249,7 +249,7 @@ def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
     return {
         broker.id: path if len(path) <= deepest else None
         for broker in topology.status.brokers
-        if (path := _parsed_rack(broker.rack)) is not None
+        if (path := rack_or_none(broker.rack)) is not None
     }
 
 
@@ -349,10 +349,3 @@ def _missing(message: str) -> Failure:
 
 def _invalid(message: str) -> Failure:
     return Failure(Reason.INVALID_RACK, message, Remedy.SPEC)
-
-
-def _parsed_rack(rack: str | None) -> RackPath | None:
-    try:
-        return parse_rack(rack) if rack else None
-    except RackPathError:
-        return None
