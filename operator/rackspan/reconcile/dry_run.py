@@ -35,7 +35,7 @@ from rackspan.reconcile.plans.unmanaged import unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
 from rackspan.reconcile.specs.ownership import owner, refusal, rival
 from rackspan.reconcile.specs.placement import MIN_ISR
-from rackspan.reconcile.specs.topic_quotas import Claim, above_quotas
+from rackspan.reconcile.specs.topic_quotas import Demand, above_quotas
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ async def observe_topology(
     unmanaged: Mapping[str, Replicas] = {}
     if topology.spec.repairs_unmanaged:
         unmanaged = unmanaged_topics(topology, topics, (), await admin.assignments())
-    return ObservedTopology(state, tuple(found), unmanaged, above_quotas(topology, map(Claim.of, topics)))
+    return ObservedTopology(state, tuple(found), unmanaged, above_quotas(topology, map(Demand.of, topics)))
 
 
 def plan_of(observed: ObservedTopology) -> TopologyPlan:

@@ -70,7 +70,7 @@ class Excess(NamedTuple):
         )
 
 
-class Claim(NamedTuple):
+class Demand(NamedTuple):
     """One KafkaTopic: what it asks for, and what Kafka holds for it or is about to hold."""
 
     topic: KafkaTopic
@@ -80,7 +80,7 @@ class Claim(NamedTuple):
     held: Use
 
     @classmethod
-    def of(cls, topic: KafkaTopic) -> Claim:
+    def of(cls, topic: KafkaTopic) -> Demand:
         """By the object alone. A topic that the operator has recorded it is about to create counts as created."""
         spec, status = topic.spec, topic.status
         asked = Use(1, spec.partitions, spec.partitions * spec.replication_factor)
@@ -93,17 +93,17 @@ class Claim(NamedTuple):
 
 def above_quotas(
     topology: RackTopology,
-    claims: Iterable[Claim],
+    demands: Iterable[Demand],
     taking: Mapping[ObjectKey, Use] = MappingProxyType({}),
     refused: Callable[[KafkaTopic], Failure | None] = lambda _: None,
 ) -> Mapping[ObjectKey, Excess]:
-    """Which KafkaTopics may not get all that they ask for; `claims` are all of their namespaces.
+    """Which KafkaTopics may not get all that they ask for; `demands` are all of their namespaces.
 
     `taking` is what is being made in Kafka now. Those that are `refused` for another reason ask for nothing.
     """
-    by_namespace: defaultdict[str, list[Claim]] = defaultdict(list)
-    for claim in claims:
-        by_namespace[claim.key.namespace].append(claim)
+    by_namespace: defaultdict[str, list[Demand]] = defaultdict(list)
+    for demand in demands:
+        by_namespace[demand.key.namespace].append(demand)
     by_namespace.pop(topology.meta.namespace, None)
     quota = topology.spec.allowed_namespaces.quota
     limit = Use(quota.topics, quota.partitions, quota.replicas)
@@ -112,21 +112,21 @@ def above_quotas(
 
 
 def _above_quota(
-    claims: Iterable[Claim],
+    demands: Iterable[Demand],
     limit: Use,
     taking: Mapping[ObjectKey, Use],
     refused: Callable[[KafkaTopic], Failure | None],
 ) -> Mapping[ObjectKey, Excess]:
     used, growing = NOTHING, []
-    for claim in claims:
-        _, key, _, asked, held = claim
+    for demand in demands:
+        _, key, _, asked, held = demand
         if key in taking:
             held = held.plus(taking[key].above(held))
         if held is not NOTHING:
             used = used.plus(held)
         growth = asked.above(held) if held is not NOTHING else asked
-        if growth != NOTHING and not claim.topic.meta.is_deleting:
-            growing.append((claim, growth))
+        if growth != NOTHING and not demand.topic.meta.is_deleting:
+            growing.append((demand, growth))
     everything = NOTHING
     for _, growth in growing:
         everything = everything.plus(growth)
@@ -134,10 +134,10 @@ def _above_quota(
     if _fits(used.plus(everything), limit, everything):
         return found
     growing.sort(key=lambda one: one[0].age)
-    for claim, growth in growing:
+    for demand, growth in growing:
         if (growth[0] and used[0] >= limit[0]) or not _fits(used.plus(growth), limit, growth):
-            found[claim.key] = Excess(growth, used, limit)
-        elif refused(claim.topic) is None:
+            found[demand.key] = Excess(growth, used, limit)
+        elif refused(demand.topic) is None:
             used = used.plus(growth)
     return found
 
@@ -160,7 +160,7 @@ class Quotas:
         """What is being made in Kafka for KafkaTopics whose statuses do not show it yet."""
         self._waiting: defaultdict[str, dict[ObjectKey, bool]] = defaultdict(dict)
         """Of the topics that were looked at, which were above the quota then, by namespace."""
-        self._claims: dict[ObjectKey, Claim] = {}
+        self._demands: dict[ObjectKey, Demand] = {}
         self._rested_at: dict[str, float] = {}
         """When namespaces have rested, by the event loop's clock."""
 
@@ -171,14 +171,14 @@ class Quotas:
             return {}
         namespaces = {key.namespace for key in keys} - {self._topology.namespace}
         topics = (topic for name in namespaces for topic in self._cache.topics_from(self._topology, name))
-        return above_quotas(topology, map(self._claim, topics), self._taking, self._refusals())
+        return above_quotas(topology, map(self._demand, topics), self._taking, self._refusals())
 
-    def _claim(self, topic: KafkaTopic) -> Claim:
+    def _demand(self, topic: KafkaTopic) -> Demand:
         """Made once for each version of an object: one namespace may have ten thousands of them."""
-        claim = self._claims.get(topic.key)
-        if claim is None or claim.topic is not topic:
-            claim = self._claims[topic.key] = Claim.of(topic)
-        return claim
+        demand = self._demands.get(topic.key)
+        if demand is None or demand.topic is not topic:
+            demand = self._demands[topic.key] = Demand.of(topic)
+        return demand
 
     def rest(self, namespace: str) -> float:
         """Seconds until a namespace may be looked at again: the more objects it has, the longer it rests."""
@@ -212,7 +212,7 @@ class Quotas:
     def forget(self, key: ObjectKey) -> Collection[ObjectKey]:
         """Drop a KafkaTopic that is gone. Gives one of its namespace to look at: others that wait follow from it."""
         self._taking.pop(key, None)
-        self._claims.pop(key, None)
+        self._demands.pop(key, None)
         waiting = self._waiting.get(key.namespace, {})
         waiting.pop(key, None)
         if not waiting:

@@ -12,7 +12,7 @@ from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.labels import FINALIZER
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.specs import topic_quotas
-from rackspan.reconcile.specs.topic_quotas import Claim, above_quotas
+from rackspan.reconcile.specs.topic_quotas import Demand, above_quotas
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
@@ -81,7 +81,7 @@ class Tenants(World):
 
 
 def above(where, topics):
-    return above_quotas(where, map(Claim.of, topics))
+    return above_quotas(where, map(Demand.of, topics))
 
 
 def quota(topics=100, partitions=100, replicas=300):
