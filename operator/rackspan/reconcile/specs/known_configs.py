@@ -53,7 +53,9 @@ class _Words:
     any_case: bool = False
 
     def wrong_with(self, text: str) -> str | None:
-        given = [one.strip() for one in text.split(",")] if self.several and text else [text] * (not self.several)
+        given = [text]
+        if self.several:
+            given = [one.strip() for one in text.split(",")] if text else []
         known = [one.lower() if self.any_case else one for one in given]
         if set(known) <= set(self.words):
             return None
