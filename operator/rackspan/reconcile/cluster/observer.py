@@ -159,11 +159,10 @@ class Observer:
             self._failures = 0
             self._seen_at = now
             self._resynced = now if resync else self._resynced
-        state = self.state
-        changed = state != before if isinstance(state, Failure) else not state.decides_like(before)
+        changed = self.state != before
         self.epoch += changed
         was_lost, self._lost = self._lost, self.out_of_sight is not None
-        return changed or (self._lost and not was_lost) or (resync and isinstance(state, ClusterState))
+        return changed or (self._lost and not was_lost) or (resync and isinstance(self.state, ClusterState))
 
     async def close(self) -> None:
         """Close the client."""

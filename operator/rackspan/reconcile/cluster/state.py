@@ -113,7 +113,10 @@ def _counts(rows: Iterable[Sequence[int]]) -> tuple[Counter[int], Counter[int]]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A topology whose Kafka cluster answers and is the one that was expected."""
+    """A topology whose Kafka cluster answers and is the one that was expected.
+
+    Two states are equal where every decision about a topic is the same, the load of the brokers aside.
+    """
 
     topology: ObjectKey
     spec: RackTopologySpec
@@ -124,22 +127,12 @@ class ClusterState:
     default_min_insync: int | None = field(default=None, compare=False)
     """The brokers' min.insync.replicas, for topics that do not set it."""
     settled: RackView | None = None
-    """The racks that have lasted, where some have not: see `settling`."""
+    """The racks that have lasted, where some have not: see `Settling`."""
 
     @property
     def for_plans(self) -> ClusterState:
         """The same with the racks that have lasted: what replicas may be moved for."""
         return self if self.settled is None else replace(self, racks=self.settled, settled=None)
-
-    def decides_like(self, other: object) -> bool:
-        """Whether `other` is a state in which every decision about a topic is the same, its load aside."""
-        return (
-            isinstance(other, ClusterState)
-            and self.cluster_id == other.cluster_id
-            and self.spec == other.spec
-            and self.racks == other.racks
-            and self.settled == other.settled
-        )
 
 
 class ObservedCluster(Protocol):
