@@ -261,9 +261,8 @@ def _shows_change(outcome: Outcome) -> bool:
     seen, decision = outcome.seen, outcome.decision
     if outcome.failures or seen is None:
         return bool(outcome.failures)
-    wanted = decision.create or decision.grow
     partitions = decision.create.partitions if decision.create else decision.grow.total if decision.grow else 0
-    if wanted is not None and len(seen.replicas) < partitions:
+    if len(seen.replicas) < partitions:
         return False
     if decision.configure is None:
         return True

@@ -89,22 +89,17 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
     if outcome.failures:
         return
     decision, topic = outcome.decision, outcome.topic
+    own = None if outcome.is_foreign else outcome.seen
     if decision.create is not None:
         yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name}: {decision.summary}")
-    elif topic.status.creating and outcome.seen is not None and not outcome.is_foreign:
-        yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name} ({outcome.seen.topic_id}) was made")
-    elif topic.status.topic_id is None and outcome.seen is not None and not outcome.is_foreign:
-        yield KubernetesEvent(
-            about,
-            Reason.ADOPTED,
-            f"topic {topic.topic_name} ({outcome.seen.topic_id}) was there and is managed from now on",
-        )
+    elif own is not None and topic.status.creating:
+        yield KubernetesEvent(about, Reason.CREATED, f"topic {topic.topic_name} ({own.topic_id}) was made")
+    elif own is not None and topic.status.topic_id is None:
+        message = f"topic {topic.topic_name} ({own.topic_id}) was there and is managed from now on"
+        yield KubernetesEvent(about, Reason.ADOPTED, message)
     if decision.grow is not None:
-        yield KubernetesEvent(
-            about,
-            Reason.PARTITIONS_ADDED,
-            f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}",
-        )
+        message = f"topic {topic.topic_name}: grow to {plural(decision.grow.total, 'partition')}"
+        yield KubernetesEvent(about, Reason.PARTITIONS_ADDED, message)
     if decision.configure is not None:
         yield config_event(about, decision.configure, "changed in Kafka, put back" if _was_as_asked(outcome) else "set")
 
