@@ -78,14 +78,19 @@ def body_of(found):
     }
 
 
-async def reconciled(kube, kafka, adoption, cluster_id=CLUSTER):
-    """One pass of an operator that has just been started."""
+def started(kube, kafka, adoption, cluster_id=CLUSTER):
+    """An operator that has just been started, and knows of the object."""
     world = World(kube, kafka, Cache())
     seen = state(allowedNamespaces={"from": "All"}, adoption=adoption)
     world.observer.state = dataclasses.replace(seen, cluster_id=cluster_id)
     world.topology(world.observer.state)
     tell(world)
-    await world.work()
+    return world
+
+
+async def reconciled(kube, kafka, adoption, cluster_id=CLUSTER):
+    """One pass of such an operator."""
+    await started(kube, kafka, adoption, cluster_id).work()
     return kube.body.get("status", {})
 
 
@@ -207,11 +212,8 @@ async def test_a_topic_that_is_made_anew_is_claimed_in_the_status():
     body["spec"]["onTopicLoss"] = "Recreate"
     body["status"]["conditions"] = []
     kube, kafka = Stored(body=body), MemoryKafka()
-    world = World(kube, kafka, Cache())
-    world.observer.state = state(allowedNamespaces={"from": "All"}, adoption="Allowed")
-    world.topology(world.observer.state)
+    world = started(kube, kafka, "Allowed")
     world.loop._is_debounced = lambda *_: False
-    tell(world)
     await world.work()
     assert (kube.body["status"].get("topicId"), kube.body["status"]["creating"]) == (None, False)
     kube.writes.clear()
@@ -222,8 +224,7 @@ async def test_a_topic_that_is_made_anew_is_claimed_in_the_status():
 
 async def test_an_object_that_has_changed_meanwhile_gets_nothing_made():
     kube, kafka = Stored(body=body_of(topic(deletionPolicy="Delete"))), MemoryKafka()
-    world = World(kube, kafka, Cache())
-    tell(world)
+    world = started(kube, kafka, "Allowed")
     kube.body["metadata"]["resourceVersion"] = "2"
     await world.work()
     assert (kafka.replicas, kube.writes) == ({}, [])

@@ -23,8 +23,8 @@ AWAY = Failure(Reason.API_SERVER_UNREACHABLE, "nobody answers", Remedy.RETRY)
 
 
 def leaving(name="orders", **spec):
-    spec = {"deleted": "2026-01-31T12:00:00Z", "status": known(f"id-of-{name}"), **spec}
-    return topic(name, deletionPolicy="Delete", finalizers=[FINALIZER], **spec)
+    given = {"deleted": "2026-01-31T12:00:00Z", "status": known(f"id-of-{name}"), "deletionPolicy": "Delete", **spec}
+    return topic(name, finalizers=[FINALIZER], **given)
 
 
 def burst(count, name="orders", **spec):
@@ -84,8 +84,8 @@ def kafka():
 @pytest.fixture
 def many():
     """500 objects and a Kafka that has all their topics."""
-    topics = [leaving(f"orders-{number}") for number in range(500)]
-    return topics, MemoryKafka({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
+    topics = burst(500)
+    return topics, all_of(topics)
 
 
 class House:
@@ -158,7 +158,7 @@ async def test_five_hundred_deletions_are_a_handful_of_calls(many):
 
 
 async def test_a_call_has_no_more_records_than_kafka_takes():
-    topics = [leaving(f"orders-{number}") for number in range(4)]
+    topics = burst(4)
     kafka = MemoryKafka({one.topic_name: ((0, 3, 2),) * 1_200 for one in topics})
     assert await process(MemoryKube(), kafka, *topics) == {}
     assert [len(names) for names in kafka.made("delete_topics")] == [2, 2]
@@ -392,7 +392,7 @@ async def test_a_definition_that_ends_takes_objects_along_and_no_topic(kafka):
 
 
 async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_whose_turn_comes():
-    living = topic("later", deletionPolicy="Delete", status=known("id-of-later"), finalizers=[FINALIZER])
+    living = leaving("later", deleted=None)
     kube = MemoryKube(around=Terminating(namespaces={"shop": datetime.now(UTC)}))
     kafka = all_of([leaving(), living])
     house = House(kube, kafka, leaving(), living, prod=topology())
@@ -443,8 +443,7 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
     ask = getattr(asked, moment)
 
     async def spare(names):
-        spared = topic(deleted="2026-01-31T12:00:00Z", status=known("id-of-orders"), finalizers=[FINALIZER])
-        house.cache.keep_topic(spared)
+        house.cache.keep_topic(leaving(deletionPolicy="Retain"))
         return await ask(names)
 
     setattr(asked, moment, spare)
@@ -526,14 +525,7 @@ async def test_what_changes_while_a_turn_is_waited_for_counts(change):
     await until(lambda: len(kafka.made("describe_topics")) == 3)
     match change:
         case "retain":
-            house.cache.keep_topic(
-                topic(
-                    waits.topic_name,
-                    deleted="2026-01-31T12:00:00Z",
-                    status=known("id-of-orders-1"),
-                    finalizers=[FINALIZER],
-                )
-            )
+            house.cache.keep_topic(leaving(waits.topic_name, deletionPolicy="Retain"))
         case "definition":
             kube.around = Terminating(definitions=("kafkatopics.rackspan.dev",))
         case "burst":
