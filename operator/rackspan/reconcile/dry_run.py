@@ -76,7 +76,7 @@ class ObservedTopology:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyPlan:
+class ObservedPlan:
     """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and its parts.
 
     `namespaces` are the hashes of the parts of each namespace, of topics without a KafkaTopic under an empty name.
@@ -301,7 +301,7 @@ async def observe_topology(
     return ObservedTopology(state, tuple(found), unmanaged, above_quotas(topology, map(Demand.of, topics)))
 
 
-def plan_of(observed: ObservedTopology) -> TopologyPlan:
+def plan_of(observed: ObservedTopology) -> ObservedPlan:
     """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
     request, names = request_of(observed.topics, observed.unmanaged, observed.state, observed.above_quota)
     managed = (topic for topic, _ in observed.topics)
@@ -311,7 +311,7 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
     parts = {names[name]: part for name, part in made.items()}
     whole_hash, namespaces = plan_hashes({key: part for key, part in parts.items() if not part.empty})
     topics = {topic.key: topic for topic, _ in observed.topics}
-    return TopologyPlan(
+    return ObservedPlan(
         replace(whole, hash=whole_hash) if whole_hash else whole,
         request,
         parts,
@@ -321,7 +321,7 @@ def plan_of(observed: ObservedTopology) -> TopologyPlan:
     )
 
 
-def drains_of(observed: ObservedTopology, made: TopologyPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
+def drains_of(observed: ObservedTopology, made: ObservedPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
     """What the status will say of the drains before anything moves; `remaining` is on the drained brokers now."""
     changed = {key: part for key, part in made.parts.items() if part.problems or not part.empty}
     by_plan = {

@@ -44,7 +44,7 @@ from rackspan.core.text import every, plural
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
-    from rackspan.reconcile.dry_run import TopologyPlan
+    from rackspan.reconcile.dry_run import ObservedPlan
 
 app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
@@ -318,7 +318,7 @@ def _planned(
 
 
 def _drains(
-    live: LiveTopology, made: "TopologyPlan", brokers: Collection[int], connection: Connection
+    live: LiveTopology, made: "ObservedPlan", brokers: Collection[int], connection: Connection
 ) -> tuple[DrainStatus, ...]:
     """What the status will say of the drains before anything moves. Raises CommandError."""
     from rackspan.reconcile.dry_run import drains_of  # noqa: PLC0415

@@ -7,7 +7,7 @@ from rackspan.core.planning import Plan, PlanState
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.dry_run import TopologyPlan
+    from rackspan.reconcile.dry_run import ObservedPlan
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def document(plan: Plan) -> dict[str, Any]:
     return {**certificate, **{name: rows for name, rows in optional.items() if rows}, "partitions": changes}
 
 
-def topology_document(key: "ObjectKey", made: "TopologyPlan", others: Mapping[str, str]) -> dict[str, Any]:
+def topology_document(key: "ObjectKey", made: "ObservedPlan", others: Mapping[str, str]) -> dict[str, Any]:
     """Give what the JSON of a topology's plan begins with: its topics' plans, and where the operator's is another."""
     topics = []
     for topic, part in sorted(made.parts.items()):

@@ -28,7 +28,7 @@ from rackspan.imports.manifests import ManifestTopic
 if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.kube.plan_inputs import TopologyInputs
-    from rackspan.reconcile.dry_run import ObservedTopology, TopologyPlan
+    from rackspan.reconcile.dry_run import ObservedPlan, ObservedTopology
     from rackspan.reconcile.ports import Administrator
 
 
@@ -174,7 +174,7 @@ class LiveTopology:
             raise CommandError(f"{kafka.bootstrap_servers}: holds no topics")
         return live.snapshot
 
-    def plan(self) -> "TopologyPlan":
+    def plan(self) -> "ObservedPlan":
         """Make the operator's plan. Raises CommandError."""
         from rackspan.reconcile.dry_run import plan_of  # noqa: PLC0415
 
@@ -189,7 +189,7 @@ class LiveTopology:
         return made
 
 
-def plan_differences(made: "TopologyPlan", changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
+def plan_differences(made: "ObservedPlan", changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
     """Why the operator's own plan of a topic is another one, by topic, for those where it is; not of `changed` ones."""
     differences = {}
     for key in made.differing:
