@@ -32,11 +32,12 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
 
     It does for a Secret or key that is missing, and for a value that is empty or no UTF-8.
     """
+    secrets = {name: await kube.secret(namespace, name) for name in sorted(kafka.secret_names)}
 
-    async def entry(name: str, key: str) -> str:
+    def entry(name: str, key: str) -> str:
         if not _KEY.fullmatch(key):
             raise FailureError(Failure(Reason.INVALID_SPEC, f"{key[:80]!a} is not a key of a Secret", Remedy.SPEC))
-        data = await kube.secret(namespace, name)
+        data = secrets[name]
         if key not in data:
             raise _unusable(f"Secret {namespace}/{name} has no key {key}")
         try:
@@ -52,15 +53,14 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
     client = tls.client_cert_secret_ref if tls else None
     token_ca = sasl.oauth.ca_secret_ref if sasl and sasl.oauth else None
     aws = sasl.secret_ref.name if sasl and sasl.msk_iam else None
-    temporary = aws is not None and _SESSION_TOKEN in await kube.secret(namespace, aws)
     return Credentials(
-        ca_pem=await entry(ca.name, ca.key) if ca else None,
-        certificate_pem=await entry(client.name, client.cert_key) if client else None,
-        key_pem=await entry(client.name, client.key_key) if client else None,
-        username=await entry(sasl.secret_ref.name, sasl.keys[0]) if sasl else None,
-        password=await entry(sasl.secret_ref.name, sasl.keys[1]) if sasl else None,
-        token_ca_pem=await entry(token_ca.name, token_ca.key) if token_ca else None,
-        session_token=await entry(aws, _SESSION_TOKEN) if aws is not None and temporary else None,
+        ca_pem=entry(ca.name, ca.key) if ca else None,
+        certificate_pem=entry(client.name, client.cert_key) if client else None,
+        key_pem=entry(client.name, client.key_key) if client else None,
+        username=entry(sasl.secret_ref.name, sasl.keys[0]) if sasl else None,
+        password=entry(sasl.secret_ref.name, sasl.keys[1]) if sasl else None,
+        token_ca_pem=entry(token_ca.name, token_ca.key) if token_ca else None,
+        session_token=entry(aws, _SESSION_TOKEN) if aws is not None and _SESSION_TOKEN in secrets[aws] else None,
     )
 
 
