@@ -12,14 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
-from rackspan.api.racktopology import (
-    INTERNAL_PREFIX,
-    MAX_DRAIN_SAMPLES,
-    MAX_DRAINS,
-    DrainBlock,
-    DrainReplicas,
-    DrainStatus,
-)
+from rackspan.api.racktopology import INTERNAL_PREFIX, MAX_DRAIN_SAMPLES, DrainBlock, DrainReplicas, DrainStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import domain_name, is_within, parse_rack
 from rackspan.core.text import plural
@@ -114,11 +107,6 @@ def summary(drains: Sequence[DrainStatus]) -> str:
     done = sum(drain.drained is True for drain in drains)
     left = sum(drain.replicas.total for drain in drains if drain.replicas)
     return f"{done} of {len(drains)} drained" + (f", {plural(left, 'replica')} left" if left else "")
-
-
-def shown(drains: Sequence[DrainStatus]) -> tuple[DrainStatus, ...]:
-    """The first drains, as many as fit into a status."""
-    return tuple(drains[:MAX_DRAINS])
 
 
 def _brokers(state: ClusterState, remaining: RemainingReplicas | None) -> Iterable[_Target]:

@@ -26,6 +26,7 @@ from rackspan.api.conditions import (
 )
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
 from rackspan.api.racktopology import (
+    MAX_DRAINS,
     MAX_DRIFT_SAMPLES,
     BrokerCount,
     BrokerStatus,
@@ -226,7 +227,7 @@ def _with_drains(
     if inputs.cordon_problem:
         message += f"; not cordoned in Kafka, so that others may place new replicas there: {inputs.cordon_problem}"
     conditions.set(DRAINED, drained, reason, message)
-    return replace(status, drains=drain_status.shown(found), drain_summary=drain_status.summary(found))
+    return replace(status, drains=found[:MAX_DRAINS], drain_summary=drain_status.summary(found))
 
 
 def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs) -> Failure | None:
