@@ -76,7 +76,7 @@ class _UnderWay:
 
 
 def take_snapshot(
-    servers: str, properties: Mapping[str, str], advance: Callable[[int, int], None] | None = None
+    servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> LiveSnapshot:
     """
     Ask the cluster at `servers`; `advance` gets how many topics' configurations are read, and of how many.
@@ -87,23 +87,23 @@ def take_snapshot(
     return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, progress))
 
 
-def take_outline(servers: str, properties: Mapping[str, str]) -> ClusterOutline:
+def take_outline(servers: str, properties: Mapping[str, str | int | bool]) -> ClusterOutline:
     """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
     return _asked(_SnapshotAdmin, servers, properties, _outlined)
 
 
-def take_portion(servers: str, properties: Mapping[str, str], names: Sequence[str]) -> LivePortion:
+def take_portion(servers: str, properties: Mapping[str, str | int | bool], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
     return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names))
 
 
-def reassignment_warnings(servers: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+def reassignment_warnings(servers: str, properties: Mapping[str, str | int | bool]) -> tuple[str, ...]:
     """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
     return _asked(_SnapshotAdmin, servers, properties, _under_way).warnings
 
 
 def take_sizes(
-    servers: str, properties: Mapping[str, str], holders: Mapping[TopicPartition, Collection[int]]
+    servers: str, properties: Mapping[str, str | int | bool], holders: Mapping[TopicPartition, Collection[int]]
 ) -> Mapping[TopicPartition, int]:
     """
     Ask the brokers that hold partitions for their sizes, in bytes (DescribeLogDirs, KIP-113).
@@ -119,7 +119,7 @@ def take_sizes(
 def _asked(
     client_class: Callable[[Mapping[str, str | int | bool]], A],
     servers: str,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str | int | bool],
     question: Callable[[A], Coroutine[Any, Any, T]],
 ) -> T:
     return asyncio.run(_answered(client_class, servers, properties, question))
@@ -128,7 +128,7 @@ def _asked(
 async def _answered(
     client_class: Callable[[Mapping[str, str | int | bool]], A],
     servers: str,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str | int | bool],
     question: Callable[[A], Coroutine[Any, Any, T]],
 ) -> T:
     defaults = client_properties(KafkaSpec(servers), Credentials())

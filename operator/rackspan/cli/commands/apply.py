@@ -132,9 +132,7 @@ def apply(
     if topology is not None:
         refuse_options_of_topology(context, "--filename", "--topic", "--replication-factor", "--rebalance")
         live = LiveTopology.at(topology, kubeconfig)
-    connection = (
-        Connection.by_options(bootstrap_server, command_config) if live is None else Connection.by_topology(live)
-    )
+    connection = Connection.by_options(bootstrap_server, command_config) if live is None else live.connection
     cluster = connection.cluster()
 
     def planned() -> tuple[Plan, RackTree]:

@@ -22,7 +22,6 @@ from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
-from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.partition_sizes import sized
@@ -126,14 +125,14 @@ def check(
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
         source = ClusterSource(snapshot, bootstrap_server, command_config)
         found = source.read_topics("to check")
-        connection = Connection.by_options(bootstrap_server, command_config) if source.live else None
+        connection = source.connection
         throttle = None
         locations, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, locations, required = live.snapshot(), live.locations, live.requirements
-        connection, throttle = Connection.by_topology(live), live.throttle
+        connection, throttle = live.connection, live.throttle
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
         checked = _checked(found, locations, partitions, required)

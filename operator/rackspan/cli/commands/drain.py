@@ -300,7 +300,7 @@ def _planned(
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
         whole = live.plan()
         made = whole.whole
-        connection = Connection.by_topology(live)
+        connection = live.connection
         changes = measured(connection, made.changes)
         drains = _drains(live, whole, brokers, connection)
     except CommandError as error:

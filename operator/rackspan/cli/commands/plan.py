@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -171,6 +170,7 @@ def plan(
             selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
             source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
             found = source.read() if filename else source.read_topics("to plan")
+            connection = source.connection
             refuse_silent_brokers(source, found, selected)
             chosen = chosen_topics(found, topic)
             required = requirements_of(found, chosen, replication_factor, partitions)
@@ -180,24 +180,23 @@ def plan(
                     raise CommandError(
                         "--replication-factor and --partitions are not for --filename", "the KafkaTopics say it"
                     )
-                ask = _asking(bootstrap_server, command_config) if bootstrap_server else None
+                ask = None if connection is None else _asking(connection)
                 judged = judged_files(filename, found, selected.tree(found), chosen, ask)
                 required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
             request = PlanRequest(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
             with step("planning"):
                 made = rebalance(request) if rebalance_too else make_plan(request)
-            if source.live and log_dirs is None:
-                made = _with_sizes(Connection.by_options(bootstrap_server, command_config), made)
+            if connection is not None and log_dirs is None:
+                made = _with_sizes(connection, made)
             changes = _end(made, found.partitions, output, judged, show_all=show_all)
     if detailed_exitcode and changes:
         raise typer.Exit(DetailedExitCode.CHANGES)
 
 
-def _asking(servers: str, command_config: Path | None) -> "Callable[[Judgement], Mapping[ObjectKey, Failure]]":
+def _asking(connection: Connection) -> "Callable[[Judgement], Mapping[ObjectKey, Failure]]":
     """What asks a live cluster whether it would take what files create and set."""
     from rackspan.reconcile.dry_run import refused_by_kafka  # noqa: PLC0415 - its imports take long
 
-    connection = Connection.by_options(servers, command_config)
     return lambda made: connection.ask(lambda admin: refused_by_kafka(made, admin))
 
 
@@ -238,7 +237,7 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
         note(f"KafkaTopic {key}: {why}")
     if len(others) > _SENTENCES:
         note(f"and {plural(len(others) - _SENTENCES, 'more KafkaTopic')} like that; -o json lists them all")
-    whole = _with_sizes(Connection.by_topology(live), made.whole)
+    whole = _with_sizes(live.connection, made.whole)
     extra = topology_document(live.stands.state.topology, made, others)
     return _end(whole, made.request.partitions, output, live.files, extra, live.throttle, show_all=show_all)
 

@@ -55,9 +55,7 @@ def watch(
     if topology is not None and ask_topology(topology, kubeconfig, lambda edits: follow(edits, lines, once=once)):
         return
     live = None if topology is None else LiveTopology.at(topology, kubeconfig)
-    connection = (
-        Connection.by_options(bootstrap_server, command_config) if live is None else Connection.by_topology(live)
-    )
+    connection = Connection.by_options(bootstrap_server, command_config) if live is None else live.connection
     cluster = connection.cluster()
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
     record = kept.read(cluster.cluster_id)

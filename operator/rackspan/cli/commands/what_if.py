@@ -13,7 +13,6 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
-from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.partition_sizes import sized
@@ -62,13 +61,13 @@ def what_if(
     if topology is None:
         source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
         found = source.read_topics("to lose")
-        connection = Connection.by_options(bootstrap_server, command_config) if source.live else None
+        connection = source.connection
         tree = TopologyOptions(levels, missing_rack_policy).tree(found)
     else:
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         tree, found = live.tree, with_log_dir_sizes(live.snapshot(), log_dirs)
-        connection = Connection.by_topology(live)
+        connection = live.connection
     partitions = matching_partitions(found, topic)
     if connection is not None and log_dirs is None:
         partitions = sized(connection, partitions, np.arange(len(partitions)))

@@ -1,20 +1,18 @@
 """Where a command's cluster comes from: a snapshot file, or a live cluster."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, warn
-from rackspan.cli.shared.command_errors import CommandError, failures_reported
+from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.connection import Connection
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
-from rackspan.snapshots.reader import STDIN, shown_name
-
-Advance = Callable[[int, int], None]
-_NAMED = 10
+from rackspan.snapshots.reader import STDIN, Advance, shown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +30,16 @@ class ClusterSource:
         return self.bootstrap_server is not None
 
     @property
+    def connection(self) -> Connection | None:
+        """The connection to a live cluster, None for a file. Raises CommandError."""
+        return Connection.by_options(self.bootstrap_server, self.command_config) if self.live else None
+
+    @property
     def name(self) -> str:
         """The file or the servers, to begin a sentence with."""
         return self.bootstrap_server or shown_name(self.snapshot or "")
 
-    def why_absent(self, brokers: int = 1) -> str:
+    def why_absent(self, brokers: int) -> str:
         """Why so many brokers that hold replicas are not listed, to end a sentence with."""
         return "did not answer" if self.live else f"{be(brokers)} not among the brokers"
 
@@ -45,7 +48,8 @@ class ClusterSource:
         self._refuse_contradictions()
         try:
             with step(f"reading {self.name}") as progress:
-                found = self._read_live(progress.advance) if self.live else self._read_file(progress.advance)
+                live = self.connection
+                found = self._read_file(progress.advance) if live is None else live.snapshot(progress.advance)
                 report_cordoned(found.brokers)
                 return with_log_dir_sizes(found, self.log_dirs)
         except SnapshotError as error:
@@ -72,28 +76,16 @@ class ClusterSource:
 
     def _read_file(self, advance: Advance) -> Snapshot:
         found = read_snapshot(self.snapshot or "", advance)
-        absent = found.unknown_brokers
+        absent = [*map(str, found.unknown_brokers)]
         if absent:
-            brokers = f"brokers {', '.join(map(str, absent[:_NAMED]))}" if len(absent) > 1 else f"broker {absent[0]}"
-            more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
-            verbs = "hold replicas and are" if len(absent) > 1 else "holds replicas and is"
-            warn(f"{self.name}: {brokers}{more} {verbs} not among the brokers")
+            warn(f"{self.name}: {hold_replicas(absent, self.why_absent(len(absent)))}")
         return found
 
-    def _read_live(self, advance: Advance) -> Snapshot:
-        # Only these lines need Kafka's client, which takes longer to import than most commands run.
-        from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
-        from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config  # noqa: PLC0415
 
-        try:
-            properties = {} if self.command_config is None else read_command_config(self.command_config)
-        except CommandConfigError as error:
-            raise CommandError(str(error)) from error
-        with failures_reported(SETTINGS):
-            live = take_snapshot(self.bootstrap_server or "", properties, advance)
-        for sentence in live.warnings:
-            warn(sentence)
-        return live.snapshot
+def hold_replicas(brokers: Sequence[str], why: str) -> str:
+    """Say of brokers that are away that they hold replicas; `why` ends the sentence."""
+    many = len(brokers) > 1
+    return f"broker{'s' if many else ''} {few(brokers)} hold{'' if many else 's'} replicas and {why}"
 
 
 def report_cordoned(brokers: Iterable[BrokerLocation]) -> None:

@@ -1,4 +1,4 @@
-"""A live cluster as the options name it, for commands that change it."""
+"""A live cluster as the options or a RackTopology name it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.command_errors import CommandError, failures_reported
-from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.core.snapshot import Snapshot
 from rackspan.reconcile.failures import KafkaSetting
 
 if TYPE_CHECKING:
@@ -45,14 +46,6 @@ class Connection:
         defaults = client_properties(KafkaSpec(servers), Credentials())
         return cls(servers, {**defaults, **given, "bootstrap.servers": servers}, SETTINGS)
 
-    @classmethod
-    def by_topology(cls, live: LiveTopology) -> Self:
-        """From a RackTopology and its Secrets."""
-        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-
-        kafka = live.inputs.scan.topology.spec.kafka
-        return cls(kafka.bootstrap_servers, client_properties(kafka, live.inputs.scan.credentials))
-
     def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
         """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
         from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415
@@ -66,6 +59,20 @@ class Connection:
 
         with failures_reported(self.settings):
             return asyncio.run(asked())
+
+    def snapshot(self, advance: Callable[[int, int], None] | None = None) -> Snapshot:
+        """
+        All topics and partitions in Kafka now, with a warning for what could not be read. Raises CommandError.
+
+        `advance` gets how many topics are read, and of how many.
+        """
+        from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
+
+        with failures_reported(self.settings):
+            found = take_snapshot(self.servers, self.properties, advance)
+        for sentence in found.warnings:
+            warn(sentence)
+        return found.snapshot
 
     def cluster(self) -> "ClusterDescription":
         """The cluster's id and brokers. Raises CommandError."""

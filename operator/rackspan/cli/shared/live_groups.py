@@ -49,7 +49,7 @@ class LiveGroups:
     @classmethod
     def by_topology(cls, live: LiveTopology, level: str | None, topics: Topics) -> Self:
         """Members are where their pods' nodes are, brokers where the operator sees them. Raises CommandError."""
-        return cls._read(Connection.by_topology(live), live, TopologyOptions(), level, topics)
+        return cls._read(live.connection, live, TopologyOptions(), level, topics)
 
     @classmethod
     def _read(
@@ -64,7 +64,7 @@ class LiveGroups:
         from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
 
-        servers, properties = connection.servers, {name: str(value) for name, value in connection.properties.items()}
+        servers, properties = connection.servers, connection.properties
         with failures_reported(connection.settings), step(f"reading consumer groups of {servers}") as progress:
             outline = take_outline(servers, properties)
             found = read_consumer_groups(servers, properties, progress.advance)

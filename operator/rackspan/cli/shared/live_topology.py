@@ -16,6 +16,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.cluster_source import report_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_reported
+from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
 from rackspan.cli.shared.selection import infeasible
 from rackspan.core.placement import MissingRackError
@@ -158,21 +159,22 @@ class LiveTopology:
         """Its KafkaTopics, by the names of their topics."""
         return {topic.topic_name: topic.key for topic in self.inputs.scan.topics}
 
-    def snapshot(self) -> Snapshot:
-        """All topics and partitions in Kafka now. Raises CommandError."""
+    @property
+    def connection(self) -> Connection:
+        """The connection to its Kafka cluster, with its Secrets."""
         from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-        from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
 
-        seen = self.inputs.scan
-        kafka = seen.topology.spec.kafka
-        properties = {name: str(value) for name, value in client_properties(kafka, seen.credentials).items()}
-        with failures_reported(), step(f"reading {kafka.bootstrap_servers}"):
-            live = take_snapshot(kafka.bootstrap_servers, properties)
-        for sentence in live.warnings:
-            warn(sentence)
-        if not len(live.snapshot.partitions):
-            raise CommandError(f"{kafka.bootstrap_servers}: holds no topics")
-        return live.snapshot
+        kafka = self.inputs.scan.topology.spec.kafka
+        return Connection(kafka.bootstrap_servers, client_properties(kafka, self.inputs.scan.credentials))
+
+    def snapshot(self) -> Snapshot:
+        """All topics and partitions in Kafka now. Raises CommandError, also where there are none."""
+        connection = self.connection
+        with step(f"reading {connection.servers}"):
+            found = connection.snapshot()
+        if not len(found.partitions):
+            raise CommandError(f"{connection.servers}: holds no topics")
+        return found
 
     def plan(self) -> "ObservedPlan":
         """Make the operator's plan. Raises CommandError."""

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.cluster_source import ClusterSource, hold_replicas
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
-from rackspan.core.text import few
 
 _MOST_REPLICAS, _MOST_PARTITIONS = 32_767, 1_000_000
 
@@ -24,11 +23,8 @@ def refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: Topo
 
 def away(brokers: Sequence[str], why: str, otherwise: str) -> CommandError:
     """What to say of brokers that hold replicas and are away: `why` ends the sentence, `otherwise` the hint."""
-    many = len(brokers) > 1
-    return CommandError(
-        f"broker{'s' if many else ''} {few(brokers)} hold{'' if many else 's'} replicas and {why}",
-        f"wait until {'they are' if many else 'it is'} back, or {otherwise}",
-    )
+    back = "they are back" if len(brokers) > 1 else "it is back"
+    return CommandError(hold_replicas(brokers, why), f"wait until {back}, or {otherwise}")
 
 
 def chosen_topics(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
