@@ -11,8 +11,10 @@ from rackspan.cli.rendering.printed_documents import Format, printed_json
 from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import shown
 
-_QUIET_SECONDS = 10.0
-_LONGEST = 2_000
+QUIET_SECONDS = 10.0
+"""A line that repeats is printed no more often than that."""
+LONGEST = 2_000
+"""Characters of a sentence on standard output or error, at most."""
 
 
 class EventLines:
@@ -28,12 +30,12 @@ class EventLines:
         if self._output is Format.JSON:
             print(printed_json(json.dumps({"event": event, **document}, ensure_ascii=False)), flush=True)
         else:
-            print(shown(sentence, _LONGEST), flush=True)
+            print(shown(sentence, LONGEST), flush=True)
 
     def repeat(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
         """Print how far something is, if that is news; a terminal has a bar for it."""
         now = time.monotonic()
-        if self._last.get(event) == sentence or now < self._printed.get(event, -_QUIET_SECONDS) + _QUIET_SECONDS:
+        if self._last.get(event) == sentence or now < self._printed.get(event, -QUIET_SECONDS) + QUIET_SECONDS:
             return
         self._last[event], self._printed[event] = sentence, now
         if self._output is Format.JSON or not sys.stderr.isatty():
@@ -43,13 +45,13 @@ class EventLines:
 @contextmanager
 def lasting_lines(output: Format) -> Iterator[EventLines]:
     """Give events of what is done to its end, whoever reads them. Raises OSError then, where one could not be read."""
-    lines = _LastingLines(output)
+    lines = LastingLines(output)
     yield lines
     if lines.lost is not None:
         raise lines.lost
 
 
-class _LastingLines(EventLines):
+class LastingLines(EventLines):
     """`lost` is why standard output can no longer be written; what would be printed is left out from then on."""
 
     def __init__(self, output: Format) -> None:

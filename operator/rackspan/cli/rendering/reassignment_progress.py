@@ -1,6 +1,5 @@
 """How far a plan is: a bar on a terminal, lines where there is none, JSON for programs."""
 
-import json
 import sys
 import time
 from collections import Counter
@@ -8,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rackspan.cli.rendering.printed_documents import Format, printed_json
+from rackspan.cli.rendering.event_lines import LONGEST, QUIET_SECONDS, LastingLines
+from rackspan.cli.rendering.printed_documents import Format
 from rackspan.cli.rendering.progress import ProgressStep, step
-from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:
     from rackspan.reconcile.plans.executor import Pass
 
-_QUIET_SECONDS = 10.0
 _SAMPLES = 20
 _LONGEST_SECONDS = 30 * 24 * 3600.0
 """More than that nobody waits: something is wrong, or not known yet."""
@@ -27,21 +25,25 @@ class ReassignmentProgress:
     """
     Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow.
 
-    `lost` is why standard output can no longer be written; what would be printed is left out from then on. `last` is
-    the pass that was shown last.
+    `last` is the pass that was shown last.
     """
 
     def __init__(self, plan_hash: str, output: Format, bar: ProgressStep) -> None:
         self._plan = plan_hash
         self._output = output
+        self._lines = LastingLines(output)
         self._bar = bar
         self._samples: list[tuple[float, int]] = []
         self._last: tuple[object, ...] = ()
         self._printed = 0.0
         self._reported: tuple[str, str] | None = None
         self._reported_at = 0.0
-        self.lost: OSError | None = None
         self.last: Pass | None = None
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why standard output can no longer be written; what would be printed is left out from then on."""
+        return self._lines.lost
 
     def show(self, seen: "Pass") -> None:
         """Show one pass."""
@@ -52,26 +54,28 @@ class ReassignmentProgress:
         problems = (tuple(sorted(reasons.items())), tuple(seen.failures), tuple(seen.left_alone))
         state = (seen.progress.moved, seen.copying, problems, seen.finished)
         rate = self._rate()
-        self._bar.describe(self._sentence(seen, reasons, moved, rate))
-        self._bar.advance(max(moved, 1) if seen.progress.bytes else seen.progress.moved, *_total(seen))
-        if state == self._last and now < self._printed + _QUIET_SECONDS:
+        sentence = self._sentence(seen, reasons, moved, rate)
+        self._bar.describe(sentence)
+        if seen.progress.bytes:
+            self._bar.advance(max(moved, 1), seen.progress.bytes)
+        else:
+            self._bar.advance(seen.progress.moved, max(seen.progress.moves, 1))
+        if state == self._last and now < self._printed + QUIET_SECONDS:
             return
         self._last, self._printed = state, now
-        if self._output is Format.JSON:
-            self._print_json("finished" if seen.finished else "progress", self._document(seen, moved, rate))
-        elif not sys.stderr.isatty():
-            self._print(shown(self._sentence(seen, reasons, moved, rate), 2_000))
+        if self._output is Format.JSON or not sys.stderr.isatty():
+            self._lines.report("finished" if seen.finished else "progress", sentence, self._document(seen, moved, rate))
 
     def report(self, event: str, message: str) -> None:
         """Say what happened beside the plan's own progress; the same again only after a while."""
         now = time.monotonic()
-        if (event, message) == self._reported and now < self._reported_at + _QUIET_SECONDS:
+        if (event, message) == self._reported and now < self._reported_at + QUIET_SECONDS:
             return
         self._reported, self._reported_at = (event, message), now
         if self._output is Format.JSON:
-            self._print_json(event, {"message": message})
+            self._lines.report(event, message, {"plan": self._plan, "message": message})
         else:
-            print(shown(message, 2_000), file=sys.stderr, flush=True)
+            print(shown(message, LONGEST), file=sys.stderr, flush=True)
 
     def _rate(self) -> float:
         (first, start), (last, end) = self._samples[0], self._samples[-1]
@@ -100,6 +104,7 @@ class ReassignmentProgress:
 
     def _document(self, seen: "Pass", moved: int, rate: float) -> Mapping[str, Any]:
         return {
+            "plan": self._plan,
             "moves": seen.progress.moves,
             "moved": seen.progress.moved,
             "bytes": seen.progress.bytes,
@@ -122,27 +127,12 @@ class ReassignmentProgress:
             "failures": list(seen.failures[:_NAMED]),
         }
 
-    def _print_json(self, event: str, document: Mapping[str, Any]) -> None:
-        line = json.dumps({"event": event, "plan": self._plan, **document}, ensure_ascii=False)
-        self._print(printed_json(line))
-
-    def _print(self, line: str) -> None:
-        try:
-            print(line, flush=True)
-        except OSError as error:
-            self.lost = error
-            print_no_more()
-
 
 @contextmanager
 def progress_shown(plan_hash: str, output: Format) -> Iterator[ReassignmentProgress]:
     """Show the passes of one plan while the block runs."""
     with step(f"plan {plan_hash}") as bar:
         yield ReassignmentProgress(plan_hash, output, bar)
-
-
-def _total(seen: "Pass") -> tuple[int]:
-    return (seen.progress.bytes or max(seen.progress.moves, 1),)
 
 
 def _duration(seconds: float) -> str:
