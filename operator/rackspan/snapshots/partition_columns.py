@@ -30,7 +30,7 @@ def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     """
     Check the partitions of `topics`, of which the first is `$.topics[first]`, and give them as columns.
 
-    The columns' `names` are left empty. Raises FieldError.
+    The columns' `names` are left empty. Raises SnapshotFieldError.
     """
     counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
     if not counts.all():

@@ -173,7 +173,7 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
-    """Values as text; null is left out. Raises FieldError for an unusable `min.insync.replicas`."""
+    """Values as text; null is left out. Raises SnapshotFieldError for an unusable `min.insync.replicas`."""
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):

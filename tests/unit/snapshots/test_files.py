@@ -111,6 +111,16 @@ def test_colons_in_strings_are_no_keys():
     assert parse_snapshot(text.replace("w:x", "w\\u003ax").encode()).configs == ({"u:v": "w:x"},)
 
 
+def test_whatever_fields_a_file_has_it_is_decoded_once(monkeypatch):
+    all_fields = {"partition": 0, "replicas": [3, 7], "isr": [3], "elr": [7], "leader": None, "sizeBytes": 5}
+    fewest_fields = {"partition": 0, "replicas": [3]}
+    topics = [topic("a", all_fields, config={"x": "y:z"}, inherited=["x"]), topic("b", fewest_fields)]
+    brokers = [{"id": 3, "rack": None, "cordoned": True}, {"id": 7, "rack": "/a:b"}]
+    monkeypatch.setattr("rackspan.snapshots.repeated_keys.json.loads", None)
+    text = json.dumps({"clusterId": None, "brokers": brokers, "topics": topics})
+    assert parse_snapshot(text.encode()).partitions.names == ("a", "b")
+
+
 def test_a_byte_order_mark_does_no_harm(tmp_path):
     (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + MIXED)
     assert read_snapshot(tmp_path / "a.json").cluster_id == "one"
