@@ -12,7 +12,7 @@ replica) and `sizeBytes` may be left out. `inherited` are keys of `config` that 
 on the topic itself. A `cordoned` broker takes no new replicas.
 """
 
-from rackspan.snapshots.log_dirs import read_log_dirs, with_sizes
+from rackspan.snapshots.log_dirs import read_log_dirs
 from rackspan.snapshots.reader import parse_snapshot, read_outline, read_snapshot
 from rackspan.snapshots.snapshot_errors import SnapshotError
 from rackspan.snapshots.writer import snapshot_lines
@@ -24,5 +24,4 @@ __all__ = [
     "read_outline",
     "read_snapshot",
     "snapshot_lines",
-    "with_sizes",
 ]

@@ -8,15 +8,13 @@ have not deleted what it has. Copies that a reassignment between directories is 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from json import JSONDecoder
 from pathlib import Path
 
-import numpy as np
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from rackspan.core.snapshot import NONE, Snapshot
+from rackspan.core.partitions import TopicPartition
 from rackspan.core.text import decoded
 from rackspan.snapshots.reader import read_bytes, shown_name
 from rackspan.snapshots.schema import Bytes
@@ -46,8 +44,8 @@ _extent = JSONDecoder(object_pairs_hook=lambda _pairs: None).raw_decode
 _NEXT, _OBJECT = re.compile(r"\s*\{"), re.compile(r"^[ \t]*\{", re.MULTILINE)
 
 
-def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
-    """Sizes in bytes, by topic and partition number; `-` is standard input. Raises SnapshotError."""
+def read_log_dirs(file: Path | str) -> Mapping[TopicPartition, int]:
+    """Sizes of partitions in bytes; `-` is standard input. Raises SnapshotError."""
     name, data = shown_name(file), read_bytes(file)
     try:
         outputs = list(_outputs(decoded(data)))
@@ -57,15 +55,15 @@ def read_log_dirs(file: Path | str) -> Mapping[tuple[str, int], int]:
         raise SnapshotError(f"{name}: {describe_decode_error(error, '$', len(data))}") from None
     if not outputs:
         raise SnapshotError(f"{name}: holds no line of JSON; write it with kafka-log-dirs.sh --describe")
-    sizes: dict[tuple[str, int], int] = {}
+    sizes: dict[TopicPartition, int] = {}
     for broker in (broker for output in outputs for broker in output.brokers):
         for directory in broker.log_dirs:
             for partition in directory.partitions:
                 topic, _, number = partition.partition.rpartition("-")
                 if partition.is_future or not (number.isascii() and number.isdigit()):
                     continue
-                key = (topic, int(number))
-                sizes[key] = max(sizes.get(key, 0), partition.size)
+                at = TopicPartition(topic, int(number))
+                sizes[at] = max(sizes.get(at, 0), partition.size)
     return sizes
 
 
@@ -80,19 +78,3 @@ def _outputs(text: str) -> Iterator[_Output]:
         except ValueError:
             at = len(joined)  # the decoder says what is wrong
         yield _output(joined[begin:at])
-
-
-def with_sizes(snapshot: Snapshot, sizes: Mapping[tuple[str, int], int]) -> Snapshot:
-    """Give the snapshot with these sizes in bytes; partitions that are not among them keep theirs."""
-    partitions = snapshot.partitions
-    names = partitions.names
-    found = np.fromiter(
-        (
-            sizes.get((names[topic], number), NONE)
-            for topic, number in zip(partitions.topic.tolist(), partitions.number.tolist(), strict=True)
-        ),
-        dtype=np.int64,
-        count=len(partitions),
-    )
-    known = np.where(found == NONE, partitions.size_bytes, found)
-    return replace(snapshot, partitions=replace(partitions, size_bytes=known))

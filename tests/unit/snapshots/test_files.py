@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from rackspan.snapshots import SnapshotError, parse_snapshot, read_snapshot, snapshot_lines, with_sizes
+from rackspan.snapshots import SnapshotError, parse_snapshot, read_snapshot, snapshot_lines
 from rackspan.snapshots.reader import shown_name
 
 BROKERS = [{"id": broker, "rack": rack} for broker, rack in ((7, "/a"), (3, "/b"), (5, None))]
@@ -148,8 +148,3 @@ def test_a_list_far_longer_than_all_others_costs_no_memory():
     long = list(range(100_000))
     with pytest.raises(SnapshotError, match=r"\.replicas: names 100,000 brokers; a partition has at most 256 replicas"):
         parse_snapshot(document(topic("a", *({"partition": at, "replicas": long if at else [3]} for at in range(2)))))
-
-
-def test_sizes_fill_in_and_leave_the_rest():
-    sized = with_sizes(parse_snapshot(MIXED), {("b", 1): 7, ("gone", 0): 9})
-    assert sized.partitions.size_bytes.tolist() == [-1, 7, 2**62]

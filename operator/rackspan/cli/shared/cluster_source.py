@@ -1,7 +1,7 @@
 """Where a command's cluster comes from: a snapshot file, or a live cluster."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rackspan.cli.rendering.progress import step
@@ -11,7 +11,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
-from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot, with_sizes
+from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot
 from rackspan.snapshots.reader import STDIN, Advance, shown_name
 
 
@@ -101,7 +101,9 @@ def report_cordoned(brokers: Iterable[BrokerLocation]) -> None:
 
 def with_log_dir_sizes(found: Snapshot, log_dirs: str | None) -> Snapshot:
     """Give the snapshot with the sizes of `--log-dirs`, if that was given. Raises CommandError."""
+    if log_dirs is None:
+        return found
     try:
-        return found if log_dirs is None else with_sizes(found, read_log_dirs(log_dirs))
+        return replace(found, partitions=found.partitions.with_sizes(read_log_dirs(log_dirs)))
     except SnapshotError as error:
         raise CommandError(str(error)) from error
