@@ -178,7 +178,7 @@ def from_cluster(
     Replicas stay where they are: topics that are not spread fairly keep theirs by an explicit assignment, and that is
     said. Kafka's own topics are left out, and with --topology those that have a KafkaTopic.
     """
-    target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+    target = _Target(output, output_dir, overwrite, strict)
     _check_namespace(namespace)
     said = topology_ref or topology or ""
     if not said:
@@ -225,21 +225,21 @@ def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
         strict: Strict = False,
         keep_going: KeepGoing = False,
     ) -> None:
-        target = _Target(output, output_dir, overwrite=overwrite, strict=strict)
+        target = _Target(output, output_dir, overwrite, strict, keep_going)
         if topology is not None:
             refuse_options_of_topology(context)
         source = _comparison(snapshot, bootstrap_server, command_config)
-        chosen = _Choice(_topologies(topology_ref or ([topology] if topology else [])), cluster, namespace)
-        imported = chosen.read(files, convert, word)
-        if source is None and topology is None:
-            target.write(_reported(decided(imported), None, assignment), keep_going=keep_going)
-            return
-        refuse_several_clusters(imported)
-        if source is None:
-            present = _Present.of_topology(topology or "", kubeconfig)
-        else:
+        topologies = _topologies(topology_ref or ([topology] if topology else []))
+        _check_namespace(namespace)
+        imported = _defined(files, convert, word, topologies, cluster, namespace)
+        present = None
+        if topology is not None or source is not None:
+            refuse_several_clusters(imported)
+        if topology is not None:
+            present = _Present.of_topology(topology, kubeconfig)
+        elif source is not None:
             present = _Present.of_source(source, source.read(), levels, missing_rack_policy)
-        target.write(_reported(imported, present, assignment), keep_going=keep_going)
+        target.write(_reported(imported, present, assignment))
 
     return from_files
 
@@ -248,55 +248,49 @@ app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)(_command_of(strimzi_
 app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)(_command_of(topicctl_topic, topicctl.WORD))
 
 
+def _defined(
+    files: Sequence[str],
+    convert: _Converter,
+    word: str,
+    topologies: Topologies,
+    cluster: str | None,
+    namespace: str | None,
+) -> Imported:
+    """The topics that files define, of `cluster` alone if named, with objects in `namespace`. Raises CommandError."""
+    documents = read_files(files)
+    results = Imported.of(convert(source, part, topologies) for source, part in documents.found)
+    unread = Imported.of(one.outcome(word) for one in documents.unread)
+    here = unread + of_cluster(located(results), cluster)
+    if here == Imported():
+        raise CommandError("the files hold no topics")
+    if namespace is not None:
+        here = replace(here, definitions=tuple(replace(one, namespace=namespace) for one in here.definitions))
+    return consistent(here)
+
+
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """Which of the topics in files are meant, and where their objects go. Raises CommandError."""
-
-    topologies: Topologies
-    cluster: str | None
-    namespace: str | None
-
-    def __post_init__(self) -> None:
-        _check_namespace(self.namespace)
-
-    def read(
-        self,
-        files: Sequence[str],
-        convert: _Converter,
-        word: str,
-    ) -> Imported:
-        """Read files, and define their topics."""
-        documents = read_files(files)
-        results = Imported.of(convert(source, part, self.topologies) for source, part in documents.found)
-        unread = Imported.of(one.outcome(word) for one in documents.unread)
-        here = unread + of_cluster(located(results), self.cluster)
-        if not any((here.definitions, here.skipped, here.refused)):
-            raise CommandError("the files hold no topics")
-        if self.namespace is None:
-            return consistent(here)
-        return consistent(
-            replace(here, definitions=tuple(replace(one, namespace=self.namespace) for one in here.definitions))
-        )
-
-
 class _Target:
     """Where an import goes. Raises CommandError for options that contradict each other."""
 
-    def __init__(self, output: ImportFormat, directory: Path | None, *, overwrite: bool, strict: bool) -> None:
-        if directory is not None and output is ImportFormat.JSON:
-            raise CommandError("only one of --output-dir and -o json can be used")
-        if overwrite and directory is None:
-            raise CommandError("--overwrite is for --output-dir")
-        self._output, self._directory = output, directory
-        self._overwrite, self._strict = overwrite, strict
+    output: ImportFormat
+    directory: Path | None
+    overwrite: bool
+    strict: bool
+    keep_going: bool = False
 
-    def write(self, report: ImportReport, *, keep_going: bool = False) -> None:
+    def __post_init__(self) -> None:
+        if self.directory is not None and self.output is ImportFormat.JSON:
+            raise CommandError("only one of --output-dir and -o json can be used")
+        if self.overwrite and self.directory is None:
+            raise CommandError("--overwrite is for --output-dir")
+
+    def write(self, report: ImportReport) -> None:
         """Write the manifests, and print what there is to say. Raises CommandError, and typer.Exit for refused ones."""
         refused = report.imported.refused
         for one in refused:
             print_error(str(one))
         code = ExitCode.BAD_INPUT if refused else ExitCode.FINE
-        if refused and not keep_going:
+        if refused and not self.keep_going:
             print_error(
                 f"nothing is written, because {plural(len(refused), 'document')} cannot be imported",
                 "mend them, or pass --keep-going to import the others",
@@ -307,8 +301,8 @@ class _Target:
         for problem in report.plan.problems if report.plan else ():
             code = ExitCode.BAD_INPUT
             print_error(f"the plan cannot be made whole: {problem}")
-        lost = len(report.losses) + len([one for one in report.imported.skipped if _matters(one.reason)])
-        if self._strict and lost:
+        lost = len(report.losses) + len([one for one in report.imported.skipped if one.reason != INTERNAL])
+        if self.strict and lost:
             raise CommandError(
                 f"nothing is written, because {plural(lost, 'thing')} would not be kept as said above",
                 "leave out --strict to import the rest",
@@ -318,9 +312,9 @@ class _Target:
             note(report.summary)
 
     def _print(self, report: ImportReport) -> None:
-        if self._directory is not None:
-            write_new_files(self._directory, report.files, overwrite=self._overwrite)
-        elif self._output is ImportFormat.JSON:
+        if self.directory is not None:
+            write_new_files(self.directory, report.files, overwrite=self.overwrite)
+        elif self.output is ImportFormat.JSON:
             print_document(report.document, Format.JSON)
         else:
             sys.stdout.writelines(report.documents)
@@ -392,7 +386,7 @@ def refuse_several_clusters(imported: Imported) -> None:
 def _reported(imported: Imported, present: _Present | None, assignment: KeptAssignment) -> ImportReport:
     """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
     if present is None:
-        return ImportReport.of(imported, None)
+        return ImportReport.of(decided(imported), None)
     if assignment is KeptAssignment.UNFAIR:
         present.refuse_silent_brokers()
     with step("planning"):
@@ -400,10 +394,6 @@ def _reported(imported: Imported, present: _Present | None, assignment: KeptAssi
         kept = decided(as_present(new, present.found, present.tree, assignment))
         made = plan_of_topics({one.topic: one.spec for one in kept.definitions}, present.found, present.tree)
     return ImportReport.of(kept, made)
-
-
-def _matters(reason: str) -> bool:
-    return reason != INTERNAL
 
 
 def _check_namespace(namespace: str | None) -> None:
