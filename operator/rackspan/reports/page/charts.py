@@ -5,7 +5,7 @@ Colours are set in the browser, which knows whether the page is light or dark. B
 need `eval`, which the page forbids itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,18 +151,18 @@ def _bars(plot: Any, source: Any, unit: int, column: str, name: str) -> None:
 
 
 def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[BrokerRow], int]) -> Chart:
-    root = rack_tree(document)
-    cells = _Cells(len(document.levels), sum(map(value, document.brokers)) / len(document.brokers), value)
-    cells.add(root, 0)
+    depth, fair = len(document.levels), sum(map(value, document.brokers)) / len(document.brokers)
+    cells = list(_cells(rack_tree(document), 0, depth, fair, value))
+    columns = {name: [cell[name] for cell in cells] for name in cells[0]}
     plot = figure(
-        height=int(_ROW_HEIGHT * (cells.depth + _BROKER_ROW)) + 2,
+        height=int(_ROW_HEIGHT * (depth + _BROKER_ROW)) + 2,
         sizing_mode="stretch_width",
         x_range=Range1d(start=0, end=len(document.brokers)),
-        y_range=Range1d(start=cells.depth + _BROKER_ROW, end=0),
+        y_range=Range1d(start=depth + _BROKER_ROW, end=0),
         tools=[HoverTool(tooltips="@where: @value{0,0}, @against", point_policy="follow_mouse")],
         **_bare(),
     )
-    source = ColumnDataSource(cells.columns, name=f"{target}-cells")
+    source = ColumnDataSource(columns, name=f"{target}-cells")
     plot.quad(
         left="left", right="right", top="top", bottom="bottom", source=source, fill_color="gray", line_width=1,
         name="cells",
@@ -177,42 +177,31 @@ def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[Br
     return Chart(target, title, _json(plot, target))
 
 
-class _Cells:
-    """Cells of an icicle as columns. A broker is as wide as any other, so a domain is as wide as it has brokers."""
+def _cells(box: Box, left: int, depth: int, fair: float, value: Callable[[BrokerRow], int]) -> Iterator[dict[str, Any]]:
+    """Cells of an icicle. A broker is as wide as any other, so a domain is as wide as it has brokers."""
+    for inner in box.boxes:
+        brokers = inner.every_broker()
+        if brokers:
+            level = len(inner.domain.strip("/").split("/")) - 1
+            held = sum(map(value, brokers))
+            yield _cell(level, level + 1, left, len(brokers), held, fair, inner.name, inner.domain)
+            yield from _cells(inner, left, depth, fair, value)
+            left += len(brokers)
+    for broker in box.brokers:
+        number = str(broker.id)
+        yield _cell(depth, depth + _BROKER_ROW, left, 1, value(broker), fair, number, f"broker {number}")
+        left += 1
 
-    def __init__(self, depth: int, fair: float, value: Callable[[BrokerRow], int]) -> None:
-        self.depth = depth
-        self.columns: dict[str, list[Any]] = {
-            name: []
-            for name in ("left", "right", "top", "bottom", "middle", "row", "ratio", "value", "name", "text", "where",
-                         "against")
-        }  # fmt: skip
-        self._fair = fair
-        self._value = value
 
-    def add(self, box: Box, left: int) -> None:
-        for inner in box.boxes:
-            brokers = inner.every_broker()
-            if brokers:
-                level = len(inner.domain.strip("/").split("/")) - 1
-                self._cell(level, left, len(brokers), sum(map(self._value, brokers)), inner.name, inner.domain)
-                self.add(inner, left)
-                left += len(brokers)
-        for broker in box.brokers:
-            self._cell(self.depth, left, 1, self._value(broker), str(broker.id), f"broker {broker.id}")
-            left += 1
-
-    def _cell(self, row: int, left: int, width: int, value: int, name: str, where: str) -> None:
-        fair = self._fair * width
-        ratio = value / fair if fair else 1.0
-        bottom = row + (_BROKER_ROW if row == self.depth else 1)
-        cell = {
-            "left": left, "right": left + width, "top": row, "bottom": bottom, "middle": left + width / 2,
-            "row": (row + bottom) / 2, "ratio": ratio, "value": value, "name": name, "text": "", "where": where,
-            "against": _against(ratio),
-        }  # fmt: skip
-        for column, item in cell.items():
-            self.columns[column].append(item)
+def _cell(
+    top: int, bottom: float, left: int, width: int, value: int, fair: float, name: str, where: str
+) -> dict[str, Any]:
+    ratio = value / (fair * width) if fair else 1.0
+    return {
+        "left": left, "right": left + width, "top": top, "bottom": bottom, "middle": left + width / 2,
+        "row": (top + bottom) / 2, "ratio": ratio, "value": value, "name": name, "text": "", "where": where,
+        "against": _against(ratio),
+    }  # fmt: skip
 
 
 def _against(ratio: float) -> str:
