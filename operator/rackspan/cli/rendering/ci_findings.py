@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES, RULES, SEVERITY_OF, Rule, Severity
 from rackspan.core.text import be, plural, shown
 from rackspan.reports.page.vocabulary import RULES as NAMES
@@ -128,7 +129,4 @@ def _test(finding: Finding) -> tuple[str, str]:
 
 def subject(finding: Finding) -> str:
     """What a finding is about: `orders-3`, `orders`, `broker 7` or `cluster`."""
-    topic, partition, broker = finding["topic"], finding["partition"], finding["broker"]
-    if topic is not None:
-        return shown(topic if partition is None else f"{topic}-{partition}")
-    return f"broker {broker}" if broker is not None else "cluster"
+    return shown(place(finding["topic"], finding["partition"], finding["broker"]))

@@ -58,11 +58,11 @@ _FIXES: Mapping[Rule, str] = {
 }
 
 
-def place(topic: str | None, partition: int | None, broker: int | None) -> str:
-    """What a finding is about: `orders-3`, `orders`, or `broker 7`."""
-    if topic is None:
-        return f"broker {broker}"
-    return topic if partition is None else f"{topic}-{partition}"
+def place(topic: str | None, partition: int | None, broker: int | None, otherwise: str = "cluster") -> str:
+    """What a finding is about: `orders-3`, `orders`, `broker 7`, or `otherwise`."""
+    if topic is not None:
+        return topic if partition is None else f"{topic}-{partition}"
+    return otherwise if broker is None else f"broker {broker}"
 
 
 def shown_id(number: int) -> str:

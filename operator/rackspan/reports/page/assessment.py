@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from rackspan.core.copy_costs import time_to_copy
-from rackspan.core.scanning.rules import Rule
+from rackspan.core.scanning.rules import SEVERITIES, Rule
 from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.formats import ago
-from rackspan.reports.page.vocabulary import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
+from rackspan.core.scanning.rules import SEVERITIES
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.assessment import Assessment, assessment
-from rackspan.reports.page.vocabulary import SEVERITIES
 
 _TONES: Final = ("failed", *SEVERITIES, "fine")
 

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import to_builtins
 
+from rackspan.core.scanning.rules import SEVERITIES
 from rackspan.core.text import plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page import formats
@@ -18,7 +19,7 @@ from rackspan.reports.page.assessment import assessment
 from rackspan.reports.page.charts import heat_charts, library, trend_charts
 from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
-from rackspan.reports.page.vocabulary import RULES, SEVERITIES, where
+from rackspan.reports.page.vocabulary import RULES, where
 
 _SCRIPTS = ("page.js", "map.js", "findings.js", "whatif.js", "charts.js")
 

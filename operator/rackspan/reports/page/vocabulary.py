@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from rackspan.core.scanning.messages import place
+from rackspan.core.scanning.rules import SEVERITIES, Severity
 from rackspan.reports.document import FindingRow
 
-SEVERITIES: Final = ("critical", "high", "medium", "low", "info")
-"""Worst first, in OpenReports' words."""
 RULES: Final = {
     "Offline": "Offline",
     "BrokerOffline": "Broker offline",
@@ -29,7 +29,7 @@ RULES: Final = {
 
 def rank(severity: str | None) -> int:
     """Give the rank of a severity, 0 for the worst; None and unknown ones come last."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+    return Severity(severity).rank if severity in SEVERITIES else len(SEVERITIES)
 
 
 def worst(severities: list[str | None]) -> str | None:
@@ -40,6 +40,4 @@ def worst(severities: list[str | None]) -> str | None:
 
 def where(finding: FindingRow) -> str:
     """Say what it is about: `orders-3`, `orders`, `broker 7`, a domain, or `cluster`."""
-    if finding.topic is not None:
-        return finding.topic if finding.partition is None else f"{finding.topic}-{finding.partition}"
-    return f"broker {finding.broker}" if finding.broker is not None else finding.domain or "cluster"
+    return place(finding.topic, finding.partition, finding.broker, finding.domain or "cluster")
