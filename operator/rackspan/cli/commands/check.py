@@ -106,11 +106,8 @@ def check(
     drain_rack: options.DrainRack = None,
     output: Annotated[
         CheckFormat,
-        typer.Option(
-            "--output",
-            "-o",
-            rich_help_panel="Output",
-            help="How to print the result; sarif is for code scanning, junit for reports of tests.",
+        options.output_option(
+            "--output", "-o", help="How to print the result; sarif is for code scanning, junit for reports of tests."
         ),
     ] = CheckFormat.TABLE,
     show_all: options.ShowAll = False,

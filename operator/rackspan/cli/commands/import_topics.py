@@ -69,7 +69,7 @@ app = command_app(
     no_args_is_help=True,
 )
 
-_MANIFESTS, _OUTPUT = "The manifests", "Output"
+_manifests_option = options.in_panel("The manifests")
 
 
 class ImportFormat(StrEnum):
@@ -80,39 +80,27 @@ class ImportFormat(StrEnum):
 
 
 Namespace = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", rich_help_panel=_MANIFESTS, help="The namespace of all manifests. Default: as it was."
-    ),
+    str | None, _manifests_option(metavar="NAME", help="The namespace of all manifests. Default: as it was.")
 ]
 AssignmentOption = Annotated[
     KeptAssignment,
-    typer.Option(
+    _manifests_option(
         "--assignment",
-        rich_help_panel=_MANIFESTS,
         help="Topics whose present replicas are written as placement.assignment: those not spread fairly, which the "
         "plan would move, all, or none.",
     ),
 ]
 OutputDir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", rich_help_panel=_OUTPUT, help="Write a file per KafkaTopic instead of all to the output."
-    ),
+    Path | None, options.output_option(metavar="DIR", help="Write a file per KafkaTopic instead of all to the output.")
 ]
 Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", rich_help_panel=_OUTPUT, help="With --output-dir: replace files of the same name."),
+    bool, options.output_option("--overwrite", help="With --output-dir: replace files of the same name.")
 ]
 Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", rich_help_panel=_OUTPUT, help="Write nothing, and exit with 2, where anything is not kept."
-    ),
+    bool, options.output_option("--strict", help="Write nothing, and exit with 2, where anything is not kept.")
 ]
 Output = Annotated[
-    ImportFormat,
-    typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="Manifests, or a report that holds them."),
+    ImportFormat, options.output_option("--output", "-o", help="Manifests, or a report that holds them.")
 ]
 
 
@@ -121,24 +109,18 @@ SourceFiles = Annotated[
 ]
 TopologyRefs = Annotated[
     list[str] | None,
-    typer.Option(
+    _manifests_option(
         "--topology-ref",
         metavar="[CLUSTER=][NAMESPACE/]NAME",
-        rich_help_panel=_MANIFESTS,
         help="The RackTopology of a cluster, or of all. Default: one that is called as the cluster is in the files.",
     ),
 ]
 Cluster = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", rich_help_panel=_MANIFESTS, help="Only topics of this cluster, as the files call it."),
+    str | None, _manifests_option(metavar="NAME", help="Only topics of this cluster, as the files call it.")
 ]
 KeepGoing = Annotated[
     bool,
-    typer.Option(
-        "--keep-going",
-        rich_help_panel=_OUTPUT,
-        help="Write the others where some cannot be imported; still exit with 2.",
-    ),
+    options.output_option("--keep-going", help="Write the others where some cannot be imported; still exit with 2."),
 ]
 
 
@@ -152,10 +134,8 @@ def from_cluster(
     context: typer.Context,
     topology_ref: Annotated[
         str,
-        typer.Option(
-            metavar="[NAMESPACE/]NAME",
-            rich_help_panel=_MANIFESTS,
-            help="The RackTopology of the cluster. Default: that of --topology.",
+        _manifests_option(
+            metavar="[NAMESPACE/]NAME", help="The RackTopology of the cluster. Default: that of --topology."
         ),
     ] = "",
     snapshot: options.SnapshotFile = None,

@@ -130,19 +130,17 @@ def plan(
     drain_rack: options.DrainRack = None,
     output: Annotated[
         PlanFormat,
-        typer.Option(
+        options.output_option(
             "--output",
             "-o",
-            rich_help_panel="Output",
             help="How to print the plan; reassignment is what kafka-reassign-partitions.sh --execute takes.",
         ),
     ] = PlanFormat.TABLE,
     show_all: options.ShowAll = False,
     detailed_exitcode: Annotated[
         bool,
-        typer.Option(
+        options.output_option(
             DETAILED,
-            rich_help_panel="Output",
             help="Exit codes as Terraform has them: 0 nothing would change, 1 an error of any kind, 2 something would.",
         ),
     ] = False,

@@ -33,7 +33,7 @@ EPILOG = options.epilog(
     "$ rackspan scan --topology kafka/prod --publish",
     "$ rackspan scan --topology kafka/prod --watch",
 )
-_CLUSTER, _ENGINE, _RESULTS = "The cluster", "Engine", "Results"
+_engine_option, _results_option = options.in_panel("Engine"), options.in_panel("Results")
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
 
 
@@ -41,99 +41,80 @@ _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "Authenti
 def scan(
     snapshot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            rich_help_panel=_CLUSTER,
-            help="What `rackspan snapshot` wrote, or a folder of such files, one per cluster.",
+        options.cluster_option(
+            metavar="PATH", help="What `rackspan snapshot` wrote, or a folder of such files, one per cluster."
         ),
     ] = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     topology: Annotated[
         str | None,
-        typer.Option(
+        options.cluster_option(
             metavar="NAMESPACE/NAME",
-            rich_help_panel=_CLUSTER,
             help="A RackTopology: its brokers' racks and its KafkaTopics are what the cluster is held against.",
         ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
     synthetic: Annotated[
-        int | None,
-        typer.Option(metavar="PARTITIONS", min=1, rich_help_panel=_CLUSTER, help="Make a cluster up, for load tests."),
+        int | None, options.cluster_option(metavar="PARTITIONS", min=1, help="Make a cluster up, for load tests.")
     ] = None,
     levels: options.Levels = "",
     producers: Annotated[
         list[str] | None,
-        typer.Option(
+        options.cluster_option(
             metavar="RACK[=COUNT]",
-            rich_help_panel=_CLUSTER,
             help="Show how near producers write: the client.rack of some, and how many have it. Repeat it. "
             "Default: what the RackTopology names.",
         ),
     ] = None,
     history: Annotated[
         str | None,
-        typer.Option(
+        _results_option(
             metavar="DIR",
-            rich_help_panel=_RESULTS,
             help="Keep what is found there, and compare with the scan before: a folder, or a URI such as s3a://…",
         ),
     ] = None,
     retention_days: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=_RESULTS, help="Forget older days. Default: the history is kept for ever."),
+        int | None, _results_option(min=1, help="Forget older days. Default: the history is kept for ever.")
     ] = None,
     scan_id: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=_RESULTS,
-            help="A name for this scan; one that the history has already is not run again. Default: the time.",
+        _results_option(
+            help="A name for this scan; one that the history has already is not run again. Default: the time."
         ),
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_RESULTS, help="Write the scan document there (JSON)."),
+        Path | None, _results_option(metavar="FILE", help="Write the scan document there (JSON).")
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", rich_help_panel=_RESULTS, help="Write the page there (HTML).")
-    ] = None,
+    page: Annotated[Path | None, _results_option(metavar="FILE", help="Write the page there (HTML).")] = None,
     publish: Annotated[
-        bool,
-        typer.Option(
-            "--publish", rich_help_panel=_RESULTS, help="With --topology: write its ComplianceReport in Kubernetes."
-        ),
+        bool, _results_option("--publish", help="With --topology: write its ComplianceReport in Kubernetes.")
     ] = False,
     watch: Annotated[
         bool,
-        typer.Option(
+        options.cluster_option(
             "--watch",
-            rich_help_panel=_CLUSTER,
             help="With --topology: let the operator scan it, where and as its spec says, and wait for the report.",
         ),
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(min=1, rich_help_panel=_CLUSTER, help="With --watch: seconds to wait at most.")
-    ] = 900,
+    timeout: Annotated[float, options.cluster_option(min=1, help="With --watch: seconds to wait at most.")] = 900,
     engine: Annotated[
         EngineChoice,
-        typer.Option(
-            rich_help_panel=_ENGINE,
+        _engine_option(
             help="This process or Spark. auto: this process for one cluster of less than 200,000 partitions "
-            "without --master.",
+            "without --master."
         ),
     ] = EngineChoice.AUTO,
     master: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=_ENGINE, help="Spark's master. Default: spark-submit's, else local[*]."),
+        str | None, _engine_option(help="Spark's master. Default: spark-submit's, else local[*].")
     ] = None,
-    driver_memory: Annotated[str, typer.Option(rich_help_panel=_ENGINE, help="Memory of Spark's driver.")] = "2g",
+    driver_memory: Annotated[str, _engine_option(help="Memory of Spark's driver.")] = "2g",
     slices: Annotated[
-        int, typer.Option(min=1, rich_help_panel=_ENGINE, help="Parts in which a cluster is read, at least.")
+        int,
+        _engine_option(min=1, help="Parts in which a cluster is read, at least."),
     ] = max(2, os.cpu_count() or 1),
     exit_zero: Annotated[
-        bool,
-        typer.Option("--exit-zero", rich_help_panel=_RESULTS, help="Exit with 0 even where something bad was found."),
+        bool, _results_option("--exit-zero", help="Exit with 0 even where something bad was found.")
     ] = False,
     output: options.Output = Format.TABLE,
 ) -> None:

@@ -1,7 +1,9 @@
 """Options that several commands share, so that they are called the same and say the same."""
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +27,13 @@ class ProgressFormat(StrEnum):
     JSON = "json"
 
 
-_CLUSTER, _TOPOLOGY, _OUTPUT = "The cluster", "Racks and brokers", "Output"
+def in_panel(panel: str) -> Callable[..., Any]:
+    """What declares options that `--help` shows in a panel: `typer.Option` with its arguments."""
+    return partial(typer.Option, rich_help_panel=panel)
+
+
+cluster_option, output_option = in_panel("The cluster"), in_panel("Output")
+_topology_option = in_panel("Racks and brokers")
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})", re.ASCII)
 _MOST_PORT = 65_535
 
@@ -52,85 +60,64 @@ def _wrong_with(server: str) -> str:
     return f'"{port}" is not a port from 1 to {_MOST_PORT}'
 
 
-def _kubeconfig(purpose: str = "", **style: Any) -> Any:
+def _kubeconfig(option: Callable[..., Any], purpose: str = "") -> Any:
     default = "Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config."
-    return typer.Option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}", **style)
+    return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}")
 
 
 SnapshotFile = Annotated[
     str | None,
-    typer.Option(
-        "--snapshot",
-        metavar="FILE",
-        rich_help_panel=_CLUSTER,
-        help="What `rackspan snapshot` wrote; - is standard input.",
-    ),
+    cluster_option("--snapshot", metavar="FILE", help="What `rackspan snapshot` wrote; - is standard input."),
 ]
 BootstrapServer = Annotated[
     str | None,
-    typer.Option(
-        metavar="HOST:PORT,…",
-        callback=_servers,
-        rich_help_panel=_CLUSTER,
-        help="Ask a live cluster instead; several with commas.",
-    ),
+    cluster_option(metavar="HOST:PORT,…", callback=_servers, help="Ask a live cluster instead; several with commas."),
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=_CLUSTER,
-        help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL).",
+    cluster_option(
+        metavar="FILE", help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL)."
     ),
 ]
 TopologyName = Annotated[
     str | None,
-    typer.Option(
+    cluster_option(
         "--topology",
         metavar="NAMESPACE/NAME",
-        rich_help_panel=_CLUSTER,
         help="A RackTopology instead: live Kafka, with racks from the nodes and requirements from KafkaTopics.",
     ),
 ]
-Kubeconfig = Annotated[Path | None, _kubeconfig("For --topology. ", rich_help_panel=_CLUSTER)]
-OperatorKubeconfig = Annotated[Path | None, _kubeconfig()]
+Kubeconfig = Annotated[Path | None, _kubeconfig(cluster_option, "For --topology. ")]
+OperatorKubeconfig = Annotated[Path | None, _kubeconfig(typer.Option)]
 LogDirs = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=_CLUSTER,
-        help="Sizes of partitions: the output of kafka-log-dirs.sh --describe; - is standard input.",
+    cluster_option(
+        metavar="FILE", help="Sizes of partitions: the output of kafka-log-dirs.sh --describe; - is standard input."
     ),
 ]
 Levels = Annotated[
     str,
-    typer.Option(
+    _topology_option(
         metavar="NAME,…",
-        rich_help_panel=_TOPOLOGY,
         help="Names of the steps of rack ids, top first, such as region,zone,rack. Default: level-1, level-2 …",
     ),
 ]
 MissingRacks = Annotated[
     MissingRackPolicy,
-    typer.Option(
+    _topology_option(
         "--missing-rack-policy",
-        rich_help_panel=_TOPOLOGY,
         help="Where some brokers have a rack and some have not: refuse, or go on as if none had one.",
     ),
 ]
 DrainBroker = Annotated[
     list[str] | None,
-    typer.Option(
+    _topology_option(
         metavar="ID,…",
-        rich_help_panel=_TOPOLOGY,
         help="A broker that shall hold nothing, or is gone for good; several with commas, or by repeating it.",
     ),
 ]
 DrainRack = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATH", rich_help_panel=_TOPOLOGY, help="Every broker below this rack path, such as /eu/eu-1a."
-    ),
+    list[str] | None, _topology_option(metavar="PATH", help="Every broker below this rack path, such as /eu/eu-1a.")
 ]
 Filename = Annotated[
     list[str] | None,
@@ -147,10 +134,9 @@ Topic = Annotated[
         "--topic", metavar="REGEX", help="Only topics whose whole name matches this regular expression. Default: all."
     ),
 ]
-Output = Annotated[Format, typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="How to print the result.")]
+Output = Annotated[Format, output_option("--output", "-o", help="How to print the result.")]
 ProgressOutput = Annotated[
-    ProgressFormat,
-    typer.Option("--output", "-o", rich_help_panel=_OUTPUT, help="How to print progress; json is an object per line."),
+    ProgressFormat, output_option("--output", "-o", help="How to print progress; json is an object per line.")
 ]
 Journal = Annotated[
     Path | None,
@@ -160,7 +146,7 @@ Journal = Annotated[
         help="Where a plan that is carried out is recorded. Default: below ~/.local/state, a file per cluster.",
     ),
 ]
-ShowAll = Annotated[bool, typer.Option("--all", rich_help_panel=_OUTPUT, help="Print all rows of a long table.")]
+ShowAll = Annotated[bool, output_option("--all", help="Print all rows of a long table.")]
 
 _EXIT_CODES = (
     "Exit codes: 0 fine, 1 out of compliance (check) or read from afar (locality --fail-above), "
