@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.scanning.rules import SEVERITIES, Rule
-from rackspan.core.text import plural, size
+from rackspan.core.text import be, plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
 from rackspan.reports.page.formats import ago
 
@@ -27,7 +27,8 @@ def assessment(document: ScanDocument) -> Assessment:
     if not summary.findings and not summary.non_compliant:
         return Assessment("fine", "Nothing is wrong.", (_all_fine(document),))
     details = (_since(document), _cost(document), _never_mended(document))
-    return Assessment(_tone(document), _headline(document), tuple(filter(None, details)))
+    tone = next((name for name in SEVERITIES if summary.by_severity.get(name)), "medium")
+    return Assessment(tone, _headline(document), tuple(filter(None, details)))
 
 
 def _all_fine(document: ScanDocument) -> str:
@@ -41,20 +42,17 @@ def _all_fine(document: ScanDocument) -> str:
     return f"{those} online, fully replicated and spread {over}."
 
 
-def _tone(document: ScanDocument) -> str:
-    return next((name for name in SEVERITIES if document.summary.by_severity.get(name)), "medium")
-
-
 def _headline(document: ScanDocument) -> str:
     summary = document.summary
     said = [(number, what) for number, what, _ in _wrong(document) if number]
     if not said:
-        return (
-            f"Every partition is where it should be, but there {_is(summary.findings)} {_findings(summary.findings)}."
+        lesser = (
+            f"{plural(summary.findings, 'finding')} of {'a lesser kind' if summary.findings == 1 else 'lesser kinds'}"
         )
+        return f"Every partition is where it should be, but there {be(summary.findings)} {lesser}."
     (number, what), *rest = said
-    parts = [f"{number:,} of {plural(summary.partitions, 'partition')} {_is(number)} {what}"]
-    parts += [f"{number:,} {_is(number)} {what}" for number, what in rest]
+    parts = [f"{number:,} of {plural(summary.partitions, 'partition')} {be(number)} {what}"]
+    parts += [f"{number:,} {be(number)} {what}" for number, what in rest]
     return f"{_and(parts)}."
 
 
@@ -96,14 +94,6 @@ def _never_mended(document: ScanDocument) -> str:
     never = document.summary.by_rule.get(Rule.UNSATISFIABLE, 0)
     it = "it" if never == 1 else "them"
     return f"No move mends {plural(never, 'partition')}: too few brokers may hold {it}." if never else ""
-
-
-def _findings(number: int) -> str:
-    return f"{plural(number, 'finding')} of {'a lesser kind' if number == 1 else 'lesser kinds'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _and(parts: list[str]) -> str:
