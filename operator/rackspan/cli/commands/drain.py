@@ -71,9 +71,6 @@ _Racks = Annotated[
     list[str] | None,
     typer.Option("--rack", metavar="PATH", help="A rack, a zone, a region by its path; repeat it for several."),
 ]
-_Topology = Annotated[
-    str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
-]
 _DryRun = Annotated[
     DryRun,
     typer.Option(help="client: print what would be, and with -o yaml what to put into Git. server: let it be checked."),
@@ -112,7 +109,7 @@ class _Planned:
 def drain(
     broker: _Brokers = None,
     rack: _Racks = None,
-    topology: _Topology = None,
+    topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
     dry_run: _DryRun = DryRun.NONE,
     approve: Annotated[
@@ -210,7 +207,7 @@ def _report_next(planned: _Planned | None, changed: RackTopology, more: Drains, 
 def uncordon(
     broker: _Brokers = None,
     rack: _Racks = None,
-    topology: _Topology = None,
+    topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
     dry_run: _DryRun = DryRun.NONE,
     output: options.Output = Format.TABLE,

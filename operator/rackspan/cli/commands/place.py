@@ -14,13 +14,12 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible
+from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible, placers
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
-from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.snapshot import NONE, BrokerIds
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
-from rackspan.placers import PlacerLoadError, load_placers
 
 app = command_app()
 EPILOG = options.epilog(
@@ -74,33 +73,26 @@ def place(
     spec = PlacementSpec(
         partitions, replication_factor, include=included, seed=seed or 0, start_index=start_index, shift=shift
     )
+    held = found.partitions.replicas
     with step(f"placing {plural(partitions, 'partition')}"):
-        made = _placed(placer, spec, cluster_view(tree, found.partitions))
+        made = _placed(placer, spec, ClusterView(tree, _counted(held), _counted(held[:, :1])))
     if output is Format.TABLE:
         _print(tree, made, most=partitions if show_all else _ROWS)
     else:
         print_document({"placement": made.partitions, "placer": placer, "seed": spec.seed}, output)
 
 
-def cluster_view(tree: RackTree, partitions: Partitions) -> ClusterView:
-    """Give the tree with the number of replicas and of preferred leaders on each broker."""
-    return ClusterView(tree, _counted(partitions.replicas), _counted(partitions.replicas[:, :1]))
-
-
-def _counted(brokers: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> dict[int, int]:
+def _counted(brokers: BrokerIds) -> dict[int, int]:
     ids, counts = np.unique(brokers[brokers != NONE], return_counts=True)
     return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
 
 def _placed(name: str, spec: PlacementSpec, cluster: ClusterView) -> Placement:
+    installed = placers()
+    if name not in installed:
+        raise CommandError(f'--placer "{name}": no such placer is installed', f"there are {', '.join(installed)}")
     try:
-        placers = load_placers()
-    except PlacerLoadError as error:
-        raise CommandError(str(error), "remove or mend that package") from error
-    if name not in placers:
-        raise CommandError(f'--placer "{name}": no such placer is installed', f"there are {', '.join(placers)}")
-    try:
-        made = placers[name].place(spec, cluster)
+        made = installed[name].place(spec, cluster)
     except InfeasibleError as error:
         raise infeasible(error) from error
     if made is None:

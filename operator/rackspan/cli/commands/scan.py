@@ -16,6 +16,7 @@ from rackspan.cli.rendering.stderr_lines import print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
+from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.quantities import producers_of
@@ -184,10 +185,8 @@ def _refuse_several(given: Sequence[str]) -> None:
 
 
 def _scanned(request: ScanRequest) -> list[ScanDocument]:
-    try:
+    with scan_packages():
         from rackspan.jobs.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - needs pyarrow
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", "pip install 'rackspan[scan]'") from error
     try:
         return list(scan_clusters(request, step, warn))
     except ScanJobError as error:

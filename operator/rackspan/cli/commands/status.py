@@ -42,9 +42,7 @@ _CODES = {AspectState.WRONG: ExitCode.OUT_OF_COMPLIANCE, AspectState.UNKNOWN: Ex
 
 @app.command(epilog=EPILOG)
 def status(
-    topology: Annotated[
-        str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
-    ] = None,
+    topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again when it changes; Ctrl-C ends that.")] = False,
     output: options.Output = Format.TABLE,

@@ -17,8 +17,8 @@ from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.cluster_source import report_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files, placers
-from rackspan.cli.shared.selection import infeasible
+from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files
+from rackspan.cli.shared.selection import infeasible, placers
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations

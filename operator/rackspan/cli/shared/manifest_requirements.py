@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +18,9 @@ from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_reported
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
+from rackspan.cli.shared.selection import placers
 from rackspan.core.durability import WriteGuarantee, write_guarantees
-from rackspan.core.placement import Placement, Placer
+from rackspan.core.placement import Placement
 from rackspan.core.planning import Problem
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
@@ -29,7 +29,6 @@ from rackspan.core.topology import RackTree
 from rackspan.imports.imported_configs import MIN_INSYNC
 from rackspan.imports.imported_topics import Refused
 from rackspan.imports.manifests import ManifestTopic, read_topics
-from rackspan.placers import PlacerLoadError, load_placers
 from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.specs.known_configs import refused_configs
@@ -256,12 +255,3 @@ def _refuse(refused: Iterable[Refused]) -> None:
         print_error(str(one))
     if found:
         raise typer.Exit(ExitCode.BAD_INPUT)
-
-
-@cache
-def placers() -> Mapping[str, Placer]:
-    """The placers that are installed. Raises CommandError."""
-    try:
-        return load_placers()
-    except PlacerLoadError as error:
-        raise CommandError(str(error), "remove or mend that package") from error

@@ -87,6 +87,9 @@ TopologyName = Annotated[
         help="A RackTopology instead: live Kafka, with racks from the nodes and requirements from KafkaTopics.",
     ),
 ]
+RequiredTopology = Annotated[
+    str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
+]
 Kubeconfig = Annotated[Path | None, _kubeconfig(cluster_option, "For --topology. ")]
 OperatorKubeconfig = Annotated[Path | None, _kubeconfig(typer.Option)]
 LogDirs = Annotated[

@@ -1,8 +1,8 @@
-"""Which racks, brokers and topics of a snapshot the options select."""
+"""Which racks, brokers and topics of a snapshot the options select, and which placers there are."""
 
 import re
 import signal
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,11 +13,12 @@ import numpy as np
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.core.compliance import BROKER_LEVEL
-from rackspan.core.placement import InfeasibleError, MissingRackError
+from rackspan.core.placement import InfeasibleError, MissingRackError, Placer
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import Partitions, Snapshot, tree_of
 from rackspan.core.text import every, plural
 from rackspan.core.topology import IntArray, RackTree, TopologyError
+from rackspan.placers import PlacerLoadError, load_placers
 
 _NEAR = 3
 _MATCHING_SECONDS = 5.0
@@ -189,6 +190,14 @@ def infeasible(error: InfeasibleError) -> CommandError:
     for words, option in _AS_OPTIONS.items():
         change = change.replace(words, option)
     return CommandError(error.reason.replace("replicationFactor", "--replication-factor"), change)
+
+
+def placers() -> Mapping[str, Placer]:
+    """The placers that are installed. Raises CommandError."""
+    try:
+        return load_placers()
+    except PlacerLoadError as error:
+        raise CommandError(str(error), "remove or mend that package") from error
 
 
 def first_of(values: Collection[Any], most: int) -> str:

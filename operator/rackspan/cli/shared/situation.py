@@ -25,6 +25,7 @@ from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_line import sentence
+from rackspan.cli.shared.drain_progress import in_words
 from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.text import few, plural, size
@@ -213,7 +214,7 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
     if drains and not left:
         yield Aspect("drains", AspectState.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
         return
-    words = "; ".join(f"{one.target}: {one.message}" for one in left[:_NAMED])
+    words = "; ".join(map(in_words, left[:_NAMED]))
     yield Aspect("drains", AspectState.GOES_ON, words or "the operator has not looked at them yet")
 
 
