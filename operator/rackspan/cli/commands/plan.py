@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rackspan.cli.rendering import plan_reassignment, plan_text
-from rackspan.cli.rendering.plan_document import document, topology_document
+from rackspan.cli.rendering import plan_text
+from rackspan.cli.rendering.plan_document import document, print_reassignment, topology_document
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
@@ -218,7 +218,7 @@ def _end(
             case PlanFormat.MARKDOWN:
                 plan_text.print_markdown(made, throttle, created_markdown(judged), show_all=show_all)
             case PlanFormat.REASSIGNMENT if made.feasible:
-                plan_reassignment.print_reassignment(made, partitions)
+                print_reassignment(made, partitions)
             case PlanFormat.REASSIGNMENT:
                 pass  # half of what was asked for is not to be executed by mistake
             case _:

@@ -2,6 +2,7 @@
 
 import tempfile
 import webbrowser
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,17 +10,17 @@ from typing import Annotated
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.rendering.fleet_table import print_fleet
 from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
 from rackspan.cli.rendering.stderr_lines import note
-from rackspan.cli.rendering.tables import console
+from rackspan.cli.rendering.tables import console, count, size, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.kept_scans import kept_scan, last_scans
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.scan_files import page_of, read_document, write_file, write_fleet
 from rackspan.reports.document import ScanDocument, encode
-from rackspan.reports.page.fleet import fleet_rows
+from rackspan.reports.page.fleet import FleetRow, fleet_rows
+from rackspan.reports.page.formats import moment
 from rackspan.reports.texts import comma_separated, markdown
 
 OPEN_EPILOG = options.epilog(
@@ -123,7 +124,7 @@ def fleet(
     if pages is not None:
         write_fleet(pages, rows)
     if output is Format.TABLE:
-        print_fleet(console(), rows)
+        _print_fleet(rows)
     else:
         print_document({"clusters": [row.as_document() for row in rows]}, output)
 
@@ -148,3 +149,22 @@ def _print(document: ScanDocument, output: ExportFormat) -> None:
             print(markdown(document), end="")
         case ExportFormat.CSV:
             print(comma_separated(document), end="")
+
+
+def _print_fleet(rows: Iterable[FleetRow]) -> None:
+    """Print a row per cluster: what is wrong, since when, and what a fix copies."""
+    shown = table("cluster", "worst", "#offline", "#behind", "#unfair", "#moves", "#bytes to copy", "scanned", "note")
+    for row in rows:
+        counted = row.scan.summary
+        numbers = (
+            count(counted.offline, "bold red"),
+            count(counted.under_replicated, "red"),
+            count(counted.non_compliant, "red"),
+            count(counted.moves),
+            size(counted.move_bytes) if counted.moves else "",
+        )
+        cells = ("?",) * len(numbers) if row.failed else numbers
+        since = row.assessment.details[0] if counted.findings else ""
+        why = row.scan.message if row.failed else since
+        shown.add_row(row.scan.cluster, row.assessment.tone, *cells, moment(row.scan.finished_at), why)
+    console().print(shown)

@@ -1,13 +1,17 @@
 """`rackspan watch`: how far a plan is that the operator or `rackspan apply` carries out, without touching anything."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
+from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.printed_documents import Format
+from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.reassignment_line import advance, document, sentence
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
@@ -16,13 +20,14 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
-from rackspan.cli.shared.reassignment_watch import follow
+from rackspan.cli.shared.looking import until
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError, Remedy
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
+    from rackspan.kube.topology_edits import TopologyEdits
     from rackspan.reconcile.plans.executor import Pass
     from rackspan.reconcile.reassignment_ports import Record
 
@@ -52,7 +57,9 @@ def watch(
     not all is as planned.
     """
     lines = EventLines(Format(output.value))
-    if topology is not None and ask_topology(topology, kubeconfig, lambda edits: follow(edits, lines, once=once)):
+    if topology is not None and ask_topology(
+        topology, kubeconfig, lambda edits: _follow_reassignments(edits, lines, once=once)
+    ):
         return
     live = None if topology is None else LiveTopology.at(topology, kubeconfig)
     connection = Connection.by_options(bootstrap_server, command_config) if live is None else live.connection
@@ -61,7 +68,7 @@ def watch(
     record = kept.read(cluster.cluster_id)
     if record is None or not record.changes:
         raise _nothing_to_watch(live)
-    _follow(connection, kept, record, Format(output.value), once=once)
+    _follow_apply(connection, kept, record, Format(output.value), once=once)
 
 
 def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
@@ -81,6 +88,35 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
     )
 
 
+async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bool:
+    """
+    Show the Reassignment that is under way, and those after it, until all have ended; False where there is none.
+
+    Raises CommandError where one of them has not succeeded.
+    """
+    followed: set[str] = set()
+    with step("Reassignment") as bar:
+
+        async def look() -> Sequence[Reassignment]:
+            found = await edits.reassignments()
+            going = [one for one in found if not one.ended]
+            followed.update(one.meta.uid for one in going)
+            if going:
+                advance(bar, going[0])
+                (lines.report if once else lines.repeat)("progress", sentence(going[0]), document(going[0]))
+            return found
+
+        found = await until(look, lambda found: once or all(one.ended for one in found), None)
+    ended = [one for one in found if one.ended and one.meta.uid in followed]
+    for one in ended:
+        lines.report("ended", f"{sentence(one)}: {one.status.message or 'no reason is known'}", document(one))
+    wrong = [one for one in ended if one.status.state is not ReassignmentState.SUCCEEDED]
+    if wrong:
+        last = wrong[-1]
+        raise CommandError(f"Reassignment {last.key} has ended as {last.status.state}", code=ExitCode.UNFINISHED)
+    return bool(followed)
+
+
 class _Unwritten:
     """The journal of a command that is at work, which it alone writes; implements `Journal`."""
 
@@ -88,7 +124,7 @@ class _Unwritten:
         pass
 
 
-def _follow(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
+def _follow_apply(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
     from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
 
     async def followed(admin: "KafkaReassignments") -> None:
