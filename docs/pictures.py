@@ -14,8 +14,8 @@ sys.path.insert(0, str(HERE.parent))
 from dev import chromium, example_scan  # noqa: E402 - the repository is no package that could be installed
 
 from rackspan.cli.shared.scan_files import write_fleet  # noqa: E402
-from rackspan.reports.page import render  # noqa: E402
 from rackspan.reports.page.fleet import fleet_rows  # noqa: E402
+from rackspan.reports.page.rendering import render  # noqa: E402
 
 
 def take(browser: Browser, page: Path, name: str, scheme: str, width: int, height: int, *, top: str = "") -> None:

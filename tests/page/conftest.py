@@ -7,7 +7,7 @@ import pytest
 from dev import chromium
 from playwright.sync_api import sync_playwright
 
-from rackspan.reports.page import render
+from rackspan.reports.page.rendering import render
 
 # Whatever the page's policy forbids is told to the page before its own scripts run.
 _WATCH = "addEventListener('securitypolicyviolation', (event) => console.error(`forbidden: ${event.blockedURI}`))"

@@ -6,7 +6,7 @@ from dev import example_scan
 from tests.page.conftest import count_of
 
 from rackspan.reports.document import MAX_FINDINGS
-from rackspan.reports.page import render
+from rackspan.reports.page.rendering import render
 
 MEBI = 2**20
 

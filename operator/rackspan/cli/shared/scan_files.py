@@ -9,7 +9,6 @@ import msgspec
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.reports.document import SCHEMA, ScanDocument, decode
-from rackspan.reports.page import NoPlottingLibraryError, render, render_fleet
 from rackspan.reports.page.fleet import FleetRow
 
 
@@ -28,28 +27,32 @@ def read_document(file: str) -> ScanDocument:
 
 def page_of(document: ScanDocument) -> str:
     """Give the page of a scan as HTML. Raises CommandError where Bokeh is not installed."""
-    with _drawing():
-        return render(document)
+    with _page_packages():
+        from rackspan.reports.page.rendering import render  # noqa: PLC0415 - only those who make pages have Bokeh
+    return render(document)
 
 
 def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
     """Write the page of each cluster, and index.html last, which links to them. Raises CommandError."""
+    with _page_packages():
+        from rackspan.reports.page.fleet_page import render_fleet  # noqa: PLC0415
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"{folder}: {error.strerror or error}") from error
     for row in rows:
         write_file(folder / row.page, page_of(row.scan))
-    with _drawing():
-        write_file(folder / "index.html", render_fleet(rows))
+    write_file(folder / "index.html", render_fleet(rows))
 
 
 @contextmanager
-def _drawing() -> Iterator[None]:
+def _page_packages() -> Iterator[None]:
     try:
         yield
-    except NoPlottingLibraryError as error:
-        raise CommandError(str(error), error.remedy) from error
+    except ImportError as error:
+        raise CommandError(
+            "the page of a scan is drawn with Bokeh, which is not installed", "pip install 'rackspan[page]'"
+        ) from error
 
 
 def write_file(path: Path, text: str) -> None:
