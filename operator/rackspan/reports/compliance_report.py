@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,12 +30,13 @@ from rackspan.core.text import be, every, plural
 from rackspan.reports.document import ScanOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rackspan.api.racktopology import ScanEngine
     from rackspan.reports.document import Day, FindingRow, ScanDocument
     from rackspan.reports.document import Summary as DocumentSummary
 
+T = TypeVar("T")
 MAX_FINDINGS_BYTES: Final = 150 * 1024
 """Bytes of the findings that are listed, at most: every watcher of reports gets the whole object at every scan."""
 MAX_CHANGE_TEXT: Final = 512
@@ -107,7 +109,9 @@ def compliance_status(
             new_findings=tuple(_changed(row) for row in document.changes.new_findings[:MAX_CHANGES]),
             cleared_findings=tuple(_changed(row) for row in document.changes.cleared_findings[:MAX_CHANGES]),
         ),
-        findings=_bounded(_finding(row) for row in worst_first(document.findings)),
+        findings=tuple(
+            first_that_fit(map(_finding, worst_first(document.findings)), MAX_FINDINGS, MAX_FINDINGS_BYTES, _bytes)
+        ),
         history=document.history,
         conditions=conditions.all,
     )
@@ -191,17 +195,20 @@ def _severity(row: FindingRow) -> Severity:
         return Severity.INFO
 
 
-def _bounded(findings: Iterable[ReportFinding]) -> tuple[ReportFinding, ...]:
-    """The first findings: MAX_FINDINGS at most, and none beyond MAX_FINDINGS_BYTES."""
-    kept: list[ReportFinding] = []
-    room = MAX_FINDINGS_BYTES
-    for finding in findings:
-        texts = (finding.id, finding.rule, finding.message, finding.fix, finding.topic, finding.domain, finding.level)
-        room -= sum(len(text.encode()) for text in texts if text) + 250  # the keys and the numbers
-        if room < 0 or len(kept) == MAX_FINDINGS:
+def _bytes(finding: ReportFinding) -> int:
+    texts = (finding.id, finding.rule, finding.message, finding.fix, finding.topic, finding.domain, finding.level)
+    return sum(len(text.encode()) for text in texts if text) + 250  # the keys and the numbers
+
+
+def first_that_fit(items: Iterable[T], most: int, room: int, bytes_of: Callable[[T], int]) -> list[T]:
+    """The first items: `most` of them at most, and none beyond `room` bytes."""
+    kept: list[T] = []
+    for item in islice(items, most):
+        room -= bytes_of(item)
+        if room < 0:
             break
-        kept.append(finding)
-    return tuple(kept)
+        kept.append(item)
+    return kept
 
 
 def cut(text: str, most: int = MAX_FINDING_TEXT) -> str:

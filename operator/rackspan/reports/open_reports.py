@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api import compliancereport, racktopology
 from rackspan.api.labels import API_VERSION
-from rackspan.reports.compliance_report import cut, worst_first
+from rackspan.reports.compliance_report import cut, first_that_fit, worst_first
 from rackspan.reports.document import ScanOutcome
 
 if TYPE_CHECKING:
@@ -83,16 +83,9 @@ def _summary(document: ScanDocument) -> dict[str, int]:
 
 
 def _results(document: ScanDocument) -> list[dict[str, Any]]:
-    kept: list[dict[str, Any]] = []
-    room = MAX_RESULT_BYTES
     at = _timestamp(document.finished_at)
-    for row in worst_first(document.findings)[:MAX_RESULTS]:
-        result = _result(row, at)
-        room -= len(repr(result).encode())
-        if room < 0:
-            break
-        kept.append(result)
-    return kept
+    results = (_result(row, at) for row in worst_first(document.findings))
+    return first_that_fit(results, MAX_RESULTS, MAX_RESULT_BYTES, lambda result: len(repr(result).encode()))
 
 
 def _result(row: FindingRow, at: dict[str, int]) -> dict[str, Any]:
