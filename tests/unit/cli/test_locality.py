@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import yaml
 from dev.paths import REPOSITORY
 from tests.support.command import cli
 from tests.unit.core.clusters import cluster
@@ -76,6 +77,7 @@ def test_rates_become_money_at_a_stated_price(groups):
     assert (far["groups"][0]["costPerMonth"], far["groups"][1]["costPerMonth"]) == (157.68, None)
     assert far["costPerMonth"] == 157.68
     assert (far["sampleSeconds"], far["currency"]) == (60, "USD")
+    assert yaml.safe_load(cli(*arguments, "-o", "yaml").out) == far
     shown = cli(*arguments).out
     assert "2.9 MiB/s from other domains, by offsets committed in 60 s: 157.68 USD a month of 730 hours" in shown
 

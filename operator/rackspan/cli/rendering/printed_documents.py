@@ -24,10 +24,7 @@ class Format(StrEnum):
 def print_document(document: Mapping[str, Any], form: Format) -> None:
     """Print a document as JSON or YAML."""
     if form is Format.YAML:
-        plain = {
-            key: value if isinstance(value, dict | str | int | None) else list(value) for key, value in document.items()
-        }
-        sys.stdout.write(yaml_text(plain))
+        sys.stdout.write(yaml_text({key: one if _is_plain(one) else list(one) for key, one in document.items()}))
     else:
         sys.stdout.writelines(json_lines(document))
 
