@@ -40,7 +40,6 @@ class Chart:
     """A chart to embed: `item` is Bokeh's JSON, and the page has a place called `target`."""
 
     target: str
-    title: str
     item: Any
 
 
@@ -67,9 +66,9 @@ def trend_charts(days: Sequence[Day]) -> list[Chart]:
         "scans": [row.scans for _, row in dated],
     }
     return [
-        _panel("trend-share", "Compliant partitions", data, unit, _draw_share, "@day: @share_words, @scans scans"),
-        _panel("trend-findings", "Findings", data, unit, _draw_findings, "@day: @findings, of them @critical critical"),
-        _panel("trend-minutes", "Violation", data, unit, _draw_minutes, "@day: @minutes_words"),
+        _panel("trend-share", data, unit, _draw_share, "@day: @share_words, @scans scans"),
+        _panel("trend-findings", data, unit, _draw_findings, "@day: @findings, of them @critical critical"),
+        _panel("trend-minutes", data, unit, _draw_minutes, "@day: @minutes_words"),
     ]
 
 
@@ -83,18 +82,13 @@ def heat_charts(document: ScanDocument) -> list[Chart]:
     if not document.brokers:
         return []
     return [
-        _icicle("heat-replicas", "Replicas", document, lambda row: row.replicas),
-        _icicle("heat-leaders", "Preferred leaders", document, lambda row: row.leaders),
+        _icicle("heat-replicas", document, lambda row: row.replicas),
+        _icicle("heat-leaders", document, lambda row: row.leaders),
     ]
 
 
 def _panel(
-    target: str,
-    title: str,
-    data: dict[str, list[Any]],
-    unit: int,
-    draw: Callable[[Any, Any, int], None],
-    tooltip: str,
+    target: str, data: dict[str, list[Any]], unit: int, draw: Callable[[Any, Any, int], None], tooltip: str
 ) -> Chart:
     first, last = (min(data["at"], default=0), max(data["at"], default=0))
     plot = figure(
@@ -119,7 +113,7 @@ def _panel(
     plot.axis.major_label_text_font_size = "11px"
     plot.yaxis.axis_line_color = None
     plot.min_border_left = 48
-    return Chart(target, title, _json(plot, target))
+    return Chart(target, _json(plot, target))
 
 
 def _draw_share(plot: Any, source: Any, _unit: int) -> None:
@@ -150,7 +144,7 @@ def _bars(plot: Any, source: Any, unit: int, column: str, name: str) -> None:
     plot.vbar("at", top=column, width=unit * 0.72, source=source, line_color=None, name=name)
 
 
-def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[BrokerRow], int]) -> Chart:
+def _icicle(target: str, document: ScanDocument, value: Callable[[BrokerRow], int]) -> Chart:
     depth, fair = len(document.levels), sum(map(value, document.brokers)) / len(document.brokers)
     cells = list(_cells(rack_tree(document), 0, depth, fair, value))
     columns = {name: [cell[name] for cell in cells] for name in cells[0]}
@@ -174,7 +168,7 @@ def _icicle(target: str, title: str, document: ScanDocument, value: Callable[[Br
     plot.axis.visible = False
     plot.grid.visible = False
     plot.min_border = 0
-    return Chart(target, title, _json(plot, target))
+    return Chart(target, _json(plot, target))
 
 
 def _cells(box: Box, left: int, depth: int, fair: float, value: Callable[[BrokerRow], int]) -> Iterator[dict[str, Any]]:

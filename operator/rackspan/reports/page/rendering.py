@@ -32,11 +32,8 @@ def render(document: ScanDocument) -> str:
     forbids everything else, so a text that got through would be inert.
     """
     template = environment().get_template("page.html.j2")
-    charts = (
-        []
-        if document.state is ScanOutcome.FAILED
-        else [*trend_charts(document.hours or document.trend), *heat_charts(document)]
-    )
+    failed = document.state is ScanOutcome.FAILED
+    charts = [] if failed else [*trend_charts(document.hours or document.trend), *heat_charts(document)]
     scripts = ([_bokeh()] if charts else []) + [_own_script()]
     data = {
         "document": to_builtins(document),
@@ -47,10 +44,9 @@ def render(document: ScanDocument) -> str:
     }
     return template.render(
         scan=document,
-        failed=document.state is ScanOutcome.FAILED,
+        failed=failed,
         assessment=assessment(document),
         root=rack_tree(document),
-        charts={chart.target: chart for chart in charts},
         loss=data["loss"],
         rules=RULES,
         severities=SEVERITIES,
