@@ -12,12 +12,13 @@ from msgspec import to_builtins
 
 from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
 from rackspan.cli.rendering.stderr_lines import note
-from rackspan.cli.rendering.tables import console, count, size, table
+from rackspan.cli.rendering.tables import console, count, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.kept_scans import kept_scan, last_scans
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.scan_files import page_of, read_document, write_file, write_fleet
+from rackspan.core.text import size
 from rackspan.reports.document import ScanDocument, encode
 from rackspan.reports.page.fleet import FleetRow, fleet_rows
 from rackspan.reports.page.formats import moment
@@ -161,7 +162,7 @@ def _print_fleet(rows: Iterable[FleetRow]) -> None:
             count(counted.under_replicated, "red"),
             count(counted.non_compliant, "red"),
             count(counted.moves),
-            size(counted.move_bytes) if counted.moves else "",
+            size(counted.move_bytes, "?") if counted.moves else "",
         )
         cells = ("?",) * len(numbers) if row.failed else numbers
         since = row.assessment.details[0] if counted.findings else ""

@@ -6,13 +6,13 @@ import numpy as np
 from msgspec.json import decode
 
 from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
-from rackspan.cli.rendering.tables import console, count, size, table
+from rackspan.cli.rendering.tables import console, count, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.later_command import command_app
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
-from rackspan.core.text import plural
+from rackspan.core.text import plural, size
 from rackspan.snapshots import snapshot_lines
 
 app = command_app()
@@ -74,7 +74,7 @@ def _stored(partitions: Partitions) -> str:
     """What all replicas take, in words: at least that much where some sizes are not known."""
     known = partitions.size_bytes != NONE
     if not known.any():
-        return size(None)
+        return size(None, "?")
     sizes = zip(partitions.size_bytes[known].tolist(), partitions.replication_factor[known].tolist(), strict=True)
     total = size(sum(size_bytes * replicas for size_bytes, replicas in sizes))
     return total if known.all() else f"at least {total}"

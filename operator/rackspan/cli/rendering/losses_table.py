@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from rackspan.cli.rendering.tables import count, size, table
+from rackspan.cli.rendering.tables import count, table
 from rackspan.core.outage import DomainOutage, Outage
+from rackspan.core.text import size
 
 
 def loss_order(outage: Outage) -> tuple[int, ...]:
@@ -25,6 +26,6 @@ def losses_table(rows: Iterable[DomainOutage]) -> Table:
             count(outage.offline, "bold red"),
             count(outage.not_writable, "red"),
             count(outage.last_replica, "yellow"),
-            size(outage.size_bytes),
+            size(outage.size_bytes, "?"),
         )
     return shown

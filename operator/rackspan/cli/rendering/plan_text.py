@@ -6,10 +6,10 @@ from itertools import islice
 
 from rich.console import Console
 
-from rackspan.cli.rendering.tables import console, print_hidden, size, span, table
+from rackspan.cli.rendering.tables import console, print_hidden, span, table
 from rackspan.core.copy_costs import to_copy
 from rackspan.core.planning import Change, Plan, PlanState
-from rackspan.core.text import be, every, plural
+from rackspan.core.text import be, every, plural, size
 from rackspan.reports.texts import code, plain
 
 _ROWS = 20
@@ -43,7 +43,7 @@ def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
             _replicas(change.before) or "new",
             _replicas(change.replicas),
             str(copied),
-            size(known) if copied else "",
+            size(known, "?") if copied else "",
         )
     screen.print(rows)
     print_hidden(screen, len(plan.changes) - most, "more partition")

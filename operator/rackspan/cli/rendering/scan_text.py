@@ -4,12 +4,11 @@ from rich.console import Console
 
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
-from rackspan.cli.rendering.tables import size
 from rackspan.core.copy_costs import ending
 from rackspan.core.outage import DomainOutage, Outage
 from rackspan.core.scanning import Rule
 from rackspan.core.scanning.messages import mending
-from rackspan.core.text import plural
+from rackspan.core.text import plural, size
 from rackspan.reports.document import DomainRow, ScanDocument, ScanOutcome
 
 _LOSSES = 5
@@ -24,7 +23,7 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
     counted = document.summary
     screen.print(
         f"{plural(counted.topics, 'topic')}, {plural(counted.partitions, 'partition')} on "
-        f"{plural(counted.brokers, 'broker')}, {size(counted.bytes)}"
+        f"{plural(counted.brokers, 'broker')}, {size(counted.bytes, '?')}"
     )
     if counted.findings:
         by_severity = ", ".join(f"{number:,} {severity}" for severity, number in counted.by_severity.items())

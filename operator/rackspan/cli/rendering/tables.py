@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rackspan.core.text import plural, shown
-from rackspan.core.text import size as size_of
 
 _UNLIMITED = 1 << 20
 _BREAKS = re.compile(r"(?<=[.]) ?| ")
@@ -61,11 +60,6 @@ def table(*headings: str) -> Table:
 def count(number: int, style: str = "") -> Text:
     """Give a number with separators, in `style`; dim where it is zero."""
     return Text(f"{number:,}", style=style if number else "dim")
-
-
-def size(number: int | None, unknown: str = "?") -> str:
-    """Give a number of bytes for people; a table has no room for more than `?` where it is not known."""
-    return size_of(number, unknown)
 
 
 def span(least: int, most: int) -> str:
