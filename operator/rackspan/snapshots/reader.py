@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from msgspec import UNSET, DecodeError
+from msgspec import UNSET, DecodeError, Raw
 from msgspec.json import Decoder
 
 from rackspan.core.rack_path import RackPathError, parse_rack
@@ -62,7 +61,7 @@ def read_outline(file: Path | str) -> FileOutline:
     name = shown_name(file)
     text = _usable(read_bytes(file), name)
     try:
-        document = _decoded(partial(_document, text), "$", len(text))
+        document = _decoded(_document, text, "$", len(text))
         brokers, topics = tuple(_brokers(document.brokers)), document.topics
         partitions = sum(bytes(topic).count(b'"replicas"') for topic in topics)
         return FileOutline(document.cluster_id or None, brokers, len(topics), partitions)
@@ -113,7 +112,7 @@ class _BadTextError(Exception):
 
 
 def _parsed(text: bytes, advance: Advance) -> Snapshot:
-    document = _decoded(partial(_document, text), "$", len(text))
+    document = _decoded(_document, text, "$", len(text))
     brokers = tuple(_brokers(document.brokers))
     refuse_repeated_keys(document, text)
     names: list[str] = []
@@ -125,7 +124,7 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
     pending, total = 0, len(document.topics)
     for at, raw in enumerate(document.topics):
         path = f"$.topics[{at}]"
-        topic = _decoded(partial(_topic, raw), path, len(text))
+        topic = _decoded(_topic, raw, path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
         if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
             raise SnapshotFieldError(f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is not a valid topic name')
@@ -147,9 +146,9 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
     )
 
 
-def _decoded(decode: Callable[[], T], path: str, size: int) -> T:
+def _decoded(decode: Callable[[bytes | Raw], T], text: bytes | Raw, path: str, size: int) -> T:
     try:
-        return decode()
+        return decode(text)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _BadTextError(describe_decode_error(error, path, size)) from None
 

@@ -5,7 +5,7 @@ Colours are set in the browser, which knows whether the page is light or dark. B
 need `eval`, which the page forbids itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,13 @@ _ROW_HEIGHT = 26
 _BROKER_ROW = 1.5  # it holds two lines
 _HOUR_MILLISECONDS, _DAY_MILLISECONDS = 3_600_000, 86_400_000
 _FONT = "Inter, system-ui, sans-serif"
+_BARE: Mapping[str, Any] = {
+    "toolbar_location": None,
+    "background_fill_color": None,
+    "border_fill_color": None,
+    "outline_line_color": None,
+    "output_backend": "canvas",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ def _panel(
         x_axis_type="datetime",
         x_range=Range1d(start=first - unit * 0.7, end=last + unit * 0.7),
         tools=[HoverTool(tooltips=tooltip, mode="vline", point_policy="follow_mouse")],
-        **_bare(),
+        **_BARE,
     )
     draw(plot, ColumnDataSource(data), unit)
     hours = "%e %b" if unit == _DAY_MILLISECONDS else "%H:%M"
@@ -154,7 +161,7 @@ def _icicle(target: str, document: ScanDocument, value: Callable[[BrokerRow], in
         x_range=Range1d(start=0, end=len(document.brokers)),
         y_range=Range1d(start=depth + _BROKER_ROW, end=0),
         tools=[HoverTool(tooltips="@where: @value{0,0}, @against", point_policy="follow_mouse")],
-        **_bare(),
+        **_BARE,
     )
     source = ColumnDataSource(columns, name=f"{target}-cells")
     plot.quad(
@@ -203,16 +210,6 @@ def _against(ratio: float) -> str:
     if not percent:
         return "a fair share"
     return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than a fair share"
-
-
-def _bare() -> dict[str, Any]:
-    return {
-        "toolbar_location": None,
-        "background_fill_color": None,
-        "border_fill_color": None,
-        "outline_line_color": None,
-        "output_backend": "canvas",
-    }
 
 
 def _json(plot: Any, target: str) -> Any:
