@@ -91,8 +91,8 @@ def applied_files(
 ) -> JudgedFiles:
     """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is reported."""
     topics = {one.topic.topic_name: one for one in files}
-    refuse(topics, made.problems, collisions(topics, names))
-    return JudgedFiles(topics, {}, {}, created(files, made, state), tuple(made.configured.values()))
+    _refuse_problems(topics, made.problems, _collisions(topics, names))
+    return JudgedFiles(topics, {}, {}, _created(files, made, state), tuple(made.configured.values()))
 
 
 def judged_files(
@@ -117,9 +117,9 @@ def judged_files(
     state = state_of_snapshot(found, tree, placers())
     made = judge([one.topic for one in topics.values()], *topics_of_snapshot(found, topics), state)
     refused = [] if ask_kafka else _refused_configs(topics.values(), {key for one in found.configs for key in one})
-    refuse(topics, made.problems, [*refused, *collisions(topics, names)])
+    _refuse_problems(topics, made.problems, [*refused, *_collisions(topics, names)])
     if ask_kafka:
-        refuse(topics, ask_kafka(made), ())
+        _refuse_problems(topics, ask_kafka(made), ())
     given = {name: value for name, one in topics.items() if (value := one.topic.spec.own_min_insync) is not None}
     required = {name: requirements_of(one.topic.spec, DurabilitySpec()) for name, one in topics.items()}
     derived = {name for name, one in required.items() if one.durability and name not in given}
@@ -127,7 +127,7 @@ def judged_files(
         topics,
         {name: required[name] for name in required if name in names},
         {name: value for name, value in {**min_insync_of(found), **given}.items() if name not in derived},
-        created(topics.values(), made, state),
+        _created(topics.values(), made, state),
         tuple(made.configured.values()),
     )
 
@@ -173,7 +173,7 @@ def one_topology(topics: Sequence[ManifestTopic], key: "ObjectKey | None" = None
     return topics
 
 
-def collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -> Iterator[Refused]:
+def _collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -> Iterator[Refused]:
     """New topics whose metrics would have the names of another's: Kafka refuses to create them."""
     taken = {name.replace(".", "_"): name for name in sorted(present)}
     for name in sorted(topics.keys() - present):
@@ -183,7 +183,7 @@ def collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) ->
             yield _refused(topics[name], said, _NAME)
 
 
-def refuse(
+def _refuse_problems(
     topics: Mapping[str, ManifestTopic], problems: "Mapping[ObjectKey, Failure]", others: Iterable[Refused]
 ) -> None:
     """Report all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
@@ -214,7 +214,7 @@ def _server_refusal(one: ManifestTopic, message: str) -> Refused:
     return Refused(where, f"KafkaTopic {one.topic.meta.name}: the API server refuses it: {shown(said)}")
 
 
-def created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[CreatedTopic]:
+def _created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[CreatedTopic]:
     """The topics that would be created, by name, with what acknowledged writes survive in them."""
     found = []
     for one in sorted(topics, key=lambda one: one.topic.topic_name):
