@@ -25,6 +25,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 TOPOLOGY = ("--topology", "kafka/prod")
 PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False, there=4, leave=3, throttle=None)
+PENDING = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
 BROKERS = [{"id": broker, "rack": rack} for broker, rack in SIX.items()]
 
 
@@ -144,12 +145,11 @@ def test_a_dry_run_prints_what_belongs_into_git_and_changes_nothing(drained):
 
 
 def test_waiting_ends_when_nothing_is_left(drained):
-    plan = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
     edits = drained(
         Edits(
             ({"drains": []}, ()),
-            ({"drains": [entry("4", 3)], **plan}, ()),
-            ({"drains": [entry("4", 3)], **plan}, ()),
+            ({"drains": [entry("4", 3)], **PENDING}, ()),
+            ({"drains": [entry("4", 3)], **PENDING}, ()),
             ({"drains": [entry("4", 2)]}, (moving(),)),
             ({"drains": [entry("4", 0)]}, (moving("Succeeded", 3),)),
         )
@@ -180,8 +180,7 @@ class Reader:
 
 @pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(32, "Broken pipe"), 0), (OSError(28, "No space"), 74)])
 def test_who_has_no_reader_any_more_drains_all_the_same(drained, monkeypatch, error, code):
-    plan = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
-    edits = drained(Edits(({"drains": [entry("4", 3)], **plan}, ()), ({"drains": [entry("4", 0)]}, ())))
+    edits = drained(Edits(({"drains": [entry("4", 3)], **PENDING}, ()), ({"drains": [entry("4", 0)]}, ())))
     Reader(monkeypatch, 2, error)
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
     assert ran.code == code
@@ -194,9 +193,6 @@ def test_a_plan_that_nobody_reads_is_no_reason_to_drain(drained, monkeypatch):
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
     assert (ran.code, edits.changes) == (74, [])
     assert ran.error == "standard output: Broken pipe; nothing was changed"
-
-
-PENDING = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
 
 
 @pytest.mark.parametrize("call", ["read", "approve"])

@@ -186,11 +186,6 @@ def test_what_cannot_be_meant_is_refused(arguments, error):
     assert (ran.code, ran.error) == (2, error)
 
 
-def test_a_cluster_that_is_away_is_exit_code_3():
-    ran = cli("locality", *SERVER)
-    assert (ran.code, ran.error.startswith("no broker of 127.0.0.1:1 can be reached")) == (3, True)
-
-
 def test_names_of_groups_are_printed_as_escapes(groups):
     groups(GroupSeen("a\x1b[2Jb", "range", (member(orders=[0]),)))
     assert "\x1b" not in cli("locality", *SERVER).out
