@@ -154,9 +154,6 @@ def drain(
             for entry in planned.left:
                 first.report("left", in_words(entry), _left_document(entry))
     with ending_with(ExitCode.FINE), lasting_lines(output) as lines:
-        if dry_run is DryRun.CLIENT:
-            _report_drains(lines, before.key, wanted, Drains.of(before.spec), dry_run)
-            return
         changed = _change(topology, kubeconfig, lines, lambda drains: drains.with_added(more), dry_run, before)
         if dry_run is not DryRun.NONE:
             return
@@ -234,11 +231,7 @@ def uncordon(
         if target not in known.targets:
             note(f"{target} is not drained")
     with ending_with(ExitCode.FINE):
-        lines = EventLines(output)
-        if dry_run is DryRun.CLIENT:
-            _report_drains(lines, before.key, wanted, known, dry_run)
-            return
-        _change(topology, kubeconfig, lines, lambda drains: drains.without(fewer), dry_run, before)
+        _change(topology, kubeconfig, EventLines(output), lambda drains: drains.without(fewer), dry_run, before)
 
 
 def _refuse_options(dry_run: DryRun, output: Format, *, acts: bool = False) -> None:
@@ -362,14 +355,18 @@ def _change(
     dry_run: DryRun,
     before: RackTopology,
 ) -> RackTopology:
-    """Change the object, and say so; a note where somebody else would put it back."""
+    """Change the object, but for a dry run of the client, and say so; a note where somebody else would put it back."""
+    known = Drains.of(before.spec)
+    if dry_run is DryRun.CLIENT:
+        _report_drains(lines, before.key, change(known), known, dry_run)
+        return before
 
     async def changed(edits: "TopologyEdits") -> tuple[RackTopology, tuple[str, ...]]:
         written = await edits.change_drains(change, dry_run=dry_run is DryRun.SERVER)
         return written, await edits.field_managers()
 
     written, managers = ask_topology(topology, kubeconfig, changed)
-    _report_drains(lines, written.key, Drains.of(written.spec), Drains.of(before.spec), dry_run)
+    _report_drains(lines, written.key, Drains.of(written.spec), known, dry_run)
     if managers:
         note(
             f"what is drained is applied by {', '.join(managers)}, which may put it back: change it there too, "

@@ -1,6 +1,6 @@
 """`rackspan what-if`: what the loss of each domain, or of some together, would do to partitions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -78,7 +78,7 @@ def what_if(
             lost = sorted({broker for path in lose for broker in brokers_below(tree, path, "--lose")})
             rows = [_together(tree, lose, lost, outage_of(tree, partitions, least, lost))]
         else:
-            rows = list(_sorted(tree, outages(tree, partitions, least)))
+            rows = _sorted(tree, outages(tree, partitions, least))
     if output is Format.TABLE:
         _print(len(partitions), now, rows, most=len(rows) if show_all else _ROWS)
     else:
@@ -94,10 +94,10 @@ def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage)
     return DomainOutage(level, " + ".join(names), len(lost), outage)
 
 
-def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> Iterator[DomainOutage]:
+def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> list[DomainOutage]:
     """Rows by level, the worst of each first."""
     order = {level.name: at for at, level in enumerate(tree.nodes)}
-    return iter(sorted(rows, key=lambda row: (order[row.level], loss_order(row.outage))))
+    return sorted(rows, key=lambda row: (order[row.level], loss_order(row.outage)))
 
 
 def _document(outage: Outage) -> dict[str, Any]:
