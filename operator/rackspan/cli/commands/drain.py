@@ -26,7 +26,6 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.drain_waiting import (
     STILL_ASKED,
-    DrainAsked,
     approve_plan,
     nothing_moves,
     remaining_on,
@@ -161,9 +160,10 @@ def drain(
             if approve and planned is not None and not planned.empty:
                 ask_topology(topology, kubeconfig, lambda edits: approve_plan(edits, planned.hash, lines, deadline))
             if wait:
-                asked = DrainAsked(changed.meta.generation, more.targets, brokers_of(changed, more))
                 ask_topology(
-                    topology, kubeconfig, lambda edits: wait_for_drain(edits, asked, lines, deadline, connection)
+                    topology,
+                    kubeconfig,
+                    lambda edits: wait_for_drain(edits, changed, more, lines, deadline, connection),
                 )
             else:
                 _report_next(planned, changed, more, approved=approve)

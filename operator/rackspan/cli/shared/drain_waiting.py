@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rackspan.api.racktopology import DrainStatus
+from rackspan.api.drains import Drains, brokers_of
+from rackspan.api.racktopology import DrainStatus, RackTopology
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_line import advance, document, sentence
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
 STILL_ASKED = "the drain is still in the RackTopology; rackspan uncordon ends it"
 _PLAN_SECONDS = 120.0
 """How long the operator may take to come to the plan that was shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainAsked:
-    """A drain that an object of this generation asks for: its targets as the status calls them, and their brokers."""
-
-    generation: int
-    targets: Sequence[str]
-    brokers: frozenset[int]
 
 
 async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, deadline: float | None) -> None:
@@ -73,19 +65,21 @@ async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines
 
 async def wait_for_drain(
     edits: "TopologyEdits",
-    asked: DrainAsked,
+    asked: RackTopology,
+    drains: Drains,
     lines: EventLines,
     deadline: float | None,
     connection: Connection | None,
 ) -> None:
     """
-    Show how far a drain is until no replica is left there, by the status and, over a connection, by Kafka itself.
+    Show how far drains are until no replica is left there, by the status and, over a connection, by Kafka itself.
 
-    While Kafka or the API server is away, it is asked again. Raises CommandError where it does not go on, where only
-    replicas are left that no plan moves, and at `deadline`, in seconds of `time.monotonic`, and FailureError where one
-    of them refuses.
+    `asked` is the topology that asks for them. While Kafka or the API server is away, it is asked again. Raises
+    CommandError where it does not go on, where only replicas are left that no plan moves, and at `deadline`, in seconds
+    of `time.monotonic`, and FailureError where one of them refuses.
     """
     followed: set[str] = set()
+    brokers = brokers_of(asked, drains)
     last = DrainProgress(False, None, "not looked at yet")
     with step("draining") as bar:
 
@@ -111,19 +105,17 @@ async def wait_for_drain(
         async def seen_now() -> DrainProgress:
             topology, reassignments = await edits.read(), await edits.reassignments()
             followed.update(one.meta.uid for one in reassignments if not one.ended)
-            seen = drain_progress(topology, asked.generation, asked.targets, reassignments, followed)
+            seen = drain_progress(topology, asked.meta.generation, drains.targets, reassignments, followed)
             if seen.drained and connection is not None:
-                seen = await _seen_by_kafka(seen, connection, asked.brokers)
+                seen = await _seen_by_kafka(seen, connection, brokers)
             return seen
 
         seen = await until(look, lambda one: one.is_over, None if deadline is None else _left(deadline))
     if seen.drained:
         proof = "by the operator's word" if connection is None else "by the operator's word and by Kafka's own"
-        what = ", ".join(asked.targets)
-        brokers = sorted(asked.brokers)
-        lines.report(
-            "drained", f"{what}: no replica is left, {proof}", {"targets": list(asked.targets), "brokers": brokers}
-        )
+        what = ", ".join(drains.targets)
+        names = {"targets": list(drains.targets), "brokers": sorted(brokers)}
+        lines.report("drained", f"{what}: no replica is left, {proof}", names)
         return
     if seen.stays:
         raise nothing_moves(seen.stays)
