@@ -55,16 +55,15 @@ def group_rows(
     host_racks: Mapping[str, RackPath],
     selector: Selector = Selector.SAME_RACK,
     rates: Mapping[str, FloatArray] | None = None,
-    level: str | None = None,
 ) -> list[GroupRow]:
     """
     Rows of the groups with the most cross-domain reads, at most MAX_GROUPS of them, those with the most first.
 
     `tree` is where brokers stand, `snapshot` has what they report. `host_racks` says where members' hosts are, by IP
     address (`racks_of_hosts`). `rates`, by group, are bytes per second that it reads of each of the snapshot's
-    partitions, NaN where not known. Domains are those of `level`, the deepest unless it is named.
+    partitions, NaN where not known. Domains are those of the deepest level.
     """
-    replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions, level)
+    replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions)
     found = worst_first(replicas, groups, host_racks, selector, rates)
     return [_row(group.name, seen) for group, seen in found[:MAX_GROUPS]]
 

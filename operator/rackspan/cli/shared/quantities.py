@@ -1,15 +1,10 @@
 """Bytes, bytes per second, throttles, times, shares and counts by rack as people write them."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.core.reassignment import Adaptive
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _UNITS = {
     "B": 1,
