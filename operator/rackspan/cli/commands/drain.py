@@ -40,10 +40,10 @@ from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.copy_costs import bytes_to_copy, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
+from rackspan.reconcile.dry_run import ObservedPlan, drains_of
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
-    from rackspan.reconcile.dry_run import ObservedPlan
 
 app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
@@ -308,11 +308,9 @@ def _planned(
 
 
 def _drains(
-    live: LiveTopology, made: "ObservedPlan", brokers: Collection[int], connection: Connection
+    live: LiveTopology, made: ObservedPlan, brokers: Collection[int], connection: Connection
 ) -> tuple[DrainStatus, ...]:
     """What the status will say of the drains before anything moves. Raises CommandError."""
-    from rackspan.reconcile.dry_run import drains_of  # noqa: PLC0415
-
     with failures_reported():
         remaining = asyncio.run(remaining_on(brokers, connection))
     return drains_of(live.stands, made, remaining)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering import plan_text
 from rackspan.cli.rendering.plan_document import document, print_reassignment, topology_document
 from rackspan.cli.rendering.printed_documents import Format, print_document
@@ -49,11 +50,8 @@ from rackspan.core.planning import Plan, PlanRequest, Problem, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
-
-if TYPE_CHECKING:
-    from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.dry_run import Judgement
-    from rackspan.reconcile.failures import Failure
+from rackspan.reconcile.dry_run import Judgement, refused_by_kafka
+from rackspan.reconcile.failures import Failure
 
 app = command_app()
 EPILOG = options.epilog(
@@ -191,10 +189,8 @@ def plan(
         raise typer.Exit(DetailedExitCode.CHANGES)
 
 
-def _asking(connection: Connection) -> "Callable[[Judgement], Mapping[ObjectKey, Failure]]":
+def _asking(connection: Connection) -> Callable[[Judgement], Mapping[ObjectKey, Failure]]:
     """What asks a live cluster whether it would take what files create and set."""
-    from rackspan.reconcile.dry_run import refused_by_kafka  # noqa: PLC0415 - its imports take long
-
     return lambda made: connection.ask(lambda admin: refused_by_kafka(made, admin))
 
 

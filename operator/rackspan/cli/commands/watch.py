@@ -24,12 +24,12 @@ from rackspan.cli.shared.looking import until
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.plans.executor import Executor, Pass, StoppedError
+from rackspan.reconcile.reassignment_ports import Record
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
     from rackspan.kube.topology_edits import TopologyEdits
-    from rackspan.reconcile.plans.executor import Pass
-    from rackspan.reconcile.reassignment_ports import Record
 
 app = command_app()
 EPILOG = options.epilog(
@@ -120,13 +120,11 @@ async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, on
 class _Unwritten:
     """The journal of a command that is at work, which it alone writes; implements `Journal`."""
 
-    async def write(self, record: "Record") -> None:
+    async def write(self, record: Record) -> None:
         pass
 
 
-def _follow_apply(connection: Connection, kept: JournalFile, record: "Record", form: Format, *, once: bool) -> None:
-    from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
-
+def _follow_apply(connection: Connection, kept: JournalFile, record: Record, form: Format, *, once: bool) -> None:
     async def followed(admin: "KafkaReassignments") -> None:
         now: Record | None = record
         at_work = True
@@ -153,10 +151,8 @@ def _follow_apply(connection: Connection, kept: JournalFile, record: "Record", f
             raise CommandError(str(error), code=ExitCode.UNFINISHED) from error
 
 
-async def _look(admin: "KafkaReassignments", record: "Record", shown: ReassignmentProgress, *, once: bool) -> "Pass":
+async def _look(admin: "KafkaReassignments", record: Record, shown: ReassignmentProgress, *, once: bool) -> Pass:
     """Look at a plan, and show it. Kafka that does not answer is asked again but for `once`. Raises FailureError."""
-    from rackspan.reconcile.plans.executor import Executor  # noqa: PLC0415
-
     while True:
         try:
             # A new one each time, as what was asked for last is in the journal.

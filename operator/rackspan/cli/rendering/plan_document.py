@@ -2,18 +2,16 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering.printed_documents import json_lines
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.core.planning import Plan, PlanState
 from rackspan.core.snapshot import NONE, Partitions
-
-if TYPE_CHECKING:
-    from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.dry_run import ObservedPlan
+from rackspan.reconcile.dry_run import ObservedPlan
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -55,7 +53,7 @@ def document(plan: Plan) -> dict[str, Any]:
     return {**certificate, **{name: rows for name, rows in optional.items() if rows}, "partitions": changes}
 
 
-def topology_document(key: "ObjectKey", made: "ObservedPlan", others: Mapping[str, str]) -> dict[str, Any]:
+def topology_document(key: ObjectKey, made: ObservedPlan, others: Mapping[str, str]) -> dict[str, Any]:
     """Give what the JSON of a topology's plan begins with: its topics' plans, and where the operator's is another."""
     topics = []
     for topic, part in sorted(made.parts.items()):

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import part_name
-from rackspan.api.racktopology import Rebalance
+from rackspan.api.racktopology import RackTopology, Rebalance
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.cluster_source import report_cordoned
@@ -25,13 +25,21 @@ from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 from rackspan.imports.manifests import ManifestTopic
+from rackspan.kafka.client_config import client_properties
+from rackspan.reconcile.dry_run import (
+    ObservedPlan,
+    ObservedTopology,
+    judge_observed,
+    laid_over,
+    observe_topology,
+    plan_of,
+    with_observed_brokers,
+)
+from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 
 if TYPE_CHECKING:
-    from rackspan.api.racktopology import RackTopology
     from rackspan.kube.plan_inputs import TopologyInputs
-    from rackspan.reconcile.dry_run import ObservedPlan, ObservedTopology
     from rackspan.reconcile.ports import Administrator
-
 
 _SAID = (
     "--snapshot",
@@ -64,12 +72,12 @@ def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
             )
 
 
-def unchanged(topology: "RackTopology") -> "RackTopology":
+def unchanged(topology: RackTopology) -> RackTopology:
     """Give the RackTopology that is there."""
     return topology
 
 
-def filling_brokers(topology: "RackTopology") -> "RackTopology":
+def filling_brokers(topology: RackTopology) -> RackTopology:
     """Give the same with plans that fill brokers which are new or were emptied."""
     return structs.replace(topology, spec=structs.replace(topology.spec, rebalance=Rebalance.ON_NEW_BROKERS))
 
@@ -79,7 +87,7 @@ class LiveTopology:
     """A RackTopology with its KafkaTopics and brokers, as the operator sees them now."""
 
     inputs: "TopologyInputs"
-    stands: "ObservedTopology"
+    stands: ObservedTopology
     files: JudgedFiles = NO_FILES
     """KafkaTopics in files that are laid over those that are there."""
 
@@ -88,7 +96,7 @@ class LiveTopology:
         cls,
         text: str,
         kubeconfig: Path | None,
-        change: Callable[["RackTopology"], "RackTopology"] = unchanged,
+        change: Callable[[RackTopology], RackTopology] = unchanged,
         files: Sequence[ManifestTopic] = (),
     ) -> "LiveTopology":
         """
@@ -101,7 +109,6 @@ class LiveTopology:
         from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
         from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
         from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
-        from rackspan.reconcile.dry_run import judge_observed, laid_over, observe_topology  # noqa: PLC0415
 
         key = topology_key(text)
 
@@ -137,9 +144,6 @@ class LiveTopology:
     @property
     def locations(self) -> BrokerLocations:
         """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
-        from rackspan.reconcile.dry_run import with_observed_brokers  # noqa: PLC0415
-        from rackspan.reconcile.expectations import locations_of_topology  # noqa: PLC0415
-
         return locations_of_topology(with_observed_brokers(self.inputs.scan.topology, self.stands))
 
     @property
@@ -150,8 +154,6 @@ class LiveTopology:
     @property
     def requirements(self) -> ClusterRequirements:
         """What the KafkaTopics ask for."""
-        from rackspan.reconcile.expectations import cluster_requirements  # noqa: PLC0415
-
         return cluster_requirements(self.inputs.scan.topology, self.inputs.scan.topics)
 
     @property
@@ -162,8 +164,6 @@ class LiveTopology:
     @property
     def connection(self) -> Connection:
         """The connection to its Kafka cluster, with its Secrets."""
-        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-
         kafka = self.inputs.scan.topology.spec.kafka
         return Connection(kafka.bootstrap_servers, client_properties(kafka, self.inputs.scan.credentials))
 
@@ -176,10 +176,8 @@ class LiveTopology:
             raise CommandError(f"{connection.servers}: holds no topics")
         return found
 
-    def plan(self) -> "ObservedPlan":
+    def plan(self) -> ObservedPlan:
         """Make the operator's plan. Raises CommandError."""
-        from rackspan.reconcile.dry_run import plan_of  # noqa: PLC0415
-
         try:
             with step("planning"):
                 made = plan_of(self.stands)
@@ -191,7 +189,7 @@ class LiveTopology:
         return made
 
 
-def plan_differences(made: "ObservedPlan", changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
+def plan_differences(made: ObservedPlan, changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
     """Why the operator's own plan of a topic is another one, by topic, for those where it is; not of `changed` ones."""
     differences = {}
     for key in made.differing:

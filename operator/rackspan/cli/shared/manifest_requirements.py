@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import typer
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.topic_requirements import requirements_of
@@ -29,14 +30,11 @@ from rackspan.core.topology import RackTree
 from rackspan.imports.imported_configs import MIN_INSYNC
 from rackspan.imports.imported_topics import Refused
 from rackspan.imports.manifests import ManifestTopic, read_topics
+from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.ports import ConfigChange, NewTopic
 from rackspan.reconcile.specs.known_configs import refused_configs
-
-if TYPE_CHECKING:
-    from rackspan.api.meta import ObjectKey
-    from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.ports import ConfigChange, NewTopic
 
 _FIELDS: Mapping[Reason, str] = {
     Reason.DURABILITY_UNSATISFIABLE: "spec.durability",
@@ -56,7 +54,7 @@ _PATHS = ("spec.", "durability", "replicationFactor")
 class CreatedTopic:
     """A topic that would be created, of `partitions` in the end. `survives` is None where Kafka places it."""
 
-    topic: "NewTopic"
+    topic: NewTopic
     partitions: int
     survives: WriteGuarantee | None
 
@@ -69,7 +67,7 @@ class JudgedFiles:
     required: Mapping[str, TopicRequirements]
     min_insync: Mapping[str, int]
     created: Sequence[CreatedTopic] = ()
-    configured: Sequence["ConfigChange"] = ()
+    configured: Sequence[ConfigChange] = ()
 
     @property
     def changes(self) -> bool:
@@ -87,7 +85,7 @@ NO_FILES: Final = JudgedFiles({}, {}, {})
 
 
 def applied_files(
-    files: Sequence[ManifestTopic], made: Judgement, state: "ClusterState", names: Collection[str]
+    files: Sequence[ManifestTopic], made: Judgement, state: ClusterState, names: Collection[str]
 ) -> JudgedFiles:
     """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is reported."""
     topics = {one.topic.topic_name: one for one in files}
@@ -100,7 +98,7 @@ def judged_files(
     found: Snapshot,
     tree: RackTree,
     chosen: frozenset[str] | None,
-    ask_kafka: "Callable[[Judgement], Mapping[ObjectKey, Failure]] | None" = None,
+    ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
 ) -> JudgedFiles:
     """
     Judge the KafkaTopics in files by a cluster; `chosen` may leave some of its topics out.
@@ -157,7 +155,7 @@ def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence
     return manifests.topics
 
 
-def one_topology(topics: Sequence[ManifestTopic], key: "ObjectKey | None" = None) -> Sequence[ManifestTopic]:
+def one_topology(topics: Sequence[ManifestTopic], key: ObjectKey | None = None) -> Sequence[ManifestTopic]:
     """
     The same KafkaTopics, all of one RackTopology: `key`, else that of the first.
 
@@ -184,7 +182,7 @@ def _collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -
 
 
 def _refuse_problems(
-    topics: Mapping[str, ManifestTopic], problems: "Mapping[ObjectKey, Failure]", others: Iterable[Refused]
+    topics: Mapping[str, ManifestTopic], problems: Mapping[ObjectKey, Failure], others: Iterable[Refused]
 ) -> None:
     """Report all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
     found = [*others]
@@ -214,7 +212,7 @@ def _server_refusal(one: ManifestTopic, message: str) -> Refused:
     return Refused(where, f"KafkaTopic {one.topic.meta.name}: the API server refuses it: {shown(said)}")
 
 
-def _created(topics: Iterable[ManifestTopic], made: Judgement, state: "ClusterState") -> Sequence[CreatedTopic]:
+def _created(topics: Iterable[ManifestTopic], made: Judgement, state: ClusterState) -> Sequence[CreatedTopic]:
     """The topics that would be created, by name, with what acknowledged writes survive in them."""
     found = []
     for one in sorted(topics, key=lambda one: one.topic.topic_name):
