@@ -47,7 +47,8 @@ def _count_calls() -> None:
     run = ConfluentAdmin._run  # noqa: SLF001
 
     async def counted(self, call):
-        _COUNTED[call.__qualname__.split(".")[1]] += 1
+        method = getattr(call, "func", call)  # a partial has no name of its own
+        _COUNTED[method.__qualname__.split(".")[1]] += 1
         return await run(self, call)
 
     ConfluentAdmin._run = counted  # noqa: SLF001

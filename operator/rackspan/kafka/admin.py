@@ -13,7 +13,8 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
@@ -43,14 +44,16 @@ from rackspan.reconcile.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.kafka.python_connection import PythonConnection
     from rackspan.kafka.token_provider import TokenProvider
     from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, Outcomes, Permit
 
+A = TypeVar("A", bound="ConfluentAdmin")
 K = TypeVar("K")
+P = ParamSpec("P")
 T = TypeVar("T")
 client: Any = _admin  # its type stubs do not export what its documentation names
 _log = logging.getLogger("rackspan.kafka")
@@ -77,6 +80,16 @@ _UNLISTED_SECONDS = 30.0
 _CORDONED = "cordoned.log.dirs"
 _ALL_DIRECTORIES = "*"
 _URL_SAFE = str.maketrans("+/", "-_")
+
+
+def in_thread(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+    """Let a method that blocks run in a thread of its client. What it raises becomes a FailureError."""
+
+    @wraps(method)
+    async def run(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(partial(method, self, *args, **kwargs))
+
+    return run
 
 
 class ConfluentAdmin:
@@ -125,93 +138,78 @@ class ConfluentAdmin:
         self._client.poll(0)
         self._last_error, self._all_down = None, False
 
-    async def cluster(self) -> ClusterDescription:
+    @in_thread
+    def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
+        self._forget_errors()
+        answer: Future[Any] = self._client.describe_cluster(request_timeout=self._answer_seconds)
+        started = time.monotonic()
+        cause, patience = None, 0.0
+        while not answer.done() and time.monotonic() < started + self._answer_seconds:
+            # A wrong password or certificate is known long before the call times out. One broker's trouble is not
+            # the cluster's, though: the others get their chance to answer.
+            self._client.poll(_POLL_SECONDS)
+            if cause is None and self._last_error is not None:
+                cause = connection_failure(self._last_error)
+                if cause is None and self._all_down:
+                    cause = no_broker_reachable(self._servers, self._last_error)
+                patience = time.monotonic() + _OTHER_BROKERS_SECONDS
+            if cause is not None and time.monotonic() > patience and not answer.done():
+                raise FailureError(cause)
+        error = answer.exception(timeout=1) if answer.done() else None
+        if not answer.done() or is_client_error(error):
+            raise FailureError(cause or no_answer_in_time(self._servers, self._answer_seconds, self._last_error))
+        found = answer.result()
+        self._answer_seconds = _NEXT_ANSWER_SECONDS
+        brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
+        return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
 
-        def call() -> ClusterDescription:
-            self._forget_errors()
-            answer: Future[Any] = self._client.describe_cluster(request_timeout=self._answer_seconds)
-            started = time.monotonic()
-            cause, patience = None, 0.0
-            while not answer.done() and time.monotonic() < started + self._answer_seconds:
-                # A wrong password or certificate is known long before the call times out. One broker's trouble is not
-                # the cluster's, though: the others get their chance to answer.
-                self._client.poll(_POLL_SECONDS)
-                if cause is None and self._last_error is not None:
-                    cause = connection_failure(self._last_error)
-                    if cause is None and self._all_down:
-                        cause = no_broker_reachable(self._servers, self._last_error)
-                    patience = time.monotonic() + _OTHER_BROKERS_SECONDS
-                if cause is not None and time.monotonic() > patience and not answer.done():
-                    raise FailureError(cause)
-            error = answer.exception(timeout=1) if answer.done() else None
-            if not answer.done() or is_client_error(error):
-                raise FailureError(cause or no_answer_in_time(self._servers, self._answer_seconds, self._last_error))
-            found = answer.result()
-            self._answer_seconds = _NEXT_ANSWER_SECONDS
-            brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
-            return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
-
-        return await self._run(call)
-
-    async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
+    @in_thread
+    def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
         """Replicas and preferred leaders per broker over every topic but these: one Metadata call."""
         left_out = frozenset(without)
+        replicas: Counter[int] = Counter()
+        leaders: Counter[int] = Counter()
+        topics = self._metadata()
+        for topic in (topic for name, topic in topics.items() if name not in left_out):
+            for partition in topic.partitions.values():
+                replicas.update(partition.replicas)
+                leaders.update(partition.replicas[:1])
+        return ReplicaCounts(replicas, leaders, len(topics))
 
-        def call() -> ReplicaCounts:
-            replicas: Counter[int] = Counter()
-            leaders: Counter[int] = Counter()
-            topics = self._metadata()
-            for topic in (topic for name, topic in topics.items() if name not in left_out):
-                for partition in topic.partitions.values():
-                    replicas.update(partition.replicas)
-                    leaders.update(partition.replicas[:1])
-            return ReplicaCounts(replicas, leaders, len(topics))
-
-        return await self._run(call)
-
-    async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
+    @in_thread
+    def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
+        at = datetime.now(UTC).replace(microsecond=0)
+        found: dict[int, Counter[str]] = {broker: Counter() for broker in brokers}
+        for name, topic in self._metadata().items():
+            for partition in topic.partitions.values():
+                for broker in found.keys() & set(partition.replicas):
+                    found[broker][name] += 1
+        return RemainingReplicas(at, found)
 
-        def call() -> RemainingReplicas:
-            at = datetime.now(UTC).replace(microsecond=0)
-            found: dict[int, Counter[str]] = {broker: Counter() for broker in brokers}
-            for name, topic in self._metadata().items():
-                for partition in topic.partitions.values():
-                    for broker in found.keys() & set(partition.replicas):
-                        found[broker][name] += 1
-            return RemainingReplicas(at, found)
-
-        return await self._run(call)
-
-    async def hosted(self, broker: int) -> Sequence[InSync]:
+    @in_thread
+    def hosted(self, broker: int) -> Sequence[InSync]:
         """The partitions with a replica on one broker, with their ISRs, from one Metadata call."""
+        return [
+            InSync(name, number, tuple(partition.replicas), frozenset(partition.isrs))
+            for name, topic in self._metadata().items()
+            for number, partition in topic.partitions.items()
+            if broker in partition.replicas
+        ]
 
-        def call() -> Sequence[InSync]:
-            return [
-                InSync(name, number, tuple(partition.replicas), frozenset(partition.isrs))
-                for name, topic in self._metadata().items()
-                for number, partition in topic.partitions.items()
-                if broker in partition.replicas
-            ]
-
-        return await self._run(call)
-
-    async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    @in_thread
+    def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
         """The replicas of all topics, without those that are being added, from one Metadata call.
 
         A topic without partitions has just come or gone.
         """
-
-        def call() -> Mapping[str, tuple[tuple[int, ...], ...]]:
-            found = {name: topic.partitions for name, topic in self._metadata().items() if topic.partitions}
-            adding = self._adding(len(one.isrs) < len(one.replicas) for some in found.values() for one in some.values())
-            return {
-                name: tuple(present(adding, name, number, some[number].replicas) for number in sorted(some))
-                for name, some in found.items()
-            }
-
-        return await self._run(call)
+        found = {name: topic.partitions for name, topic in self._metadata().items() if topic.partitions}
+        adding = self._adding(len(one.isrs) < len(one.replicas) for some in found.values() for one in some.values())
+        return {
+            name: tuple(present(adding, name, number, some[number].replicas) for number in sorted(some))
+            for name, some in found.items()
+        }
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas; None where it cannot be read."""
@@ -226,77 +224,64 @@ class ConfluentAdmin:
 
         None: the broker's version has no cordons.
         """
-
-        def call() -> Mapping[int, bool | None]:
-            answers = self._describe_brokers(brokers)
-            return {
-                broker: _is_cordoned(answer.result())
-                for broker, answer in answers.items()
-                if answer.exception() is None
-            }
-
         try:
-            return await self._run(call) if brokers else {}
+            answers = await self._run(lambda: self._describe_brokers(brokers))
         except FailureError:
             return {}
+        return {
+            broker: _is_cordoned(answer.result()) for broker, answer in answers.items() if answer.exception() is None
+        }
 
-    async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+    @in_thread
+    def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
         """Cordon all log directories; refused where somebody cordons some, as `*` has to stand alone."""
-        appended = client.AlterConfigOpType.APPEND
-        return await self._run(lambda: self._altered_cordons(brokers, appended)) if brokers else {}
+        return self._altered_cordons(brokers, client.AlterConfigOpType.APPEND)
 
-    async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
+    @in_thread
+    def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
         """Delete what `cordon` has set; cordons of another kind stay."""
-
-        def call() -> Mapping[int, Failure | None]:
-            answers = self._describe_brokers(brokers)
-            found = {broker: _outcome(answer) for broker, answer in answers.items()}
-            ours = [broker for broker, refused in found.items() if refused is None and _has_ours(answers[broker])]
-            return found | self._altered_cordons(ours, client.AlterConfigOpType.DELETE)
-
-        return await self._run(call) if brokers else {}
+        answers = self._describe_brokers(brokers)
+        found = {broker: _outcome(answer) for broker, answer in answers.items()}
+        ours = [broker for broker, refused in found.items() if refused is None and _has_ours(answers[broker])]
+        return found | self._altered_cordons(ours, client.AlterConfigOpType.DELETE)
 
     def _altered_cordons(
         self, brokers: Sequence[int], operation: client.AlterConfigOpType
     ) -> dict[int, Failure | None]:
-        self._permit.check()
-        seconds = self._permit.change_timeout_seconds
         entry = client.ConfigEntry(_CORDONED, _ALL_DIRECTORIES, incremental_operation=operation)
-        asked: dict[Any, Future[Any]] = {}
-        for broker in brokers:  # one call takes one broker
-            resource = client.ConfigResource(client.ResourceType.BROKER, str(broker), incremental_configs=[entry])
-            asked |= self._client.incremental_alter_configs([resource], request_timeout=seconds)
-        answers = self._answers(asked, seconds)
-        return {int(resource.name): _outcome(answer) for resource, answer in answers.items()}
+
+        def change(seconds: float) -> Mapping[int, Future[Any]]:
+            asked: dict[int, Future[Any]] = {}
+            for broker in brokers:  # one call takes one broker
+                resource = client.ConfigResource(client.ResourceType.BROKER, str(broker), incremental_configs=[entry])
+                (asked[broker],) = self._client.incremental_alter_configs([resource], request_timeout=seconds).values()
+            return asked
+
+        return self._changed(change)
 
     def _describe_brokers(self, brokers: Sequence[int]) -> Mapping[int, Future[Any]]:
-        asked: dict[Any, Future[Any]] = {}
+        asked: dict[int, Future[Any]] = {}
         for broker in brokers:  # one call takes one broker
             resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-            asked |= self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
-        answers = self._answers(asked, _NEXT_ANSWER_SECONDS)
-        return {int(resource.name): answer for resource, answer in answers.items()}
+            (asked[broker],) = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS).values()
+        return self._answers(asked, _NEXT_ANSWER_SECONDS)
 
-    async def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
+    @in_thread
+    def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
         """What brokers are set to, as the first that answers has it; None where that is nothing."""
+        error: BaseException | None = None
+        for broker in brokers[:_BROKERS_TO_ASK]:
+            answer = self._describe_brokers([broker])[broker]
+            error = answer.exception()
+            if not is_client_error(error):
+                entry = answer.result().get(key)
+                return None if entry is None else entry.value
+        if error is not None:
+            raise error
+        return None
 
-        def call() -> str | None:
-            error: BaseException | None = None
-            for broker in brokers[:_BROKERS_TO_ASK]:
-                resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
-                answers = self._client.describe_configs([resource], request_timeout=_NEXT_ANSWER_SECONDS)
-                (answer,) = self._answers(answers, _NEXT_ANSWER_SECONDS).values()
-                error = answer.exception()
-                if not is_client_error(error):
-                    entry = answer.result().get(key)
-                    return None if entry is None else entry.value
-            if error is not None:
-                raise error
-            return None
-
-        return await self._run(call)
-
-    async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
+    @in_thread
+    def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Each named topic: what it is, None where there is none, a Failure where it could not be read.
 
         Replicas that are being added are left out until all replicas are in sync, where Kafka lists reassignments.
@@ -304,106 +289,94 @@ class ConfluentAdmin:
         """
         if not names:
             return {}
+        answers = self._answers(
+            self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
+        )
+        errors = [answer.exception() for answer in answers.values()]
+        if errors[0] is not None and all(map(is_client_error, errors)):
+            raise errors[0]
+        found = [answer.result() for answer in answers.values() if answer.exception() is None]
+        adding = self._adding(len(one.isr) < len(one.replicas) for topic in found for one in topic.partitions)
+        return {name: self._without_deleted(_topic(answer, adding)) for name, answer in answers.items()}
 
-        def call() -> Mapping[str, TopicDescription | Failure | None]:
-            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-            answers = self._answers(answers)
-            errors = [answer.exception() for answer in answers.values()]
-            if errors[0] is not None and all(map(is_client_error, errors)):
-                raise errors[0]
-            found = [answer.result() for answer in answers.values() if answer.exception() is None]
-            adding = self._adding(len(one.isr) < len(one.replicas) for topic in found for one in topic.partitions)
-            return {name: self._without_deleted(_topic(answer, adding)) for name, answer in answers.items()}
-
-        return await self._run(call)
-
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
+    @in_thread
+    def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
         """Each topic's configuration; a topic that is gone is left out."""
         if not names:
             return {}
+        resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+        answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
+        return {
+            resource.name: config
+            for resource, answer in self._answers(answers).items()
+            if (config := _config(answer)) is not None
+        }
 
-        def call() -> Mapping[str, TopicConfig]:
-            resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
-            answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
-            return {
-                resource.name: config
-                for resource, answer in self._answers(answers).items()
-                if (config := _config(answer)) is not None
-            }
-
-        return await self._run(call)
-
-    async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+    @in_thread
+    def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
-        return await self._create_topics(topics)
+        return self._create_topics(topics)
 
-    async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
+    @in_thread
+    def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """One CreateTopics call that creates nothing."""
-        return await self._create_topics(topics, validate_only=True)
+        return self._create_topics(topics, validate_only=True)
 
-    async def _create_topics(self, topics: Sequence[NewTopic], **options: bool) -> Outcomes:
-        def call() -> Any:
-            return self._client.create_topics(
-                [_new_topic(topic) for topic in topics], request_timeout=self._permit.change_timeout_seconds, **options
-            )
+    def _create_topics(self, topics: Sequence[NewTopic], **options: bool) -> Outcomes:
+        wanted = [_new_topic(topic) for topic in topics]
+        return self._changed(lambda seconds: self._client.create_topics(wanted, request_timeout=seconds, **options))
 
-        return await self._change(call)
-
-    async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
+    @in_thread
+    def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """One CreatePartitions call."""
-
-        def call() -> Any:
-            wanted = [
-                client.NewPartitions(
-                    topic.name,
-                    topic.total,
-                    **({} if topic.assignment is None else {"replica_assignment": _lists(topic.assignment)}),
-                )
-                for topic in topics
-            ]
-            return self._client.create_partitions(wanted, request_timeout=self._permit.change_timeout_seconds)
-
-        return await self._change(call)
-
-    async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
-        return await self._alter_configs(changes)
-
-    async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """One IncrementalAlterConfigs call that changes nothing."""
-        return await self._alter_configs(changes, validate_only=True)
-
-    async def _alter_configs(self, changes: Sequence[ConfigChange], **options: bool) -> Outcomes:
-        def call() -> Any:
-            resources = [
-                client.ConfigResource(
-                    client.ResourceType.TOPIC,
-                    change.name,
-                    incremental_configs=[
-                        client.ConfigEntry(key, value, incremental_operation=client.AlterConfigOpType.SET)
-                        for key, value in change.set.items()
-                    ],
-                )
-                for change in changes
-            ]
-            answers = self._client.incremental_alter_configs(
-                resources, request_timeout=self._permit.change_timeout_seconds, **options
+        wanted = [
+            client.NewPartitions(
+                topic.name,
+                topic.total,
+                **({} if topic.assignment is None else {"replica_assignment": _lists(topic.assignment)}),
             )
-            return {resource.name: answer for resource, answer in answers.items()}
+            for topic in topics
+        ]
+        return self._changed(lambda seconds: self._client.create_partitions(wanted, request_timeout=seconds))
 
-        return await self._change(call)
+    @in_thread
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
+        return self._alter_configs(changes)
+
+    @in_thread
+    def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
+        """One IncrementalAlterConfigs call that changes nothing."""
+        return self._alter_configs(changes, validate_only=True)
+
+    def _alter_configs(self, changes: Sequence[ConfigChange], **options: bool) -> Outcomes:
+        resources = [
+            client.ConfigResource(
+                client.ResourceType.TOPIC,
+                change.name,
+                incremental_configs=[
+                    client.ConfigEntry(key, value, incremental_operation=client.AlterConfigOpType.SET)
+                    for key, value in change.set.items()
+                ],
+            )
+            for change in changes
+        ]
+        outcomes = self._changed(
+            lambda seconds: self._client.incremental_alter_configs(resources, request_timeout=seconds, **options)
+        )
+        return {resource.name: outcome for resource, outcome in outcomes.items()}
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
         """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
-
-        def call() -> Any:
-            return self._client.delete_topics(list(ids), request_timeout=self._permit.change_timeout_seconds)
-
-        outcomes = await self._change(call)
+        outcomes = await self._delete_topics(list(ids))
         now = time.monotonic()
         self._deleted = {one: at for one, at in self._deleted.items() if now - at < _DELETED_SECONDS}
         self._deleted |= {ids[name]: now for name, failure in outcomes.items() if failure is None}
         return outcomes
+
+    @in_thread
+    def _delete_topics(self, names: list[str]) -> Outcomes:
+        return self._changed(lambda seconds: self._client.delete_topics(names, request_timeout=seconds))
 
     async def close(self) -> None:
         """Close threads and sockets; calls under way end with a FailureError."""
@@ -469,15 +442,14 @@ class ConfluentAdmin:
         topics: Mapping[str, Any] = self._client.list_topics(timeout=seconds).topics
         return topics
 
-    async def _change(self, call: Callable[[], Any]) -> Outcomes:
-        """A change. Calls wait for threads, so the permit is asked for where the call is sent."""
+    def _changed(self, change: Callable[[float], Mapping[K, Future[Any]]]) -> dict[K, Failure | None]:
+        """The outcomes of a change, which gets the seconds that it may take. Raises FailureError without a permit.
 
-        def collect() -> Outcomes:
-            self._permit.check()
-            seconds = self._permit.change_timeout_seconds
-            return {name: _outcome(answer) for name, answer in self._answers(call(), seconds).items()}
-
-        return await self._run(collect)
+        Calls wait for threads, so the permit is asked for here, where the call is sent.
+        """
+        self._permit.check()
+        seconds = self._permit.change_timeout_seconds
+        return {key: _outcome(answer) for key, answer in self._answers(change(seconds), seconds).items()}
 
     def _answers(self, answers: Mapping[K, Future[Any]], seconds: float = _CALL_SECONDS) -> Mapping[K, Future[Any]]:
         """

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import TopicCollection
-from confluent_kafka import admin as _admin
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.kafka.admin import ConfluentAdmin, config_seen, present
+from rackspan.kafka.admin import ConfluentAdmin, client, config_seen, in_thread, present
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
-client: Any = _admin  # its parameters are not annotated
 A = TypeVar("A", bound=ConfluentAdmin)
 T = TypeVar("T")
 _CALL_SECONDS = 60.0
@@ -174,26 +172,22 @@ class _SnapshotAdmin(ConfluentAdmin):
         """Every topic's TopicMetadata by its name."""
         return await self._run(self._metadata)
 
-    async def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    @in_thread
+    def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
+        answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
+        return _sorted_out(self._answers(answers))
 
-        def call() -> tuple[Mapping[str, Any], Mapping[str, str]]:
-            answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-            return _sorted_out(self._answers(answers))
-
-        return await self._run(call)
-
-    async def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
+    @in_thread
+    def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
         """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
-
-        def call() -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
-            resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
-            answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
-            by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
-            found, unread = _sorted_out(by_name)
-            return {name: config_seen(entries) for name, entries in found.items()}, unread
-
-        return await self._run(call) if names else ({}, {})
+        if not names:
+            return {}, {}
+        resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+        answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
+        by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
+        found, unread = _sorted_out(by_name)
+        return {name: config_seen(entries) for name, entries in found.items()}, unread
 
 
 async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:

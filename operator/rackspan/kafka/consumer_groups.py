@@ -17,7 +17,7 @@ from kafka.errors import GroupIdNotFoundError
 
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
-from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.admin import ConfluentAdmin, in_thread
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
 from rackspan.kafka.kafka_errors import failure_of
@@ -69,41 +69,32 @@ def read_consumer_groups(
 
 
 class _GroupsAdmin(ConfluentAdmin):
-    async def groups(self) -> tuple[list[str], list[Exception]]:
+    @in_thread
+    def groups(self) -> tuple[list[str], list[Exception]]:
         """Names of all consumer groups, and the errors of brokers that could not list theirs."""
+        answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
+        self._answers({"": answer})
+        found = answer.result()
+        return sorted({group.group_id for group in found.valid}), list(found.errors or [])
 
-        def call() -> tuple[list[str], list[Exception]]:
-            answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
-            self._answers({"": answer})
-            found = answer.result()
-            return sorted({group.group_id for group in found.valid}), list(found.errors or [])
-
-        return await self._run(call)
-
-    async def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
+    @in_thread
+    def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
         """Each group's description, or the exception that came instead."""
+        answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
+        return {name: answer.exception() or answer.result() for name, answer in self._answers(answers).items()}
 
-        def call() -> Mapping[str, Any]:
-            answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
-            return {name: answer.exception() or answer.result() for name, answer in self._answers(answers).items()}
-
-        return await self._run(call)
-
-    async def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
+    @in_thread
+    def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
         """The subscriptions of all classic groups' members, by group and member id: one call to each broker.
 
         The call is deprecated in favour of those above, which do not have them.
         """
-
-        def call() -> Mapping[tuple[str, str], Subscription]:
-            return {
-                (group.id, member.id): subscription
-                for group in self._client.list_groups(timeout=_CALL_SECONDS)
-                for member in group.members
-                if (subscription := read_subscription(member.metadata)) is not None
-            }
-
-        return await self._run(call)
+        return {
+            (group.id, member.id): subscription
+            for group in self._client.list_groups(timeout=_CALL_SECONDS)
+            for member in group.members
+            if (subscription := read_subscription(member.metadata)) is not None
+        }
 
     async def described_by_brokers(self) -> tuple[GroupDescriptions, Sequence[str]]:
         """What confluent-kafka cannot ask for, and warnings about what is not known of it."""

@@ -18,7 +18,7 @@ from rackspan.core.consumers.group_locality import GroupProtocol
 from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
-from rackspan.kafka.admin import client
+from rackspan.kafka.admin import client, in_thread
 from rackspan.kafka.kafka_errors import failure_of
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
@@ -75,44 +75,38 @@ def sample_rates(
 
 
 class _OffsetsAdmin(KafkaReassignments):
-    async def committed(self, groups: Sequence[str]) -> tuple[_Look, Mapping[str, BaseException]]:
+    @in_thread
+    def committed(self, groups: Sequence[str]) -> tuple[_Look, Mapping[str, BaseException]]:
         """What groups have committed, and why those of others are not known."""
+        offsets: dict[str, Offsets] = {}
+        at: dict[str, float] = {}
+        failed: dict[str, BaseException] = {}
+        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+            answers: dict[str, Any] = {}
+            asked = time.monotonic()
+            for name in groups[start : start + _GROUPS_AT_ONCE]:
+                wanted = [ConsumerGroupTopicPartitions(name)]
+                answers |= self._client.list_consumer_group_offsets(wanted, request_timeout=_CALL_SECONDS)
+            for name, answer in self._answers(answers).items():
+                error = answer.exception()
+                if error is not None:
+                    failed[name] = error
+                    continue
+                offsets[name] = _offsets(answer.result())
+                at[name] = asked
+        return _Look(offsets, at), failed
 
-        def call() -> tuple[_Look, Mapping[str, BaseException]]:
-            offsets: dict[str, Offsets] = {}
-            at: dict[str, float] = {}
-            failed: dict[str, BaseException] = {}
-            for start in range(0, len(groups), _GROUPS_AT_ONCE):
-                answers: dict[str, Any] = {}
-                asked = time.monotonic()
-                for name in groups[start : start + _GROUPS_AT_ONCE]:
-                    wanted = [ConsumerGroupTopicPartitions(name)]
-                    answers |= self._client.list_consumer_group_offsets(wanted, request_timeout=_CALL_SECONDS)
-                for name, answer in self._answers(answers).items():
-                    error = answer.exception()
-                    if error is not None:
-                        failed[name] = error
-                        continue
-                    offsets[name] = _offsets(answer.result())
-                    at[name] = asked
-            return _Look(offsets, at), failed
-
-        return await self._run(call)
-
-    async def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
+    @in_thread
+    def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
         """The first or the end offset of each log, as `spec` says; -1 where it is not known."""
-
-        def call() -> IntArray:
-            found: dict[tuple[str, int], int] = {}
-            for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
-                wanted = {ConfluentPartition(*at): spec for at in partitions[start : start + _PARTITIONS_AT_ONCE]}
-                answers = self._client.list_offsets(wanted, request_timeout=_CALL_SECONDS)
-                for at, answer in self._answers(answers).items():
-                    if answer.exception() is None:
-                        found[at.topic, at.partition] = answer.result().offset
-            return np.array([found.get((at.topic, at.partition), NONE) for at in partitions], dtype=np.int64)
-
-        return await self._run(call)
+        found: dict[tuple[str, int], int] = {}
+        for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+            wanted = {ConfluentPartition(*at): spec for at in partitions[start : start + _PARTITIONS_AT_ONCE]}
+            answers = self._client.list_offsets(wanted, request_timeout=_CALL_SECONDS)
+            for at, answer in self._answers(answers).items():
+                if answer.exception() is None:
+                    found[at.topic, at.partition] = answer.result().offset
+        return np.array([found.get((at.topic, at.partition), NONE) for at in partitions], dtype=np.int64)
 
 
 async def _sampled(

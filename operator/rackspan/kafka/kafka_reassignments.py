@@ -30,7 +30,7 @@ from rackspan.core.partitions import (
     SettingKind,
     TopicPartition,
 )
-from rackspan.kafka.admin import ConfluentAdmin, client
+from rackspan.kafka.admin import ConfluentAdmin, client, in_thread
 from rackspan.kafka.kafka_errors import UNKNOWN_TOPIC
 from rackspan.kafka.python_connection import PythonConnection, failure_of
 from rackspan.reconcile.failures import Failure, FailureError
@@ -70,125 +70,101 @@ class KafkaReassignments(ConfluentAdmin):
         """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
         if not self._python_connection().is_open:
             return await super().cluster()  # it says best what is wrong with a connection
+        return await self._cluster()
 
-        def call() -> ClusterDescription:
-            found = self._ask(lambda python: python.describe_cluster())
-            brokers = [
-                BrokerDescription(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"])
-                for one in found["brokers"]
-                if not one.get("is_fenced")
-            ]
-            return ClusterDescription(found["cluster_id"], tuple(sorted(brokers, key=lambda broker: broker.id)))
+    @in_thread
+    def _cluster(self) -> ClusterDescription:
+        found = self._ask(lambda python: python.describe_cluster())
+        brokers = [
+            BrokerDescription(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"])
+            for one in found["brokers"]
+            if not one.get("is_fenced")
+        ]
+        return ClusterDescription(found["cluster_id"], tuple(sorted(brokers, key=lambda broker: broker.id)))
 
-        return await self._run(call)
-
-    async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+    @in_thread
+    def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """Replicas, ISR and leader from metadata; what is under way from the controller, which is asked last.
 
         Not by librdkafka, which sends such questions to the controller, and for a minute to one that is dead.
         """
+        names = sorted(topics)
+        found: dict[TopicPartition, PartitionState] = {}
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            for topic in self._ask(lambda python, some=some: python.describe_topics(some)):  # type: ignore[misc]
+                found |= _states(topic)
+        under_way = self._ask(lambda python: python.list_partition_reassignments())
+        for one, lists in under_way.items():
+            at = TopicPartition(one.topic, one.partition)
+            if at in found:
+                found[at] = replace(
+                    found[at],
+                    replicas=tuple(lists["replicas"]),
+                    adding=frozenset(lists["adding_replicas"]),
+                    removing=frozenset(lists["removing_replicas"]),
+                )
+        return found
 
-        def call() -> Mapping[TopicPartition, PartitionState]:
-            names = sorted(topics)
-            found: dict[TopicPartition, PartitionState] = {}
-            for start in range(0, len(names), _AT_ONCE):
-                some = names[start : start + _AT_ONCE]
-                for topic in self._ask(lambda python, some=some: python.describe_topics(some)):  # type: ignore[misc]
-                    found |= _states(topic)
-            for at, lists in self._under_way().items():
-                if at in found:
-                    found[at] = replace(
-                        found[at],
-                        replicas=tuple(lists["replicas"]),
-                        adding=frozenset(lists["adding_replicas"]),
-                        removing=frozenset(lists["removing_replicas"]),
-                    )
-            return found
-
-        return await self._run(call)
-
-    def _under_way(self) -> Mapping[TopicPartition, Mapping[str, Sequence[int]]]:
-        """Partitions that are being reassigned, as the controller lists them."""
-        found = self._ask(lambda python: python.list_partition_reassignments())
-        return {TopicPartition(one.topic, one.partition): lists for one, lists in found.items()}
-
-    async def topic_names(self) -> Collection[str]:
+    @in_thread
+    def topic_names(self) -> Collection[str]:
         """The names of all topics that can be seen, Kafka's own among them."""
+        names: Collection[str] = self._ask(lambda python: python.list_topics())
+        return names
 
-        def call() -> Collection[str]:
-            names: Collection[str] = self._ask(lambda python: python.list_topics())
-            return names
-
-        return await self._run(call)
-
-    async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
+    @in_thread
+    def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
         """Each topic's effective min.insync.replicas, where it can be read."""
+        return {
+            one.resource_name: int(entry.value)
+            for one in self._described(Setting(SettingKind.TOPIC, topic, _MIN_INSYNC) for topic in topics)
+            for entry in one.configs
+            if entry.name == _MIN_INSYNC and (entry.value or "").isdecimal()
+        }
 
-        def call() -> Mapping[str, int]:
-            wanted = [Setting(SettingKind.TOPIC, topic, _MIN_INSYNC) for topic in topics]
-            return {
-                one.resource_name: int(entry.value)
-                for one in self._described(wanted)
-                for entry in one.configs
-                if entry.name == _MIN_INSYNC and (entry.value or "").isdecimal()
-            }
-
-        return await self._run(call) if topics else {}
-
-    async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
+    @in_thread
+    def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
         """Room on brokers' log directories (KIP-827); those that are offline are no room, and one of them is enough."""
+        found = {}
+        for broker, directories in self._log_dirs({one: {} for one in brokers}).items():
+            room = [
+                (one.total_bytes, one.usable_bytes)
+                for one in directories
+                if one.error_code == 0 and getattr(one, "total_bytes", -1) >= 0
+            ]
+            if room:
+                total, usable = min(room, key=lambda one: one[1])
+                lost = sum(one.error_code == KafkaError.KAFKA_STORAGE_ERROR for one in directories)
+                found[broker] = Disk(total, usable, lost)
+        return found
 
-        def call() -> Mapping[int, Disk]:
-            found = {}
-            for broker, directories in self._log_dirs({one: {} for one in brokers}).items():
-                room = [
-                    (one.total_bytes, one.usable_bytes)
-                    for one in directories
-                    if one.error_code == 0 and getattr(one, "total_bytes", -1) >= 0
-                ]
-                if room:
-                    total, usable = min(room, key=lambda one: one[1])
-                    lost = sum(one.error_code == KafkaError.KAFKA_STORAGE_ERROR for one in directories)
-                    found[broker] = Disk(total, usable, lost)
-            return found
-
-        return await self._run(call)
-
-    async def sizes(
-        self, partitions: Mapping[TopicPartition, Collection[int]]
-    ) -> Mapping[tuple[TopicPartition, int], int]:
+    @in_thread
+    def sizes(self, partitions: Mapping[TopicPartition, Collection[int]]) -> Mapping[tuple[TopicPartition, int], int]:
         """Bytes of replicas on the given brokers; those that are not reported are left out."""
+        asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for at, brokers in partitions.items():
+            for broker in brokers:
+                asked[broker][at.topic].append(at.partition)
+        return {
+            (TopicPartition(topic.name, one.partition_index), broker): one.partition_size
+            for broker, directories in self._log_dirs(asked).items()
+            for directory in directories
+            for topic in directory.topics
+            for one in topic.partitions
+            if not one.is_future_key
+        }
 
-        def call() -> Mapping[tuple[TopicPartition, int], int]:
-            asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-            for at, brokers in partitions.items():
-                for broker in brokers:
-                    asked[broker][at.topic].append(at.partition)
-            return {
-                (TopicPartition(topic.name, one.partition_index), broker): one.partition_size
-                for broker, directories in self._log_dirs(asked).items()
-                for directory in directories
-                for topic in directory.topics
-                for one in topic.partitions
-                if not one.is_future_key
-            }
-
-        return await self._run(call)
-
-    async def alter(
+    @in_thread
+    def alter(
         self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
         """One AlterPartitionReassignments call (KIP-455) for `same_size` (KIP-860), and one for the others."""
-
-        def call() -> Mapping[TopicPartition, Failure | None]:
-            found: dict[TopicPartition, Failure | None] = {}
-            for resizing in (False, True):
-                some = {at: replicas for at, replicas in targets.items() if (at not in same_size) is resizing}
-                if some:
-                    found |= self._alter(some, resizing=resizing)
-            return found
-
-        return await self._run(call)
+        found: dict[TopicPartition, Failure | None] = {}
+        for resizing in (False, True):
+            some = {at: replicas for at, replicas in targets.items() if (at not in same_size) is resizing}
+            if some:
+                found |= self._alter(some, resizing=resizing)
+        return found
 
     def _alter(
         self, targets: Mapping[TopicPartition, Replicas | None], *, resizing: bool
@@ -203,76 +179,67 @@ class KafkaReassignments(ConfluentAdmin):
             for one, error in answers.items()
         }
 
-    async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
+    @in_thread
+    def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""
+        self._permit.check()
+        wanted: dict[str, list[int]] = defaultdict(list)
+        for at in partitions:
+            wanted[at.topic].append(at.partition)
+        # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
+        answer = self._ask(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
+        if error := getattr(answer, "error_code", 0):
+            raise FailureError(failure_of(for_code(error)()))
+        return {
+            TopicPartition(topic.topic, one.partition_id): (
+                None
+                if one.error_code in (0, KafkaError.ELECTION_NOT_NEEDED)
+                else failure_of(for_code(one.error_code)(one.error_message or ""))
+            )
+            for topic in answer.replica_election_results
+            for one in topic.partition_result
+        }
 
-        def call() -> Mapping[TopicPartition, Failure | None]:
-            self._permit.check()
-            wanted: dict[str, list[int]] = defaultdict(list)
-            for at in partitions:
-                wanted[at.topic].append(at.partition)
-            # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
-            answer = self._ask(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
-            if error := getattr(answer, "error_code", 0):
-                raise FailureError(failure_of(for_code(error)()))
-            return {
-                TopicPartition(topic.topic, one.partition_id): (
-                    None
-                    if one.error_code in (0, KafkaError.ELECTION_NOT_NEEDED)
-                    else failure_of(for_code(one.error_code)(one.error_message or ""))
-                )
-                for topic in answer.replica_election_results
-                for one in topic.partition_result
-            }
-
-        return await self._run(call)
-
-    async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
+    @in_thread
+    def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
         """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
+        found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
+        topics, brokers = _by_resource(wanted)
+        for one in self._described(one for one in wanted if one.kind is SettingKind.TOPIC):
+            found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
+        for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
+            found |= (
+                dict.fromkeys(brokers[broker], answer)
+                if isinstance(answer, Failure)
+                else _own_values(answer.results[0], SettingKind.BROKER, brokers[broker])
+            )
+        return found
 
-        def call() -> Mapping[Setting, str | Failure | None]:
-            found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
-            topics, brokers = _by_resource(wanted)
-            for one in self._described(one for one in wanted if one.kind is SettingKind.TOPIC):
-                found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
-            for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
-                found |= (
-                    dict.fromkeys(brokers[broker], answer)
-                    if isinstance(answer, Failure)
-                    else _own_values(answer.results[0], SettingKind.BROKER, brokers[broker])
-                )
-            return found
-
-        return await self._run(call)
-
-    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+    @in_thread
+    def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
+        self._permit.check()
+        outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
+        topics, brokers = _by_resource(changes)
 
-        def call() -> Mapping[Setting, Failure | None]:
-            self._permit.check()
-            outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
-            topics, brokers = _by_resource(changes)
+        def change(kind: SettingKind, some: Mapping[str, Collection[Setting]]) -> Any:
+            return IncrementalAlterConfigsRequest(
+                resources=[
+                    (_TYPES[kind], name, [(one.key, *_operation(changes[one])) for one in sorted(settings)])
+                    for name, settings in some.items()
+                ],
+                validate_only=False,
+            )
 
-            def change(kind: SettingKind, some: Mapping[str, Collection[Setting]]) -> Any:
-                return IncrementalAlterConfigsRequest(
-                    resources=[
-                        (_TYPES[kind], name, [(one.key, *_operation(changes[one])) for one in sorted(settings)])
-                        for name, settings in some.items()
-                    ],
-                    validate_only=False,
-                )
-
-            for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
-                outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
-                outcomes |= dict.fromkeys(brokers[broker], outcome)
-            for some in _parts(topics):
-                asked = change(SettingKind.TOPIC, some)
-                for one in self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).responses:  # type: ignore[misc]
-                    if one.error_code not in UNKNOWN_TOPIC:
-                        outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
-            return outcomes
-
-        return await self._run(call)
+        for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
+            outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
+            outcomes |= dict.fromkeys(brokers[broker], outcome)
+        for some in _parts(topics):
+            asked = change(SettingKind.TOPIC, some)
+            for one in self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).responses:  # type: ignore[misc]
+                if one.error_code not in UNKNOWN_TOPIC:
+                    outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
+        return outcomes
 
     def _described(self, settings: Iterable[Setting]) -> list[Any]:
         """What whichever broker answers says of topics' configs, a part of them at a time."""
