@@ -70,16 +70,13 @@ def last_scan(
     if newest is not None:
         why = (unstarted or {}).get(newest.uid)
         if newest in overdue and why is not None:
-            return _failed_to_start(newest, now, why)
+            within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
+            return _failed(
+                _began(newest), now, Reason.SCAN_NOT_STARTED, f"its pod did not start within {within}: {why}"
+            )
         return _with_report(_from_run(newest, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
-        ended = replace(
-            before,
-            state=ScanState.FAILED,
-            finished_at=now.replace(microsecond=0),
-            reason=Reason.SCAN_FAILED,
-            message="what ran the scan was deleted before it ended",
-        )
+        ended = _failed(before, now, Reason.SCAN_FAILED, "what ran the scan was deleted before it ended")
         if report is not None and report.last_scan_id == before.scan_id:
             ended = replace(ended, state=ScanState.COMPLETED, reason=None, message=None)
         return _with_report(ended, report)
@@ -103,44 +100,32 @@ def with_scans(
     return replace(status, conditions=conditions.all)
 
 
-def _failed_to_start(run: JobRun, now: datetime, why: str) -> LastScan:
-    within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
-    return LastScan(
-        run.name,
-        run.trigger,
-        ScanState.FAILED,
-        run.created,
-        finished_at=now.replace(microsecond=0),
-        reason=Reason.SCAN_NOT_STARTED,
-        message=f"its pod did not start within {within}: {why}"[:MAX_MESSAGE_CHARS],
+def _began(run: JobRun) -> LastScan:
+    return LastScan(run.name, run.trigger, ScanState.RUNNING, run.created)
+
+
+def _failed(scan: LastScan, at: datetime, reason: Reason, message: str) -> LastScan:
+    return replace(
+        scan,
+        state=ScanState.FAILED,
+        finished_at=at.replace(microsecond=0),
+        reason=reason,
+        message=message[:MAX_MESSAGE_CHARS],
     )
 
 
 def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: LastScan | None) -> LastScan:
-    scan = LastScan(run.name, run.trigger, ScanState.RUNNING, run.created)
+    scan = _began(run)
     if run in overdue or (run.finished is not None and run.reason == DEADLINE_EXCEEDED):
         message = run.message or "the scan did not end within activeDeadlineSeconds"
-        at = run.finished or now.replace(microsecond=0)
-        return replace(
-            scan,
-            state=ScanState.FAILED,
-            finished_at=at,
-            reason=Reason.SCAN_TIMED_OUT,
-            message=message[:MAX_MESSAGE_CHARS],
-        )
+        return _failed(scan, run.finished or now, Reason.SCAN_TIMED_OUT, message)
     if run.finished is None:
         known = before is not None and before.scan_id == run.name and before.state is not ScanState.RUNNING
         return before if known and before is not None else scan  # it is being deleted, and its result is recorded
     if run.succeeded:
         return replace(scan, state=ScanState.COMPLETED, finished_at=run.finished)
     message = ": ".join(part for part in (run.reason, run.message) if part) or "it failed"
-    return replace(
-        scan,
-        state=ScanState.FAILED,
-        finished_at=run.finished,
-        reason=Reason.SCAN_FAILED,
-        message=message[:MAX_MESSAGE_CHARS],
-    )
+    return _failed(scan, run.finished, Reason.SCAN_FAILED, message)
 
 
 def _with_report(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
