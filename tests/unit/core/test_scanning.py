@@ -12,7 +12,6 @@ from rackspan.core.partitions import TopicPartition
 from rackspan.core.placer import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
-from rackspan.core.scanning.domain_totals import added
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, mending, message
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
@@ -377,7 +376,10 @@ def test_portions_add_up_to_the_whole():
         portion_of(locations(), rows.rows(np.array(at)), np.array([2]), ClusterRequirements(), rows.fewest_replicas)
         for at in ([0, 3], [1, 2])
     ]
-    assert added(h for part in parts for h in part.holdings) == list(whole.holdings)
+    for one, *some in zip(whole.holdings, *(part.holdings for part in parts), strict=True):
+        assert {(row.level, row.domain, row.brokers) for row in some} == {(one.level, one.domain, one.brokers)}
+        for name in ("replicas", "leaders", "leading", "offline", "not_writable", "last_replica", "bytes"):
+            assert sum(getattr(row, name) for row in some) == getattr(one, name), name
     ids = [set(part.findings.ids("c", rows.names, locations().tree).tolist()) for part in (whole, *parts)]
     assert ids[0] == ids[1] | ids[2]
     assert whole.topics.partitions.tolist() == [4]

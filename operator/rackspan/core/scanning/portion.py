@@ -1,17 +1,17 @@
 """All that is found in a portion of a cluster's partitions. Portions add up to the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.outage import outages
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
-from rackspan.core.scanning.domain_totals import DomainTotals, holdings
 from rackspan.core.scanning.examine import Examined, examine
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.snapshot import NONE, Partitions
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import IntArray, RackTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +36,27 @@ class TopicTally:
     move_bytes: IntArray
 
 
+@dataclass(frozen=True, slots=True)
+class DomainTotals:
+    """
+    What lies in one domain; the last level is `broker`, its domains are broker ids.
+
+    `leaders` are preferred leaders, `leading` partitions led now. `offline`, `not_writable` and `last_replica` count
+    the partitions that would be so without the domain. `bytes` is None where no size is known.
+    """
+
+    level: str
+    domain: str
+    brokers: int
+    replicas: int
+    leaders: int
+    leading: int
+    offline: int
+    not_writable: int
+    last_replica: int
+    bytes: int | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Portion:
     """Findings about partitions and topics, and what lies where."""
@@ -58,7 +79,7 @@ def portion_of(
     return Portion(
         examined.findings,
         _topics(partitions, min_insync, examined),
-        tuple(holdings(locations.tree, partitions, min_insync)),
+        tuple(_holdings(locations.tree, partitions, min_insync)),
         examined.unfair,
     )
 
@@ -92,3 +113,27 @@ def _topics(partitions: Partitions, min_insync: IntArray, examined: Examined) ->
         bytes=np.where(total(known.astype(np.int64)) > 0, sizes, NONE),
         move_bytes=np.where(copies_unknown, NONE, copied),
     )
+
+
+def _holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[DomainTotals]:
+    """Tally every domain of every level, and every broker, in the tree's order. `min_insync` is per topic."""
+    first = partitions.replicas[:, 0] if partitions.replicas.shape[1] else partitions.leader
+    preferred, leading = tree.positions(first), tree.positions(partitions.leader)
+    lost = outages(tree, partitions, min_insync)
+    for level in tree.nodes[1:]:
+        leaders = np.bincount(level.of_broker[preferred[preferred != NONE]], minlength=len(level)).tolist()
+        led = np.bincount(level.of_broker[leading[leading != NONE]], minlength=len(level)).tolist()
+        for number, row in zip(range(len(level)), lost, strict=False):
+            outage = row.outage
+            yield DomainTotals(
+                row.level,
+                row.domain,
+                row.brokers,
+                outage.replicas,
+                leaders[number],
+                led[number],
+                outage.offline,
+                outage.not_writable,
+                outage.last_replica,
+                outage.size_bytes,
+            )
