@@ -1,6 +1,7 @@
 """Arrow record batches from the core's columns, and back. Column names are those of `schemas`."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
+from rackspan.core.scanning.portion import DomainTotals, TopicTally
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
 from rackspan.core.write_locality import WriteCounts
@@ -24,6 +26,7 @@ from rackspan.jobs.batches.schemas import (
 )
 
 _LARGEST_BATCH = 1 << 16
+_MAY_BE_UNKNOWN = ("bytes", "move_bytes")
 
 
 def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[pa.RecordBatch]:
@@ -58,7 +61,7 @@ def unread_batches(unread: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
 
 def unread_topics(table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Turn rows of PARTITIONS about topics that could not be read into a batch of JUDGED."""
-    columns = {"topic": _whole(table, "topic"), "reason": _whole(table, "unread")}
+    columns = {"topic": table["topic"].combine_chunks(), "reason": table["unread"].combine_chunks()}
     yield _batch(UNREAD, len(table), columns)
 
 
@@ -94,16 +97,13 @@ def judged_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Give a judged portion as batches of JUDGED; `cluster` is Kafka's id of it, `names` are the portion's topics."""
     yield from finding_batches(cluster, locations, names, portion.findings)
-    yield _topics(names, portion)
+    yield _topics(names, portion.topics)
     rows = portion.holdings
-    columns = {
-        name: pa.array([getattr(row, name) for row in rows], JUDGED.field(name).type)
-        for name in (
-            *("level", "domain", "brokers", "replicas", "leaders", "leading"),
-            *("bytes", "offline", "not_writable", "last_replica"),
-        )
+    holdings = {
+        one.name: pa.array([getattr(row, one.name) for row in rows], JUDGED.field(one.name).type)
+        for one in fields(DomainTotals)
     }
-    yield _batch(HOLDING, len(rows), columns)
+    yield _batch(HOLDING, len(rows), holdings)
     levels = {
         "level": pa.array(list(portion.unfair)),
         "partitions": pa.array(list(portion.unfair.values()), pa.int64()),
@@ -145,22 +145,13 @@ def write_batch(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCou
     return _batch(WRITES, topics * len(racks), columns)
 
 
-def _topics(names: tuple[str, ...], portion: Portion) -> pa.RecordBatch:
-    tally = portion.topics
+def _topics(names: tuple[str, ...], tally: TopicTally) -> pa.RecordBatch:
+    counts = {one.name: getattr(tally, one.name) for one in fields(TopicTally) if one.name != "topic"}
     columns = {
-        "topic": _words(tally.topic, names),
-        "partitions": pa.array(tally.partitions),
-        "replicas": pa.array(tally.replicas),
-        "replication_factor": pa.array(tally.replication_factor.astype(np.int32)),
-        "min_insync": pa.array(tally.min_insync.astype(np.int32)),
-        "non_compliant": pa.array(tally.non_compliant),
-        "moves": pa.array(tally.moves),
-        "offline": pa.array(tally.offline),
-        "under_replicated": pa.array(tally.under_replicated),
-        "bytes": pa.array(tally.bytes, mask=tally.bytes == NONE),
-        "move_bytes": pa.array(tally.move_bytes, mask=tally.move_bytes == NONE),
+        name: pa.array(column, JUDGED.field(name).type, mask=column == NONE if name in _MAY_BE_UNKNOWN else None)
+        for name, column in counts.items()
     }
-    return _batch(TOPIC, len(tally.topic), columns)
+    return _batch(TOPIC, len(tally.topic), columns | {"topic": _words(tally.topic, names)})
 
 
 def _batch(kind: str, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
@@ -172,10 +163,6 @@ def _batch(kind: str, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatc
 def _words(codes: IntArray, words: tuple[str, ...]) -> pa.Array:
     indices = pa.array(codes.astype(np.int32), mask=codes == NONE)
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
-
-
-def _whole(table: pa.Table, column: str) -> pa.Array:
-    return pa.concat_arrays(table.column(column).chunks) if len(table) else pa.array([], pa.string())
 
 
 def _or_null(numbers: IntArray) -> pa.Array:
