@@ -120,7 +120,7 @@ def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> It
         broker=_lagging(partitions.rows(behind)),
     )
     other = np.flatnonzero(~offline & ~away[:, 0] & (partitions.leader != partitions.replicas[:, 0]))
-    yield _about_partitions(partitions, Rule.LEADER_NOT_PREFERRED, other, broker=partitions.leader)
+    yield _rows_about(Rule.LEADER_NOT_PREFERRED, partitions, other, broker=partitions.leader[other])
 
 
 def _who_may_lead(partitions: Partitions, away: BoolArray) -> tuple[IntArray, IntArray]:
@@ -297,13 +297,6 @@ def _alike(partitions: Partitions, requirements: ClusterRequirements) -> Iterato
     bounds = np.searchsorted(group_of[partitions.topic][order], np.arange(len(groups) + 1))
     for number, required in enumerate(kinds):
         yield required, order[bounds[number] : bounds[number + 1]]
-
-
-def _about_partitions(
-    partitions: Partitions, rule: Rule, rows: IntArray, severity: IntArray | None = None, **columns: IntArray
-) -> Findings:
-    """Findings about some partitions; columns are of all partitions."""
-    return _rows_about(rule, partitions, rows, severity, **{name: column[rows] for name, column in columns.items()})
 
 
 def _rows_about(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.compliance import REASONS as COMPLIANCE_REASONS
 from rackspan.core.rack_path import domain_name
-from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule, Severity
+from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule
 from rackspan.core.topology import IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
@@ -67,9 +67,9 @@ class Findings:
         return len(self.rule)
 
     @classmethod
-    def of(cls, rule: Rule, count: int, severity: Severity | IntArray | None = None, **columns: IntArray) -> Self:
+    def of(cls, rule: Rule, count: int, severity: IntArray | None = None, **columns: IntArray) -> Self:
         """Make `count` findings of one rule; columns that are left out say nothing."""
-        ranks = severity if isinstance(severity, np.ndarray) else (severity or SEVERITY_OF[rule]).rank
+        ranks = SEVERITY_OF[rule].rank if severity is None else severity
         given = {"rule": RULES.index(rule), "severity": ranks, "excess": 0, "moves": 0, **columns}
         return cls(*(_column(given.get(field.name, NONE), count) for field in fields(cls)))
 
