@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
     from rackspan.reconcile.scans.job_status import JobRun, ScanRuns
-    from rackspan.reconcile.scans.scan_decision import ScanDecision
+    from rackspan.reconcile.scans.scan_decision import ScanDecision, ScanStart
     from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 _log = logging.getLogger("rackspan.scans")
@@ -184,14 +184,15 @@ class ScansReconciler(Controller):
         decision = self._decision(topology, now)
         refused = self._failure(topology, decision)
         failure, scans = decision.failure or refused, decision.scans
-        starts = decision.start is not None and refused is None
-        queued = starts and topology.key not in admitted
+        due = decision.start if refused is None else None
+        start = due if topology.key in admitted else None
+        queued = due is not None and start is None
         try:
-            for run in (*decision.delete, *(decision.replaced if starts and not queued else ())):
+            for run in (*decision.delete, *(decision.replaced if start else ())):
                 _log.info("topology %s: delete %s %s", topology.key, run.kind, run.name)
                 await self._scan_runs.delete(run)
-            if starts and not queued:
-                await self._start(topology, decision)
+            if start is not None:
+                await self._start(topology, start)
                 scans = decision.scans_if_started
                 await self._list()
                 runs = self._runs_of(topology)
@@ -215,10 +216,7 @@ class ScansReconciler(Controller):
             return _RUNNING_SECONDS
         return max(0.1, (decision.requeue_at - now).total_seconds()) if decision.requeue_at else _IDLE_SECONDS
 
-    async def _start(self, topology: RackTopology, decision: ScanDecision) -> None:
-        start = decision.start
-        if start is None:
-            return
+    async def _start(self, topology: RackTopology, start: ScanStart) -> None:
         if await self._scan_runs.start(scan_manifest(topology, start, self._dependencies.setup)):
             _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
             metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
