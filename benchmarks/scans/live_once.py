@@ -11,12 +11,13 @@ from time import perf_counter
 
 from rackspan.jobs.sources.scanned_cluster import live
 from rackspan.kafka.admin import ConfluentAdmin
+from rackspan.kafka.command_config import command_properties
 
 
 def main(servers: str, slices: str) -> None:
     _count_calls()
     started = perf_counter()
-    cluster = live("benchmark", servers, {}, int(slices))
+    cluster = live("benchmark", command_properties(servers), int(slices))
     reader = cluster.reader
     parts = reader.slices(())
     planned, calls = perf_counter() - started, _calls()

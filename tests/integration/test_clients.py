@@ -31,6 +31,7 @@ from tests.support.writes import write_locality
 from rackspan.core.rack_file import rack_file
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka.cluster_snapshot import take_snapshot
+from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.reports.group_rows import group_rows
 
@@ -175,7 +176,7 @@ def run(kafka, processes, topic, images, tmp_path):
 def whole(kafka, processes, process, group):
     """All groups and this one, once it has the topic."""
     processes.check(process)
-    seen = read_consumer_groups(kafka.bootstrap(), {})
+    seen = read_consumer_groups(command_properties(kafka.bootstrap()))
     found = next((one for one in seen.groups if one.name == group), None)
     count = sum(len(numbers) for member in found.members for numbers in member.partitions.values()) if found else 0
     return (seen, found) if count == len(ASSIGNMENT) else None
@@ -186,7 +187,7 @@ def reads_near(kafka, processes, process, group):
     having = f"group {group} to have the topic"
     seen, found = eventually(lambda: whole(kafka, processes, process, group), having, interval=0.5)
     assert {member.client_rack for member in found.members} == {SITE.path}
-    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    snapshot = take_snapshot(command_properties(kafka.bootstrap())).snapshot
     tree = tree_of(snapshot.brokers, ("region", "zone", "rack"))
     (row,) = (one for one in group_rows(seen.groups, snapshot, tree, {}, seen.selector) if one.group == group)
     assert (row.partitions, row.near, row.reads_near) == (len(ASSIGNMENT),) * 3

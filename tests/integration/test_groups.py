@@ -21,6 +21,7 @@ from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, Mem
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka import consumer_groups as reading
 from rackspan.kafka.cluster_snapshot import take_snapshot
+from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -97,8 +98,12 @@ def reading_group(kafka, topic, group, *configs):
             reader.close()
 
 
+def seen_groups(kafka, advance=None):
+    return read_consumer_groups(command_properties(kafka.bootstrap()), advance)
+
+
 def seen_group(kafka, group):
-    return next((one for one in read_consumer_groups(kafka.bootstrap(), {}).groups if one.name == group), None)
+    return next((one for one in seen_groups(kafka).groups if one.name == group), None)
 
 
 def complete(kafka, group, members):
@@ -108,7 +113,7 @@ def complete(kafka, group, members):
 
 
 def row_of(kafka, seen, group, host_racks):
-    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    snapshot = take_snapshot(command_properties(kafka.bootstrap())).snapshot
     tree = tree_of(snapshot.brokers, LEVELS)
     return next(row for row in group_rows(seen.groups, snapshot, tree, host_racks, seen.selector) if row.group == group)
 
@@ -126,7 +131,7 @@ def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives
         {"client.id": "a", "client.rack": EU, **crosswise},
         {"client.id": "b", "client.rack": US, **crosswise},
     ) as readers:
-        seen = read_consumer_groups(kafka.bootstrap(), {})
+        seen = seen_groups(kafka)
         group = next(one for one in seen.groups if one.name == name)
         members = {member.client_id: member for member in group.members}
         assert group.assignor == "roundrobin"
@@ -153,7 +158,7 @@ def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_tu
 ):
     members = ({"client.id": "a", "client.rack": first}, {"client.id": "b", "client.rack": second})
     with reading_group(kafka, topic, name, *members):
-        row = row_of(kafka, read_consumer_groups(kafka.bootstrap(), {}), name, {})
+        row = row_of(kafka, seen_groups(kafka), name, {})
         assert counts(row) == (2, 4, near, near, 4, 0)
 
 
@@ -166,7 +171,7 @@ def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_
     members = ({"client.id": "a", "client.rack": EU, **sticky}, {"client.id": "b", "client.rack": US, **sticky})
 
     def all_near():
-        seen = read_consumer_groups(kafka.bootstrap(), {})
+        seen = seen_groups(kafka)
         return counts(row_of(kafka, seen, name, {})) == (2, 4, 4, 4, 4, 0)
 
     with reading_group(kafka, topic, name, *members):
@@ -179,7 +184,7 @@ def test_of_the_consumer_protocol_brokers_say_the_rack_and_the_subscription_of_a
     with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
 
         def all_known():
-            found = read_consumer_groups(kafka.bootstrap(), {})
+            found = seen_groups(kafka)
             return None if found.warnings else found  # a coordinator that loads its groups does not list them yet
 
         seen = eventually(all_known, "all groups to be described", interval=0.5)
@@ -205,7 +210,7 @@ def test_share_consumers_read_from_leaders_though_replicas_are_in_their_racks(
     def whole():
         for process in racks:
             processes.check(process)
-        seen = read_consumer_groups(kafka.bootstrap(), {})
+        seen = seen_groups(kafka)
         group = next((one for one in seen.groups if one.name == name), None)
         numbers = [number for member in group.members for number in member.partitions.get(topic, ())] if group else []
         return seen if len(group.members if group else ()) == 2 and sorted(numbers) == [0, 1, 2, 3] else None
@@ -230,7 +235,7 @@ def test_where_kafka_python_gets_no_answer_a_warning_says_what_is_not_known(kafk
 
     with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
         monkeypatch.setattr(reading, "describe_groups", refused)
-        seen = read_consumer_groups(kafka.bootstrap(), {})
+        seen = seen_groups(kafka)
         group = next(one for one in seen.groups if one.name == name)
         assert not group.racks_seen
         (warning,) = seen.warnings
@@ -240,7 +245,7 @@ def test_where_kafka_python_gets_no_answer_a_warning_says_what_is_not_known(kafk
 
 def test_an_empty_group_is_listed_and_reads_nothing(kafka, topic, name):
     leave_offsets(kafka, topic, name)
-    seen = read_consumer_groups(kafka.bootstrap(), {})
+    seen = seen_groups(kafka)
     assert counts(row_of(kafka, seen, name, {})) == (0, 0, 0, 0, 0, 0)
 
 
@@ -260,7 +265,7 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
 
     monkeypatch.setattr(reading._GroupsAdmin, "groups", listed_before_it_dies)
     told = []
-    seen = read_consumer_groups(kafka.bootstrap(), {}, lambda done, of: told.append((done, of)))
+    seen = seen_groups(kafka, lambda done, of: told.append((done, of)))
     names = {group.name for group in seen.groups}
     assert name not in names
     assert f"{name}-other" in names
@@ -284,7 +289,7 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
         monkeypatch.setattr(reading._GroupsAdmin, "describe_groups", one_refused)
         monkeypatch.setattr(reading._GroupsAdmin, "subscriptions", all_refused)
         monkeypatch.setattr(reading._GroupsAdmin, "broker_setting", all_refused)
-        seen = read_consumer_groups(kafka.bootstrap(), {})
+        seen = seen_groups(kafka)
         here = tuple(EU.strip("/").split("/"))
         assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 3, 2, 3, 0)
     assert f"{name}-other" not in {group.name for group in seen.groups}
@@ -308,7 +313,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
 
     produce(0, 1, 2)
     consumer = Consumer({**kafka.client_config(), "group.id": name})
-    snapshot = take_snapshot(kafka.bootstrap(), {}).snapshot
+    snapshot = take_snapshot(command_properties(kafka.bootstrap())).snapshot
     replicas = ReplicaPlaces(tree_of(snapshot.brokers, LEVELS), snapshot.brokers, snapshot.partitions)
     group = GroupSeen(name, "", (MemberSeen("one", "one", "127.0.0.1", {topic: [0, 1, 2, 3]}),))
 
@@ -341,7 +346,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
 
 def test_where_nobody_answers_there_is_a_reason():
     with pytest.raises(FailureError) as caught:
-        read_consumer_groups("127.0.0.1:1", {})
+        read_consumer_groups(command_properties("127.0.0.1:1"))
     assert caught.value.failure.reason == Reason.KAFKA_UNREACHABLE
 
 

@@ -14,6 +14,7 @@ from tests.support.topics import move
 from rackspan.core.snapshot import tree_of
 from rackspan.kafka.client_assignors import RackAwareRange
 from rackspan.kafka.cluster_snapshot import take_snapshot
+from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.reports.group_rows import group_rows
 
@@ -78,10 +79,10 @@ class Group:
         eventually(settled, "the group to settle", interval=0.2, retry_on=AssertionError)
 
     def _seen(self):
-        seen = read_consumer_groups(self.kafka.bootstrap(), {})
+        seen = read_consumer_groups(command_properties(self.kafka.bootstrap()))
         members = [member for group in seen.groups if group.name == self.name for member in group.members]
         read = {one.client_id: {topic: sorted(row) for topic, row in one.partitions.items()} for one in members}
-        snapshot = take_snapshot(self.kafka.bootstrap(), {}).snapshot
+        snapshot = take_snapshot(command_properties(self.kafka.bootstrap())).snapshot
         tree = tree_of(snapshot.brokers, ("region", "zone", "rack"))
         rows = {row.group: row for row in group_rows(seen.groups, snapshot, tree, {}, seen.selector)}
         return read, rows[self.name].near if self.name in rows else None

@@ -83,10 +83,9 @@ def _may(cluster, broker, topic):
 def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(history, guarded):
     create(guarded, ("orders", [(0, 1)]), ("payments", [(0, 1)]), ("fine", [(0, 2)]))
     properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)
-    servers = properties.pop("bootstrap.servers")
 
     def scan(scan_id):
-        cluster = live("prod", servers, properties, 2, ("region", "zone"))
+        cluster = live("prod", properties, 2, ("region", "zone"))
         return scan_cluster(in_process, cluster, ScanRun(scan_id, NOON, history), print)
 
     before = scan("a")

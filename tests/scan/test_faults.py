@@ -19,6 +19,7 @@ from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, live
 from rackspan.jobs.spark.spark_engine import on_spark
+from rackspan.kafka.command_config import command_properties
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 GOOD = cluster(topic("orders", UNFAIR, FAIR, config={"min.insync.replicas": "2"}))
@@ -147,7 +148,7 @@ IN_A_WORKER = "a Python worker of Spark crashed, most likely in Kafka's client o
 @pytest.mark.parametrize("answer", [("Metadata", "cluster_id", None), CONFIG_WITHOUT_NAME], ids=["outline", "portion"])
 def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
     with HostileKafka() as kafka:
-        found = live("prod", kafka.address, {}, 2)
+        found = live("prod", command_properties(kafka.address), 2)
         kafka.mutate = spoiling(*answer)
         with pytest.raises(ClusterError, match=IN_A_WORKER) as failed:
             scan_cluster(on_spark(spark), found, ScanRun("one", datetime.now(UTC)), lambda _: None)

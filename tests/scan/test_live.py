@@ -12,6 +12,7 @@ from tests.support.topics import create
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import live
+from rackspan.kafka.command_config import command_properties
 from rackspan.reports.document import ScanOutcome
 
 BYTES = frozenset({"bytes", "moveBytes"})
@@ -86,7 +87,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
     try:
         scans = 0
         while scans < 2 or len(rounds) < 3:
-            cluster = live("prod", kafka.bootstrap(), {}, 3, ("region", "zone", "rack"))
+            cluster = live("prod", command_properties(kafka.bootstrap()), 3, ("region", "zone", "rack"))
             document = scan_cluster(engine, cluster, ScanRun(f"scan-{scans}", NOON, history), lambda _: None)
             scans += 1
             assert document.state is ScanOutcome.COMPLETED

@@ -26,7 +26,7 @@ from rackspan.jobs.sources import scanned_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
-from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config
+from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties
 from rackspan.kube.rest import NotFoundError
 from rackspan.kube.scan_inputs import read_scan_inputs
 from rackspan.kube.scan_reports import publish_scan
@@ -197,8 +197,8 @@ def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | S
 
 def _live(servers: str, request: ScanRequest) -> ScannedCluster:
     try:
-        properties = {} if request.command_config is None else read_command_config(request.command_config)
-        return scanned_cluster.live(servers, servers, properties, request.slices, request.levels)
+        properties = command_properties(servers, request.command_config)
+        return scanned_cluster.live(servers, properties, request.slices, request.levels)
     except CommandConfigError as error:
         raise ScanJobError(str(error)) from error
 

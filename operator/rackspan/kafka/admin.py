@@ -14,7 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
@@ -44,7 +44,7 @@ from rackspan.reconcile.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.kafka.python_connection import PythonConnection
@@ -126,6 +126,17 @@ class ConfluentAdmin:
         except (KafkaException, ValueError, TypeError) as error:
             raise FailureError(settings_failure(error)) from error
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
+
+    @classmethod
+    async def asked_once(
+        cls, properties: Mapping[str, str | int | bool], question: Callable[[Self], Awaitable[T]]
+    ) -> T:
+        """The answer to a question of a client that is made for it. Raises FailureError."""
+        admin = cls(properties)
+        try:
+            return await question(admin)
+        finally:
+            await admin.close()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001

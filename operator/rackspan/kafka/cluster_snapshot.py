@@ -10,30 +10,25 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicCollection
 
-from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
 from rackspan.kafka.admin import ConfluentAdmin, client, config_seen, in_thread, present
-from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
-A = TypeVar("A", bound=ConfluentAdmin)
-T = TypeVar("T")
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
 _MIN_INSYNC = "min.insync.replicas"
@@ -74,34 +69,34 @@ class _UnderWay:
 
 
 def take_snapshot(
-    servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
+    properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> LiveSnapshot:
     """
-    Ask the cluster at `servers`; `advance` gets how many topics' configurations are read, and of how many.
+    Ask a cluster; `advance` gets how many topics' configurations are read, and of how many.
 
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     progress = advance or (lambda _done, _all: None)
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _taken(admin, progress))
+    return asyncio.run(_SnapshotAdmin.asked_once(properties, lambda admin: _taken(admin, progress)))
 
 
-def take_outline(servers: str, properties: Mapping[str, str | int | bool]) -> ClusterOutline:
+def take_outline(properties: Mapping[str, str | int | bool]) -> ClusterOutline:
     """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
-    return _asked(_SnapshotAdmin, servers, properties, _outlined)
+    return asyncio.run(_SnapshotAdmin.asked_once(properties, _outlined))
 
 
-def take_portion(servers: str, properties: Mapping[str, str | int | bool], names: Sequence[str]) -> LivePortion:
+def take_portion(properties: Mapping[str, str | int | bool], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
-    return _asked(_SnapshotAdmin, servers, properties, lambda admin: _portion(admin, names))
+    return asyncio.run(_SnapshotAdmin.asked_once(properties, lambda admin: _portion(admin, names)))
 
 
-def reassignment_warnings(servers: str, properties: Mapping[str, str | int | bool]) -> tuple[str, ...]:
+def reassignment_warnings(properties: Mapping[str, str | int | bool]) -> tuple[str, ...]:
     """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
-    return _asked(_SnapshotAdmin, servers, properties, _under_way).warnings
+    return asyncio.run(_SnapshotAdmin.asked_once(properties, _under_way)).warnings
 
 
 def take_sizes(
-    servers: str, properties: Mapping[str, str | int | bool], holders: Mapping[TopicPartition, Collection[int]]
+    properties: Mapping[str, str | int | bool], holders: Mapping[TopicPartition, Collection[int]]
 ) -> Mapping[TopicPartition, int]:
     """
     Ask the brokers that hold partitions for their sizes, in bytes (DescribeLogDirs, KIP-113).
@@ -110,31 +105,8 @@ def take_sizes(
     cluster). Raises nothing, as whoever asks can do without.
     """
     with suppress(FailureError):
-        return largest(_asked(KafkaReassignments, servers, properties, lambda admin: admin.sizes(holders)))
+        return largest(asyncio.run(KafkaReassignments.asked_once(properties, lambda admin: admin.sizes(holders))))
     return {}
-
-
-def _asked(
-    client_class: Callable[[Mapping[str, str | int | bool]], A],
-    servers: str,
-    properties: Mapping[str, str | int | bool],
-    question: Callable[[A], Coroutine[Any, Any, T]],
-) -> T:
-    return asyncio.run(_answered(client_class, servers, properties, question))
-
-
-async def _answered(
-    client_class: Callable[[Mapping[str, str | int | bool]], A],
-    servers: str,
-    properties: Mapping[str, str | int | bool],
-    question: Callable[[A], Coroutine[Any, Any, T]],
-) -> T:
-    defaults = client_properties(KafkaSpec(servers), Credentials())
-    admin = client_class({**defaults, **properties, "bootstrap.servers": servers})
-    try:
-        return await question(admin)
-    finally:
-        await admin.close()
 
 
 async def _under_way(admin: _SnapshotAdmin) -> _UnderWay:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import javaproperties
 
+from rackspan.api.racktopology import KafkaSpec
 from rackspan.kafka import msk_login
+from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE
 from rackspan.reconcile.failures import KafkaSetting
+from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +95,16 @@ SETTINGS: Final = {
 
 class CommandConfigError(ValueError):
     """A properties file that cannot be used; the message names the file and the property, never a password."""
+
+
+def command_properties(servers: str, file: Path | None = None) -> dict[str, str | int | bool]:
+    """
+    Properties of the client for a command that a person runs: our own, and those of `--command-config` over them.
+
+    Raises CommandConfigError, and FailureError where `servers` cannot be used.
+    """
+    given = {} if file is None else read_command_config(file)
+    return {**client_properties(KafkaSpec(servers), Credentials()), **given, "bootstrap.servers": servers}
 
 
 def read_command_config(path: Path) -> dict[str, str]:

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from kafka.errors import GroupIdNotFoundError
 
-from rackspan.api.racktopology import KafkaSpec
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin, in_thread
-from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
 from rackspan.kafka.kafka_errors import failure_of
 from rackspan.kafka.python_connection import failure_of as python_failure
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,17 +52,16 @@ class ConsumerGroups:
 
 
 def read_consumer_groups(
-    servers: str, properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
+    properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> ConsumerGroups:
     """
-    Ask the cluster at `servers`; `advance` gets how many groups are described, and of how many.
+    Ask a cluster; `advance` gets how many groups are described, and of how many.
 
     A group that is gone in the meantime is left out, and one that cannot be described is named in a warning. Raises
     FailureError where Kafka does not answer, or does not let its groups be listed.
     """
-    defaults = client_properties(KafkaSpec(servers), Credentials())
-    admin = _GroupsAdmin({**defaults, **properties, "bootstrap.servers": servers})
-    return asyncio.run(_read(admin, advance or (lambda _done, _all: None)))
+    progress = advance or (lambda _done, _all: None)
+    return asyncio.run(_GroupsAdmin.asked_once(properties, lambda admin: _read(admin, progress)))
 
 
 class _GroupsAdmin(ConfluentAdmin):
@@ -112,26 +108,23 @@ class _GroupsAdmin(ConfluentAdmin):
 
 
 async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> ConsumerGroups:
-    try:
-        cluster = await admin.cluster()
-        names, unlisted = await admin.groups()
-        warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in unlisted[:1]]
-        answers: dict[str, Any] = {}
-        for start in range(0, len(names), _GROUPS_AT_ONCE):
-            answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
-            advance(min(start + _GROUPS_AT_ONCE, len(names)), len(names))
-        failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
-        warnings += _failures({name: error for name, error in failed.items() if not _is_gone(error)})
-        found = [
-            answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
-        ]
-        own, about_own = await _subscriptions(admin, found)
-        others, about_others = await admin.described_by_brokers()
-        subscriptions = {**own, **others.subscriptions}
-        groups = (*(_group(group, subscriptions) for group in found), *others.groups)
-        selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
-    finally:
-        await admin.close()
+    cluster = await admin.cluster()
+    names, unlisted = await admin.groups()
+    warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in unlisted[:1]]
+    answers: dict[str, Any] = {}
+    for start in range(0, len(names), _GROUPS_AT_ONCE):
+        answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
+        advance(min(start + _GROUPS_AT_ONCE, len(names)), len(names))
+    failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
+    warnings += _failures({name: error for name, error in failed.items() if not _is_gone(error)})
+    found = [
+        answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
+    ]
+    own, about_own = await _subscriptions(admin, found)
+    others, about_others = await admin.described_by_brokers()
+    subscriptions = {**own, **others.subscriptions}
+    groups = (*(_group(group, subscriptions) for group in found), *others.groups)
+    selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
     warnings += [*about_own, *about_others, *about_selector]
     return ConsumerGroups(groups, selector, tuple(warnings))
 

@@ -71,7 +71,7 @@ def sample_rates(
     names a group that may not be read.
     """
     committing = [group for group in groups if group.members and group.protocol is not GroupProtocol.SHARE]
-    return asyncio.run(_sampled(properties, committing, replicas, wait))
+    return asyncio.run(_OffsetsAdmin.asked_once(properties, lambda admin: _sampled(admin, committing, replicas, wait)))
 
 
 class _OffsetsAdmin(KafkaReassignments):
@@ -110,25 +110,21 @@ class _OffsetsAdmin(KafkaReassignments):
 
 
 async def _sampled(
-    properties: Mapping[str, str | int | bool],
+    admin: _OffsetsAdmin,
     groups: Sequence[GroupSeen],
     replicas: ReplicaPlaces,
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
-    admin = _OffsetsAdmin(properties)
-    try:
-        names = [group.name for group in groups]
-        table = replicas.partitions
-        rows = np.flatnonzero(table.leader != NONE)
-        partitions = [TopicPartition(table.names[table.topic[row]], int(table.number[row])) for row in rows.tolist()]
-        before, unread = await admin.committed(names)
-        began, first = time.monotonic(), await admin.log_offsets(partitions, client.OffsetSpec.latest())
-        await wait()
-        after, failed = await admin.committed([name for name in names if name in before.at])
-        seconds, last = time.monotonic() - began, await admin.log_offsets(partitions, client.OffsetSpec.latest())
-        mean = await _bytes_per_offset(admin, partitions, table.leader[rows].tolist(), last)
-    finally:
-        await admin.close()
+    names = [group.name for group in groups]
+    table = replicas.partitions
+    rows = np.flatnonzero(table.leader != NONE)
+    partitions = [TopicPartition(table.names[table.topic[row]], int(table.number[row])) for row in rows.tolist()]
+    before, unread = await admin.committed(names)
+    began, first = time.monotonic(), await admin.log_offsets(partitions, client.OffsetSpec.latest())
+    await wait()
+    after, failed = await admin.committed([name for name in names if name in before.at])
+    seconds, last = time.monotonic() - began, await admin.log_offsets(partitions, client.OffsetSpec.latest())
+    mean = await _bytes_per_offset(admin, partitions, table.leader[rows].tolist(), last)
     per_offset, written = np.full((2, len(table)), np.nan)
     per_offset[rows] = mean
     written[rows] = written_rates(first, last, seconds, mean)

@@ -6,6 +6,7 @@ from tests.support.hostile_kafka import HostileKafka
 
 from rackspan.kafka import python_connection
 from rackspan.kafka.cluster_snapshot import take_portion, take_snapshot
+from rackspan.kafka.command_config import command_properties
 
 _TOPICS = {"logs": [[2]], "orders": [[0, 1, 2], [2, 0, 1]]}
 _CLUSTER_AUTHORIZATION_FAILED = 31
@@ -59,7 +60,8 @@ def eligible(partitions):
 
 def snapshots(mutate):
     with HostileKafka(mutate, topics=_TOPICS) as kafka:
-        whole, portion = take_snapshot(kafka.address, {}), take_portion(kafka.address, {}, ["logs", "orders"])
+        properties = command_properties(kafka.address)
+        whole, portion = take_snapshot(properties), take_portion(properties, ["logs", "orders"])
     assert (whole.warnings, portion.unread) == ((), {})
     return [whole.snapshot.partitions, portion.snapshot.partitions], kafka
 

@@ -7,6 +7,7 @@ from kafka.protocol.metadata import MetadataRequest
 from tests.support.hostile_kafka import NOT_UTF8, FuzzedKafka, HostileKafka, spoiling
 
 from rackspan.kafka.cluster_snapshot import take_snapshot
+from rackspan.kafka.command_config import command_properties
 from rackspan.reconcile.failures import FailureError
 
 _TOPICS = {"orders": [[0, 1], [1, 2]], "logs": [[2]]}
@@ -14,7 +15,7 @@ _TOPICS = {"orders": [[0, 1], [1, 2]], "logs": [[2]]}
 
 def test_unspoiled_answers_are_a_cluster():
     with HostileKafka(topics=_TOPICS) as kafka:
-        found = take_snapshot(kafka.address, {}).snapshot
+        found = take_snapshot(command_properties(kafka.address)).snapshot
     assert found.cluster_id == "hostile"
     assert [(one.id, one.reported_rack) for one in found.brokers] == [(0, "/a"), (1, "/b"), (2, "/c")]
     assert found.partitions.names == ("logs", "orders")
@@ -23,14 +24,15 @@ def test_unspoiled_answers_are_a_cluster():
 
 def test_a_proxy_that_spoils_nothing_changes_nothing_but_the_addresses():
     with HostileKafka(topics=_TOPICS) as kafka, FuzzedKafka(kafka.address, seed=1, share=0) as proxy:
-        assert str(take_snapshot(proxy.address, {})) == str(take_snapshot(kafka.address, {}))
+        through, direct = (take_snapshot(command_properties(one.address)) for one in (proxy, kafka))
+        assert str(through) == str(direct)
     assert proxy.answered["DescribeConfigs"] == 1 + 3
     assert not proxy.spoiled
 
 
 def test_a_field_is_spoiled_wherever_its_path_leads():
     with HostileKafka(spoiling("Metadata", "topics.name", NOT_UTF8)) as kafka, pytest.raises(FailureError) as failed:
-        take_snapshot(kafka.address, {})
+        take_snapshot(command_properties(kafka.address))
     assert "can't decode byte 0xff" in failed.value.failure.message
 
 

@@ -7,6 +7,7 @@ from tests.support.hostile_kafka import HostileKafka
 
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_portion, take_snapshot
+from rackspan.kafka.command_config import command_properties
 
 _TOPICS = {"logs": [[2]], "orders": [[0, 1], [2, 0, 1]]}
 _CLUSTER_AUTHORIZATION_FAILED = 31
@@ -58,9 +59,9 @@ AS_LISTED = {**BEFORE, ("orders", 1): [2, 0, 1]}
 
 def test_replicas_that_are_being_added_are_not_the_partitions_own():
     with HostileKafka(under_way((1, [2, 0, 1], [2], [0])), topics=_TOPICS) as kafka:
-        found = take_snapshot(kafka.address, {})
-        portion = take_portion(kafka.address, {}, ["orders"])
-        warnings = reassignment_warnings(kafka.address, {})
+        found = take_snapshot(command_properties(kafka.address))
+        portion = take_portion(command_properties(kafka.address), ["orders"])
+        warnings = reassignment_warnings(command_properties(kafka.address))
     assert lists(found.snapshot) == BEFORE
     assert lists(portion.snapshot) == {at: row for at, row in BEFORE.items() if at[0] == "orders"}
     assert found.warnings == warnings
@@ -73,14 +74,14 @@ def test_replicas_that_are_being_added_are_not_the_partitions_own():
 
 def test_a_partition_that_only_loses_replicas_keeps_them_until_they_are_gone():
     with HostileKafka(under_way((1, [2, 0, 1], [], [2])), topics=_TOPICS) as kafka:
-        found = take_snapshot(kafka.address, {})
+        found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
     assert found.warnings[0].startswith("1 partition is being reassigned")
 
 
 def test_without_a_reassignment_there_is_no_warning():
     with HostileKafka(topics=_TOPICS) as kafka:
-        found = take_snapshot(kafka.address, {})
+        found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
     assert found.warnings == ()
 
@@ -93,7 +94,7 @@ def garbled(answer):
 @pytest.mark.parametrize("mutate", [refused, garbled])
 def test_a_snapshot_is_taken_although_reassignments_cannot_be_listed(mutate):
     with HostileKafka(mutate, topics=_TOPICS) as kafka:
-        found = take_snapshot(kafka.address, {})
+        found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
     (warning,) = found.warnings
     assert warning.startswith("which partitions are being reassigned is not known")

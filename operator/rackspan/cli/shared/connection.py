@@ -32,33 +32,21 @@ class Connection:
     def by_options(cls, servers: str | None, command_config: Path | None) -> Self:
         """From `--bootstrap-server` and `--command-config`. Raises CommandError."""
         # Only these lines need the clients, which take longer to import than most commands run.
-        from rackspan.api.racktopology import KafkaSpec  # noqa: PLC0415
-        from rackspan.kafka.client_config import client_properties  # noqa: PLC0415
-        from rackspan.kafka.command_config import SETTINGS, CommandConfigError, read_command_config  # noqa: PLC0415
-        from rackspan.reconcile.ports import Credentials  # noqa: PLC0415
+        from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties  # noqa: PLC0415
 
         if servers is None:
             raise CommandError("the cluster is missing", "pass --bootstrap-server HOST:PORT")
         try:
-            given = {} if command_config is None else read_command_config(command_config)
+            return cls(servers, command_properties(servers, command_config), SETTINGS)
         except CommandConfigError as error:
             raise CommandError(str(error)) from error
-        defaults = client_properties(KafkaSpec(servers), Credentials())
-        return cls(servers, {**defaults, **given, "bootstrap.servers": servers}, SETTINGS)
 
     def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
         """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
         from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415
 
-        async def asked() -> T:
-            admin = KafkaReassignments(self.properties)
-            try:
-                return await question(admin)
-            finally:
-                await admin.close()
-
         with failures_reported(self.settings):
-            return asyncio.run(asked())
+            return asyncio.run(KafkaReassignments.asked_once(self.properties, question))
 
     def snapshot(self, advance: Callable[[int, int], None] | None = None) -> Snapshot:
         """
@@ -69,7 +57,7 @@ class Connection:
         from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
 
         with failures_reported(self.settings):
-            found = take_snapshot(self.servers, self.properties, advance)
+            found = take_snapshot(self.properties, advance)
         for sentence in found.warnings:
             warn(sentence)
         return found.snapshot

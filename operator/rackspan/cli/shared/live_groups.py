@@ -64,12 +64,12 @@ class LiveGroups:
         from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
 
-        servers, properties = connection.servers, connection.properties
-        with failures_reported(connection.settings), step(f"reading consumer groups of {servers}") as progress:
-            outline = take_outline(servers, properties)
-            found = read_consumer_groups(servers, properties, progress.advance)
+        reading = step(f"reading consumer groups of {connection.servers}")
+        with failures_reported(connection.settings), reading as progress:
+            outline = take_outline(connection.properties)
+            found = read_consumer_groups(connection.properties, progress.advance)
             wanted = found.topics if topics is Topics.READ else outline.topics
-            portion = take_portion(servers, properties, wanted)
+            portion = take_portion(connection.properties, wanted)
         for sentence in (*found.warnings, *(f"topic {name}: {reason}" for name, reason in portion.unread.items())):
             warn(sentence)
         snapshot = replace(portion.snapshot, brokers=outline.brokers)

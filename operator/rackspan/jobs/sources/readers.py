@@ -30,15 +30,14 @@ class LiveReader:
     A topic that is deleted meanwhile is left out; one that cannot be read becomes a row with the reason in `unread`.
     """
 
-    servers: str
-    properties: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, str | int | bool] = field(repr=False)
     least: int
 
     def slices(self, known: Collection[str]) -> Sequence[Any]:
         """Names of topics. Kafka does not list those that the client may not describe: these have to be `known`."""
         from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this reader needs a Kafka client
 
-        names = sorted({*take_outline(self.servers, self.properties).topics, *known})
+        names = sorted({*take_outline(self.properties).topics, *known})
         count = min(max(self.least, -(-len(names) // _TOPICS_AT_ONCE)), max(len(names), 1))
         return [names[at::count] for at in range(count)]
 
@@ -46,10 +45,10 @@ class LiveReader:
         """Topics with these names."""
         from rackspan.kafka.cluster_snapshot import take_portion, take_sizes  # noqa: PLC0415
 
-        found = take_portion(self.servers, self.properties, part)
+        found = take_portion(self.properties, part)
         seen = found.snapshot
         holders = seen.partitions.holders(np.arange(len(seen.partitions)))
-        partitions = seen.partitions.with_sizes(take_sizes(self.servers, self.properties, holders))
+        partitions = seen.partitions.with_sizes(take_sizes(self.properties, holders))
         yield from unread_batches(found.unread)
         yield from partition_batches(partitions, min_insync_replicas(seen.configs))
 

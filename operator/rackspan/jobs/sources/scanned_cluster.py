@@ -73,11 +73,7 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
 
 
 def live(
-    name: str,
-    servers: str,
-    properties: Mapping[str, str],
-    slices: int,
-    levels: Sequence[str] = (),
+    name: str, properties: Mapping[str, str | int | bool], slices: int, levels: Sequence[str] = ()
 ) -> ScannedCluster:
     """
     A live cluster, judged by the racks that its brokers report; it is asked for its brokers here.
@@ -87,9 +83,9 @@ def live(
     # Only this cluster needs a Kafka client.
     from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_outline  # noqa: PLC0415
 
-    outline = take_outline(servers, properties)
+    outline = take_outline(properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    reader, warnings = LiveReader(servers, dict(properties), slices), reassignment_warnings(servers, properties)
+    reader, warnings = LiveReader(properties, slices), reassignment_warnings(properties)
     return ScannedCluster(name, criteria, reader, outline.partitions, warnings=warnings)
 
 

@@ -1,5 +1,6 @@
 """The cluster of a RackTopology: racks and expectations from Kubernetes, partitions and consumers from Kafka."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rackspan.core.rack_path import RackPathError
@@ -43,9 +44,8 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
         locations.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
-    kafka = topology.spec.kafka
-    properties = {key: str(value) for key, value in client_properties(kafka, seen.credentials).items()}
-    outline = take_outline(kafka.bootstrap_servers, properties)
+    properties = client_properties(topology.spec.kafka, seen.credentials)
+    outline = take_outline(properties)
     known = topology.status.cluster_id
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
@@ -54,23 +54,25 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     compliance = topology.spec.compliance
     producers = {} if compliance is None else {some.rack: some.count for some in compliance.producers}
     criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements, producers)
-    reader = LiveReader(kafka.bootstrap_servers, properties, slices)
+    reader = LiveReader(properties, slices)
     cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
-    reassigned = reassignment_warnings(kafka.bootstrap_servers, properties)
-    warnings = [*seen.warnings, *seen.host_warnings, *reassigned]
+    warnings = [*seen.warnings, *seen.host_warnings, *reassignment_warnings(properties)]
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle
     return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings))
 
 
 def _groups(
-    seen: ScanInputs, criteria: Criteria, outline: ClusterOutline, properties: dict[str, str], warnings: list[str]
+    seen: ScanInputs,
+    criteria: Criteria,
+    outline: ClusterOutline,
+    properties: Mapping[str, str | int | bool],
+    warnings: list[str],
 ) -> list[GroupRow]:
     """Rows of consumer groups. Where they cannot be read, a warning is added, and the scan goes on without."""
-    servers = seen.topology.spec.kafka.bootstrap_servers
     try:
-        found = read_consumer_groups(servers, properties)
-        portion = replace(take_portion(servers, properties, found.topics).snapshot, brokers=outline.brokers)
+        found = read_consumer_groups(properties)
+        portion = replace(take_portion(properties, found.topics).snapshot, brokers=outline.brokers)
     except FailureError as error:
         warnings.append(f"consumer groups are not known: {error}")
         return []
