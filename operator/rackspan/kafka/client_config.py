@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.client_properties import first_error
 from rackspan.api.racktopology import SaslMechanism
-from rackspan.api.reasons import Reason
 from rackspan.kafka import msk_login
 from rackspan.kafka.oauth_login import CA_PEM, CLIENT_ID, CLIENT_SECRET, ENDPOINT, SCOPE, wrong_with_url
-from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.failures import KafkaSetting, invalid_spec
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, SaslSpec
@@ -31,11 +30,9 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
     """
     wrong = first_error(kafka.properties)
     if wrong is not None:
-        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.PROPERTIES))
+        raise invalid_spec(wrong, KafkaSetting.PROPERTIES)
     if not kafka.bootstrap_servers.isprintable():
-        raise FailureError(
-            Failure(Reason.INVALID_SPEC, "spec.kafka.bootstrapServers has control characters in it", Remedy.SPEC)
-        )
+        raise invalid_spec("spec.kafka.bootstrapServers has control characters in it")
     tls, sasl = kafka.tls, kafka.sasl
     properties: dict[str, str | int | bool] = {
         "client.id": "rackspan",
@@ -66,25 +63,21 @@ def _login(sasl: SaslSpec, credentials: Credentials) -> dict[str, str]:
     first, second = credentials.username or "", credentials.password or ""
     if sasl.mechanism is SaslMechanism.AWS_MSK_IAM:
         if sasl.msk_iam is None:
-            raise FailureError(
-                Failure(Reason.INVALID_SPEC, f"{sasl.mechanism} needs spec.kafka.sasl.mskIam", Remedy.SPEC)
-            )
+            raise invalid_spec(f"{sasl.mechanism} needs spec.kafka.sasl.mskIam")
         keys = {msk_login.ACCESS_KEY_ID: first, msk_login.SECRET_ACCESS_KEY: second}
         token = {msk_login.SESSION_TOKEN: credentials.session_token} if credentials.session_token else {}
         return keys | token | {msk_login.REGION: sasl.msk_iam.region}
     if sasl.mechanism is not SaslMechanism.OAUTHBEARER:
         return {"sasl.username": first, "sasl.password": second}
     if sasl.oauth is None:
-        raise FailureError(Failure(Reason.INVALID_SPEC, f"{sasl.mechanism} needs spec.kafka.sasl.oauth", Remedy.SPEC))
+        raise invalid_spec(f"{sasl.mechanism} needs spec.kafka.sasl.oauth")
     # No plain text, not even on loopback: what listens there is the operator's, and not the topology's author's.
     wrong = wrong_with_url(sasl.oauth.token_endpoint, loopback=False)
     if wrong is not None:
-        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.TOKEN_ENDPOINT))
+        raise invalid_spec(wrong, KafkaSetting.TOKEN_ENDPOINT)
     scope = sasl.oauth.scope
     if scope is not None and not (scope.isascii() and scope.isprintable()):
-        raise FailureError(
-            Failure(Reason.INVALID_SPEC, "spec.kafka.sasl.oauth.scope is not printable ASCII", Remedy.SPEC)
-        )
+        raise invalid_spec("spec.kafka.sasl.oauth.scope is not printable ASCII")
     login = {ENDPOINT: sasl.oauth.token_endpoint, CLIENT_ID: first, CLIENT_SECRET: second}
     more = {SCOPE: scope, CA_PEM: credentials.token_ca_pem}
     return login | {name: value for name, value in more.items() if value is not None}

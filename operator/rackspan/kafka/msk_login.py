@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy, invalid_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,13 +71,12 @@ def msk_login_of(properties: Mapping[str, str | int | bool]) -> MskLogin:
     """The login in a client's properties. Raises FailureError where something is missing, wrong or not supported."""
     given = {name: str(value) for name, value in properties.items() if name.startswith(PREFIX)}
     for name in sorted(given.keys() - _NAMES):
-        raise _invalid(f"{name} is not supported")
+        raise invalid_spec(f"{name} is not supported")
     if str(properties.get("security.protocol", "")).upper() != "SASL_SSL":
-        what = f"{MSK_MECHANISM} needs TLS (SASL_SSL), so that the token is encrypted"
-        raise FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC, KafkaSetting.TLS))
+        raise invalid_spec(f"{MSK_MECHANISM} needs TLS (SASL_SSL), so that the token is encrypted", KafkaSetting.TLS)
     region = given.get(REGION) or _region(str(properties["bootstrap.servers"]))
     if _REGION.fullmatch(region) is None:
-        raise _invalid(f"{region[:40]!a} is not an AWS region, such as eu-west-1")
+        raise invalid_spec(f"{region[:40]!a} is not an AWS region, such as eu-west-1")
     if given.get(USER) != "true":
         return MskLogin(region, _keys(given))
     return MskLogin(region, AwsUser(*map(given.get, (PROFILE, ROLE_ARN, ROLE_SESSION_NAME, STS_REGION))))
@@ -90,7 +89,7 @@ def _region(servers: str) -> str:
             return found[1]
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
-        raise _invalid(
+        raise invalid_spec(
             f"{MSK_MECHANISM} needs the cluster's region, which is not in the brokers' names: set AWS_REGION"
         )
     return region
@@ -99,7 +98,7 @@ def _region(servers: str) -> str:
 def _keys(given: Mapping[str, str]) -> AwsKeys:
     keys = AwsKeys(given.get(ACCESS_KEY_ID, ""), given.get(SECRET_ACCESS_KEY, ""), given.get(SESSION_TOKEN))
     if not keys.access_key_id or not keys.secret_access_key:
-        raise _invalid(f"{MSK_MECHANISM} needs an access key, or {_MODULE}")
+        raise invalid_spec(f"{MSK_MECHANISM} needs an access key, or {_MODULE}")
     wrong = wrong_with_keys(keys)
     if wrong is not None:
         raise FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {wrong}", Remedy.ACCESS))
@@ -114,7 +113,3 @@ def wrong_with_keys(keys: AwsKeys) -> str | None:
     if len(token) > _LONGEST or not (token.isascii() and token.isprintable()):
         return f"the session token is not valid: it has up to {_LONGEST:,} printable ASCII characters"
     return None
-
-
-def _invalid(what: str) -> FailureError:
-    return FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC))

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
-from rackspan.api.reasons import Reason
 from rackspan.kafka.msk_login import MSK_MECHANISM, PREFIX, msk_login_of
-from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.failures import KafkaSetting, invalid_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,13 +77,13 @@ def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin | MskLogi
         return msk_login_of(properties)
     given = {name: str(value) for name, value in properties.items() if name.startswith(_OAUTH)}
     for name in sorted(given.keys() - _NAMES):
-        raise FailureError(Failure(Reason.INVALID_SPEC, f"{name} is not supported", Remedy.SPEC))
+        raise invalid_spec(f"{name} is not supported")
     for name in (ENDPOINT, CLIENT_ID, CLIENT_SECRET):
         if not given.get(name):
-            raise FailureError(Failure(Reason.INVALID_SPEC, f"{MECHANISM} needs {name}", Remedy.SPEC))
+            raise invalid_spec(f"{MECHANISM} needs {name}")
     wrong = wrong_with_url(given[ENDPOINT], loopback=True)
     if wrong is not None:
-        raise FailureError(Failure(Reason.INVALID_SPEC, wrong, Remedy.SPEC, KafkaSetting.TOKEN_ENDPOINT))
+        raise invalid_spec(wrong, KafkaSetting.TOKEN_ENDPOINT)
     return OauthLogin(
         given[ENDPOINT],
         given[CLIENT_ID],

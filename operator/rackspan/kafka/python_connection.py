@@ -26,7 +26,7 @@ from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
 from rackspan.kafka.python_client_config import UnsupportedPropertyError, python_client_properties
 from rackspan.kafka.token_provider import cause, token_provider
-from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, KafkaSetting, Remedy
+from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, KafkaSetting, Remedy, invalid_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,7 @@ class PythonConnection:
         try:
             self._properties = python_client_properties(without_login(properties) if self.tokens else properties)
         except UnsupportedPropertyError as error:
-            raise FailureError(Failure(Reason.INVALID_SPEC, str(error), Remedy.SPEC)) from error
+            raise invalid_spec(str(error)) from error
         except (OSError, ValueError) as error:
             words = f"a certificate or key cannot be used: {getattr(error, 'strerror', None) or error}"
             raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TLS)) from error

@@ -71,6 +71,11 @@ class FailureError(Exception):
         self.failure = failure
 
 
+def invalid_spec(what: str, setting: KafkaSetting | None = None) -> FailureError:
+    """The error of an object that cannot be used before its author corrects it."""
+    return FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC, setting))
+
+
 def set_problem(conditions: Conditions, problem: Failure | None) -> None:
     """Set Stalled for a problem that a person has to solve, Reconciling for one that is retried, and else neither."""
     if problem is None:
