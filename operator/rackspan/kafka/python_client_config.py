@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", MECHANISM)
 _PASSED_ON = {
-    "client.id": "client_id",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     "retry.backoff.ms": "retry_backoff_ms",
@@ -64,9 +63,7 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
                 + (": name PEM files instead of a PKCS12 store" if name.startswith("ssl.keystore.") else "")
             )
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    found: dict[str, Any] = {
-        new: int(given[old]) for old, new in _PASSED_ON.items() if old in given and old[-2:] == "ms"
-    }
+    found: dict[str, Any] = {new: int(given[old]) for old, new in _PASSED_ON.items() if old in given}
     found["client_id"] = given.get("client.id", "rackspan")
     found["bootstrap_servers"] = [one.strip() for one in given["bootstrap.servers"].split(",")]
     found["security_protocol"] = protocol
