@@ -6,9 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from rackspan.api.reasons import Reason
-from rackspan.kafka.msk_login import AwsKeys, wrong_with_keys
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.kafka.msk_login import AwsKeys, checked, no_token
 
 if TYPE_CHECKING:
     from rackspan.kafka.msk_login import AwsUser
@@ -27,11 +25,8 @@ def credentials_of(user: AwsUser, region: str) -> AwsKeys:
     else:
         keys = _by_botocore(user, region)
     if keys is None:
-        raise _none(f"there are no AWS credentials: set {_ID} and {_SECRET}, or AWS_PROFILE")
-    wrong = wrong_with_keys(keys)
-    if wrong is not None:
-        raise _none(wrong)
-    return keys
+        raise no_token(f"there are no AWS credentials: set {_ID} and {_SECRET}, or AWS_PROFILE")
+    return checked(keys)
 
 
 def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
@@ -40,7 +35,7 @@ def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
         from botocore.session import Session  # noqa: PLC0415 - the same
     except ImportError as error:
         why = f"{_ID} and {_SECRET} are not set, or not used, and for other AWS credentials botocore is not installed"
-        raise _none(f"{why}: pip install 'rackspan[msk]'") from error
+        raise no_token(f"{why}: pip install 'rackspan[msk]'") from error
     try:
         session = Session(profile=user.profile)
         if user.role_arn:
@@ -56,11 +51,7 @@ def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
         return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "an error")
-        raise _none(f"AWS says {code} to the role {user.role_arn}") from error
+        raise no_token(f"AWS says {code} to the role {user.role_arn}") from error
     except (BotoCoreError, OSError, RuntimeError, ValueError) as error:
         name = type(error).__name__
-        raise _none(f"botocore says {name}" + (f": {error}" if name in _QUOTED else "")) from error
-
-
-def _none(what: str) -> FailureError:
-    return FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {what}", Remedy.ACCESS))
+        raise no_token(f"botocore says {name}" + (f": {error}" if name in _QUOTED else "")) from error

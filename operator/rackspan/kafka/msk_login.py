@@ -99,17 +99,19 @@ def _keys(given: Mapping[str, str]) -> AwsKeys:
     keys = AwsKeys(given.get(ACCESS_KEY_ID, ""), given.get(SECRET_ACCESS_KEY, ""), given.get(SESSION_TOKEN))
     if not keys.access_key_id or not keys.secret_access_key:
         raise invalid_spec(f"{MSK_MECHANISM} needs an access key, or {_MODULE}")
-    wrong = wrong_with_keys(keys)
-    if wrong is not None:
-        raise FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {wrong}", Remedy.ACCESS))
+    return checked(keys)
+
+
+def checked(keys: AwsKeys) -> AwsKeys:
+    """The same. Raises FailureError for what is not an access key, in words that show nothing of it."""
+    if _ACCESS_KEY.fullmatch(keys.access_key_id) is None:
+        raise no_token("the access key id is not valid: an id has 16 to 128 upper-case letters and digits")
+    token = keys.session_token or ""
+    if len(token) > _LONGEST or not (token.isascii() and token.isprintable()):
+        raise no_token(f"the session token is not valid: it has up to {_LONGEST:,} printable ASCII characters")
     return keys
 
 
-def wrong_with_keys(keys: AwsKeys) -> str | None:
-    """What is wrong with an access key, in words that show nothing of it; None where nothing is."""
-    if _ACCESS_KEY.fullmatch(keys.access_key_id) is None:
-        return "the access key id is not valid: an id has 16 to 128 upper-case letters and digits"
-    token = keys.session_token or ""
-    if len(token) > _LONGEST or not (token.isascii() and token.isprintable()):
-        return f"the session token is not valid: it has up to {_LONGEST:,} printable ASCII characters"
-    return None
+def no_token(what: str) -> FailureError:
+    """The error where no credentials of AWS can be used."""
+    return FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {what}", Remedy.ACCESS))
