@@ -18,7 +18,7 @@ from kafka.errors import GroupIdNotFoundError
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin, in_thread
 from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
-from rackspan.kafka.kafka_errors import failure_of
+from rackspan.kafka.kafka_errors import failure_of, failures_sentence
 from rackspan.kafka.python_connection import failure_of as python_failure
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
@@ -116,7 +116,8 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
         answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
         advance(min(start + _GROUPS_AT_ONCE, len(names)), len(names))
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
-    warnings += _failures({name: error for name, error in failed.items() if not _is_gone(error)})
+    undescribed = {name: error for name, error in failed.items() if not _is_gone(error)}
+    warnings += failures_sentence("consumer groups that could not be described", undescribed)
     found = [
         answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
     ]
@@ -191,10 +192,3 @@ def _is_classic(found: Any) -> bool:
 def _is_gone(error: BaseException) -> bool:
     cause = error.args[0] if error.args else None
     return isinstance(cause, KafkaError) and cause.code() in _GONE
-
-
-def _failures(failed: Mapping[str, BaseException]) -> list[str]:
-    if not failed:
-        return []
-    name, error = next(iter(failed.items()))
-    return [f"consumer groups that could not be described: {len(failed)}, such as {name}: {failure_of(error).message}"]

@@ -19,7 +19,7 @@ from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
 from rackspan.kafka.admin import client, in_thread
-from rackspan.kafka.kafka_errors import failure_of
+from rackspan.kafka.kafka_errors import failures_sentence
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def sample_rates(
 
 class _OffsetsAdmin(KafkaReassignments):
     @in_thread
-    def committed(self, groups: Sequence[str]) -> tuple[_Look, Mapping[str, BaseException]]:
+    def committed(self, groups: Sequence[str]) -> tuple[_Look, dict[str, BaseException]]:
         """What groups have committed, and why those of others are not known."""
         offsets: dict[str, Offsets] = {}
         at: dict[str, float] = {}
@@ -132,7 +132,9 @@ async def _sampled(
         name: rates(replicas, before.offsets[name], offsets, after.at[name] - before.at[name], per_offset)
         for name, offsets in after.offsets.items()
     }
-    return SampledRates(found, written, tuple(_warnings({**unread, **failed})))
+    return SampledRates(
+        found, written, tuple(failures_sentence("groups whose offsets could not be read", unread | failed))
+    )
 
 
 async def _bytes_per_offset(
@@ -153,10 +155,3 @@ def _offsets(answer: Any) -> Offsets:
         for one in answer.topic_partitions
         if one.error is None and one.offset >= _NO_OFFSET
     }
-
-
-def _warnings(failed: Mapping[str, BaseException]) -> list[str]:
-    if not failed:
-        return []
-    name, error = next(iter(failed.items()))
-    return [f"groups whose offsets could not be read: {len(failed)}, such as {name}: {failure_of(error).message}"]

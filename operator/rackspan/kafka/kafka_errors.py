@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, KafkaSetting, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SPEC = {
     KafkaError.TOPIC_EXCEPTION: Reason.INVALID_TOPIC_NAME,
@@ -129,6 +132,14 @@ def failure_of(exception: BaseException) -> Failure:
         return failure(exception.args[0])
     what = f"the Kafka client cannot use an answer of this Kafka: {type(exception).__name__}: {exception}"
     return Failure(Reason.KAFKA_CLIENT_FAILED, what, Remedy.RETRY)
+
+
+def failures_sentence(what: str, failed: Mapping[str, BaseException]) -> list[str]:
+    """How many `what` are, and the first of them with its reason, as a list of one or no sentence."""
+    if not failed:
+        return []
+    name, error = next(iter(failed.items()))
+    return [f"{what}: {len(failed)}, such as {name}: {failure_of(error).message}"]
 
 
 def is_unknown_topic(exception: BaseException) -> bool:
