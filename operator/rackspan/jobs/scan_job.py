@@ -9,11 +9,11 @@ import importlib.util
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -32,7 +32,6 @@ from rackspan.kube.scan_inputs import read_scan_inputs
 from rackspan.kube.scan_reports import publish_scan
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
-from rackspan.snapshots import SnapshotError
 
 _STEPS = 5
 _LARGE = 200_000
@@ -77,7 +76,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
         raise ScanJobError(str(error)) from error
     scan_id = request.scan_id or f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     run = ScanRun(scan_id, now, history, request.retention_days)
-    ready = _writable([_with_producers(one, request.producers) for one in _clusters(request, run)], run)
+    ready = _writable(list(_clusters(request, run)), run)
     with ExitStack() as until_the_end:
         # Only where there is anything to scan.
         engine = cache(lambda: until_the_end.enter_context(_engine(ready, request, step)))
@@ -86,12 +85,6 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
             if request.publish and request.topology is not None:
                 _publish(document, request.topology, request.kubeconfig)
             yield document
-
-
-def _with_producers(one: ScannedCluster | ScanDocument, producers: Mapping[str, int]) -> ScannedCluster | ScanDocument:
-    if isinstance(one, ScanDocument) or not producers:
-        return one
-    return replace(one, criteria=replace(one.criteria, producers=producers))
 
 
 def _writable(ready: list[ScannedCluster | ScanDocument], run: ScanRun) -> list[ScannedCluster | ScanDocument]:
@@ -167,45 +160,39 @@ def _scanned(
 
 def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | ScanDocument]:
     """Clusters that can be scanned, and the documents of those that cannot."""
-    if request.synthetic is not None:
-        yield scanned_cluster.synthetic(SyntheticCluster(request.synthetic), request.slices)
-        return
-    try:
-        files = scanned_cluster.snapshot_files(request.snapshot) if request.snapshot is not None else []
-    except ClusterError as error:
-        raise ScanJobError(str(error)) from error
-    for file in files:
+    for name, made_ready in _sources(request):
         try:
-            yield scanned_cluster.from_file(file, request.levels)
-        except SnapshotError as error:
-            yield failed(file.stem, run, "SnapshotUnreadable", str(error))
+            cluster = made_ready()
+        except FailureError as error:
+            settings = SETTINGS if request.topology is None else {}
+            yield failed(name, run, str(error.failure.reason), error.failure.message_with(settings))
         except ClusterError as error:
-            yield failed(file.stem, run, error.reason, str(error))
-    try:
-        if request.topology is not None:
-            name = str(request.topology)
-            yield _of_topology(request.topology, request)
-        elif request.bootstrap_server is not None:
-            name = request.bootstrap_server
-            yield _live(request.bootstrap_server, request)
-    except FailureError as error:
-        settings = SETTINGS if request.topology is None else {}
-        yield failed(name, run, str(error.failure.reason), error.failure.message_with(settings))
-    except ClusterError as error:
-        yield failed(name, run, error.reason, str(error))
+            yield failed(name, run, error.reason, str(error))
+        except CommandConfigError as error:
+            raise ScanJobError(str(error)) from error
+        else:
+            criteria = cluster.criteria
+            yield replace(cluster, criteria=replace(criteria, producers=request.producers or criteria.producers))
 
 
-def _live(servers: str, request: ScanRequest) -> ScannedCluster:
-    try:
-        properties = command_properties(servers, request.command_config)
-        return scanned_cluster.live(servers, properties, request.slices, request.levels)
-    except CommandConfigError as error:
-        raise ScanJobError(str(error)) from error
-
-
-def _of_topology(topology: ObjectKey, request: ScanRequest) -> ScannedCluster:
-    seen = asyncio.run(read_scan_inputs(topology, request.kubeconfig))
-    return from_topology(seen, request.slices)
+def _sources(request: ScanRequest) -> Iterator[tuple[str, Callable[[], ScannedCluster]]]:
+    """The clusters of a request by name, and what makes each ready. Raises ScanJobError where there are none."""
+    slices, levels = request.slices, request.levels
+    if request.synthetic is not None:
+        made_up = SyntheticCluster(request.synthetic)
+        yield "synthetic", lambda: scanned_cluster.synthetic(made_up, slices)
+    elif request.snapshot is not None:
+        try:
+            files = scanned_cluster.snapshot_files(request.snapshot)
+        except ClusterError as error:
+            raise ScanJobError(str(error)) from error
+        for file in files:
+            yield file.stem, partial(scanned_cluster.from_file, file, levels)
+    elif (key := request.topology) is not None:
+        yield str(key), lambda: from_topology(asyncio.run(read_scan_inputs(key, request.kubeconfig)), slices)
+    elif (servers := request.bootstrap_server) is not None:
+        config = request.command_config
+        yield servers, lambda: scanned_cluster.live(servers, command_properties(servers, config), slices, levels)
 
 
 def _publish(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None) -> None:

@@ -14,7 +14,7 @@ from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import FileReader, LiveReader, Reader, SyntheticReader
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.reports.document import GroupRow
-from rackspan.snapshots import read_outline
+from rackspan.snapshots import SnapshotError, read_outline
 
 REASONS: Final = {
     "SnapshotError": "SnapshotUnreadable",
@@ -66,8 +66,11 @@ def snapshot_files(path: Path) -> list[Path]:
 
 
 def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
-    """A snapshot file, judged by the racks that its brokers report. Raises SnapshotError and ClusterError."""
-    outline = read_outline(file)
+    """A snapshot file, judged by the racks that its brokers report. Raises ClusterError."""
+    try:
+        outline = read_outline(file)
+    except SnapshotError as error:
+        raise ClusterError("SnapshotUnreadable", str(error)) from error
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
     return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions)
 
