@@ -8,7 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from rackspan.jobs.batches.schemas import TABLES
-from rackspan.jobs.history.scan_history import History, ScanEntry
+from rackspan.jobs.history.scan_history import History
+from rackspan.reports.document import ScanDocument, decode
 
 LONGEST_GAP: Final = timedelta(days=1)
 """Violation minutes grow by this much at most per scan: what was between two scans far apart is not known."""
@@ -24,9 +25,10 @@ class PreviousScan:
         self.entry = self._scans[-1] if self._scans else None
         """Where the history has it; None where there is none."""
 
-    def committed(self, scan_id: str) -> ScanEntry | None:
-        """The scan with this id, of all that the history has; None where there is none."""
-        return next((entry for entry in self._scans if entry.scan_id == scan_id), None)
+    def committed(self, scan_id: str) -> ScanDocument | None:
+        """The document of the scan with this id, of all that the history has; None where there is none."""
+        entry = next((one for one in self._scans if one.scan_id == scan_id), None)
+        return None if self._history is None or entry is None else decode(self._history.document(entry))
 
     @property
     def observed_at(self) -> datetime | None:

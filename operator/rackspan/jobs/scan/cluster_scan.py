@@ -4,11 +4,12 @@ The scan of a cluster: read it, judge it, compare it with the previous scan, wri
 What it writes becomes visible with the commit, all at once: a scan that ends before leaves the history as it was.
 """
 
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any, Final
 
@@ -19,13 +20,13 @@ from rackspan.core.scanning import examine_brokers
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_batches
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD, WRITES
-from rackspan.jobs.history.history_writer import HistoryTrend, HistoryWriter
 from rackspan.jobs.history.previous_scan import PreviousScan
-from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
+from rackspan.jobs.history.trend import HistoryTrend, trend_of
 from rackspan.jobs.scan import document_rows, history_rows
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
-from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, Writes, decode
+from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, Writes, encode
 
 Announce = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
@@ -50,9 +51,7 @@ def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, announce
     Raises ClusterError where the cluster or its data cannot be read, HistoryError where the history cannot.
     """
     previous = PreviousScan(run.history, cluster.name)
-    if run.history is not None and (entry := previous.committed(run.scan_id)) is not None:
-        return decode(run.history.document(entry))
-    return _Scan(engine, cluster, run, previous, announce).run()
+    return previous.committed(run.scan_id) or _Scan(engine, cluster, run, previous, announce).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
@@ -97,18 +96,39 @@ class _Scan:
         self._seconds: dict[str, float] = {}
 
     def run(self) -> ScanDocument:
-        seen = self._look()
-        if self._run.history is None:
+        seen, run, history = self._look(), self._run, self._run.history
+        if history is None:
             return self._document(seen, HistoryTrend())
-        run, sequence = self._run, self._previous.sequence + 1
-        writer = HistoryWriter(self._run.history, self._cluster.name, run.scan_id, sequence, run.observed_at)
+        sequence, attempt = self._previous.sequence + 1, uuid.uuid4().hex
+        entry = ScanEntry(self._cluster.name, run.scan_id, sequence, run.observed_at, attempt)
         with self._step("writing the history"):
-            writer.write(self._records(seen))
+            tables = self._records(entry, seen)
+            history.write(entry, tables)
         with self._step("looking at the trend"):
-            trend = writer.trend()
-        committed = writer.commit(self._document(seen, trend))
-        writer.tidy(self._previous.entry, self._run.retention_days, self._announce)
-        return committed
+            trend = trend_of(history, entry, tables)
+        document = self._document(seen, trend)
+        if not history.commit(entry, tables["scans"], [encode(document)]):  # another run of this scan was first
+            document = PreviousScan(history, entry.cluster).committed(run.scan_id) or document
+        self._tidy(history, entry)
+        return document
+
+    def _tidy(self, history: History, entry: ScanEntry) -> None:
+        """
+        Compact and forget, with the first scan of a day.
+
+        The scan has been committed by now, so an error here is only a warning; the next day's first scan tries again.
+        """
+        before, kept_days = self._previous.entry, self._run.retention_days
+        if before is None or before.day == entry.day:
+            return
+        try:
+            history.compact(before)
+            if kept_days is not None:
+                # Days are deleted by the earlier of two scans' clocks: one clock that jumps ahead deletes nothing.
+                history.expire(before.cluster, min(entry.day, before.day) - timedelta(days=kept_days))
+            history.vacuum()
+        except HistoryError as error:
+            self._announce(f"warning: {error}")
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
@@ -170,8 +190,8 @@ class _Scan:
 
     # --- reporting ---------------------------------------------------------------------------------------------------
 
-    def _records(self, seen: _Seen) -> dict[str, pa.Table]:
-        scan_id = self._run.scan_id
+    def _records(self, entry: ScanEntry, seen: _Seen) -> dict[str, pa.Table]:
+        scan_id = entry.scan_id
         return {
             "findings": history_rows.findings(scan_id, seen.findings),
             "topics": history_rows.topics(scan_id, seen.topics),
@@ -179,7 +199,7 @@ class _Scan:
             "brokers": history_rows.brokers(scan_id, self._locations, self._previous.broker_online),
             "groups": history_rows.groups(scan_id, self._cluster.groups),
             "scans": history_rows.scan(
-                scan_id, self._previous.sequence + 1, self._run.observed_at, self._minutes, seen.summary, seen.topics
+                scan_id, entry.sequence, entry.observed_at, self._minutes, seen.summary, seen.topics
             ),
         }
 

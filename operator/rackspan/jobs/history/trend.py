@@ -1,0 +1,58 @@
+"""What the scans of a cluster say over time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rackspan.jobs.batches import aggregates
+from rackspan.jobs.batches.schemas import TABLES
+from rackspan.jobs.history.scan_history import History, ScanEntry
+
+_FLAP_DAYS: Final = timedelta(days=7)
+_SHORT_DAYS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTrend:
+    """
+    What the history says, the scan that is being written included.
+
+    `violation_minutes` are by topic, of all that is kept; `broker_flaps` by broker id, how often it came or went in the
+    last seven days; `days` are rows of `aggregates.days`, and `hours` those of `aggregates.hours`, none where there are
+    more than two days.
+    """
+
+    violation_minutes: Mapping[str, float] = field(default_factory=dict)
+    broker_flaps: Mapping[int, int] = field(default_factory=dict)
+    days: list[Mapping[str, Any]] = field(default_factory=list)
+    hours: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def trend_of(history: History, entry: ScanEntry, tables: Mapping[str, pa.Table]) -> HistoryTrend:
+    """
+    Sum up all scans of a cluster that are kept, and one that is not committed yet, whose rows are in `tables`.
+
+    Raises HistoryError.
+    """
+
+    def rows(table: str, kept: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
+        yield from history.parts(table, kept, columns)
+        yield tables[table].select(columns)
+
+    scans = history.scans(entry.cluster)
+    week = (entry.observed_at - _FLAP_DAYS).date()
+    lately = [one for one in scans if one.day >= week]
+    minutes = aggregates.topic_minutes(rows("topics", scans, ["topic", "violation_minutes"]))
+    flaps = aggregates.flaps(rows("brokers", lately, ["broker", "changed"]))
+    every = pa.concat_tables(rows("scans", scans, TABLES["scans"].names))
+    days = aggregates.days(every)
+    hours = aggregates.hours(every).to_pylist() if len(days) <= _SHORT_DAYS else []
+    return HistoryTrend(
+        {row["topic"]: row["violation_minutes"] for row in minutes.to_pylist()},
+        {row["broker"]: row["changed"] for row in flaps.to_pylist() if row["changed"]},
+        days.to_pylist(),
+        hours,
+    )
