@@ -44,7 +44,7 @@ from rackspan.reconcile.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.kafka.python_connection import PythonConnection
@@ -90,6 +90,12 @@ def in_thread(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A,
         return await self._run(partial(method, self, *args, **kwargs))
 
     return run
+
+
+def parts(names: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """The same, at most so many at a time."""
+    for start in range(0, len(names), most):
+        yield names[start : start + most]
 
 
 class ConfluentAdmin:

@@ -18,7 +18,7 @@ from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.kafka.admin import ConfluentAdmin, client, config_seen, in_thread, present
+from rackspan.kafka.admin import ConfluentAdmin, client, config_seen, in_thread, parts, present
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
@@ -166,10 +166,10 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
     cluster = await admin.cluster()
     topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
     under_way = await _under_way(admin)
-    names, configs = list(topics), dict[str, "TopicConfig"]()
-    for start in range(0, len(names), _CONFIGS_AT_ONCE):
-        configs.update(await admin.configs(names[start : start + _CONFIGS_AT_ONCE]))
-        advance(min(start + _CONFIGS_AT_ONCE, len(names)), len(names))
+    configs: dict[str, TopicConfig] = {}
+    for done, names in enumerate(parts(list(topics), _CONFIGS_AT_ONCE)):
+        configs |= await admin.configs(names)
+        advance(done * _CONFIGS_AT_ONCE + len(names), len(topics))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
     eligible = await admin.eligible(
         [name for name, topic in topics.items() if any(_leader(one) is None for one in topic.partitions.values())]
@@ -195,8 +195,8 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     topics: dict[str, Any] = {}
     configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
-    for start in range(0, len(names), _CONFIGS_AT_ONCE):
-        described, unseen = await admin.described(names[start : start + _CONFIGS_AT_ONCE])
+    for some in parts(names, _CONFIGS_AT_ONCE):
+        described, unseen = await admin.described(some)
         configured, unknown = await admin.configured(list(described))
         unread |= {**unseen, **unknown}
         configs |= configured

@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from kafka.errors import GroupIdNotFoundError
 
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
-from rackspan.kafka.admin import ConfluentAdmin, in_thread
+from rackspan.kafka.admin import ConfluentAdmin, in_thread, parts
 from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
 from rackspan.kafka.kafka_errors import failure_of, failures_sentence
 from rackspan.kafka.python_connection import failure_of as python_failure
@@ -112,9 +112,9 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
     names, unlisted = await admin.groups()
     warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in unlisted[:1]]
     answers: dict[str, Any] = {}
-    for start in range(0, len(names), _GROUPS_AT_ONCE):
-        answers.update(await admin.describe_groups(names[start : start + _GROUPS_AT_ONCE]))
-        advance(min(start + _GROUPS_AT_ONCE, len(names)), len(names))
+    for some in parts(names, _GROUPS_AT_ONCE):
+        answers |= await admin.describe_groups(some)
+        advance(len(answers), len(names))
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
     undescribed = {name: error for name, error in failed.items() if not _is_gone(error)}
     warnings += failures_sentence("consumer groups that could not be described", undescribed)

@@ -18,7 +18,7 @@ from rackspan.core.consumers.group_locality import GroupProtocol
 from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 from rackspan.core.reassignment import TopicPartition
 from rackspan.core.snapshot import NONE
-from rackspan.kafka.admin import client, in_thread
+from rackspan.kafka.admin import client, in_thread, parts
 from rackspan.kafka.kafka_errors import failures_sentence
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
@@ -81,10 +81,10 @@ class _OffsetsAdmin(KafkaReassignments):
         offsets: dict[str, Offsets] = {}
         at: dict[str, float] = {}
         failed: dict[str, BaseException] = {}
-        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+        for some in parts(groups, _GROUPS_AT_ONCE):
             answers: dict[str, Any] = {}
             asked = time.monotonic()
-            for name in groups[start : start + _GROUPS_AT_ONCE]:
+            for name in some:
                 wanted = [ConsumerGroupTopicPartitions(name)]
                 answers |= self._client.list_consumer_group_offsets(wanted, request_timeout=_CALL_SECONDS)
             for name, answer in self._answers(answers).items():
@@ -100,8 +100,8 @@ class _OffsetsAdmin(KafkaReassignments):
     def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
         """The first or the end offset of each log, as `spec` says; -1 where it is not known."""
         found: dict[tuple[str, int], int] = {}
-        for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
-            wanted = {ConfluentPartition(*at): spec for at in partitions[start : start + _PARTITIONS_AT_ONCE]}
+        for some in parts(partitions, _PARTITIONS_AT_ONCE):
+            wanted = {ConfluentPartition(*at): spec for at in some}
             answers = self._client.list_offsets(wanted, request_timeout=_CALL_SECONDS)
             for at, answer in self._answers(answers).items():
                 if answer.exception() is None:

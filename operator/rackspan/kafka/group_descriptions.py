@@ -15,6 +15,7 @@ from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import ListGroupsRequest
 
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, host_address
+from rackspan.kafka.admin import parts
 from rackspan.kafka.group_messages import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,
@@ -65,8 +66,8 @@ def describe_groups(admin: PythonAdmin) -> GroupDescriptions:
         for group in answer.groups:
             names[group.group_type.lower()].append(group.group_id)
         for kind in _TYPES:
-            for start in range(0, len(names[kind]), _AT_ONCE):
-                _describe(admin, broker, kind, names[kind][start : start + _AT_ONCE], found)
+            for some in parts(names[kind], _AT_ONCE):
+                _describe(admin, broker, kind, some, found)
     return found
 
 

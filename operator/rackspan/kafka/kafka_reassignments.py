@@ -13,6 +13,7 @@ import contextlib
 import uuid
 from collections import defaultdict
 from dataclasses import replace
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
@@ -30,14 +31,14 @@ from rackspan.core.partitions import (
     SettingKind,
     TopicPartition,
 )
-from rackspan.kafka.admin import ConfluentAdmin, client, in_thread
+from rackspan.kafka.admin import ConfluentAdmin, client, in_thread, parts
 from rackspan.kafka.kafka_errors import UNKNOWN_TOPIC
 from rackspan.kafka.python_connection import PythonConnection, failure_of
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.reconcile.ports import Permit
     from rackspan.reconcile.reassignment_ports import Replicas
@@ -88,11 +89,9 @@ class KafkaReassignments(ConfluentAdmin):
 
         Not by librdkafka, which sends such questions to the controller, and for a minute to one that is dead.
         """
-        names = sorted(topics)
         found: dict[TopicPartition, PartitionState] = {}
-        for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            for topic in self._ask(lambda python, some=some: python.describe_topics(some)):  # type: ignore[misc]
+        for names in parts(sorted(topics), _AT_ONCE):
+            for topic in self._ask(methodcaller("describe_topics", names)):
                 found |= _states(topic)
         under_way = self._ask(lambda python: python.list_partition_reassignments())
         for one, lists in under_way.items():
@@ -192,9 +191,7 @@ class KafkaReassignments(ConfluentAdmin):
             raise FailureError(failure_of(for_code(error)()))
         return {
             TopicPartition(topic.topic, one.partition_id): (
-                None
-                if one.error_code in (0, KafkaError.ELECTION_NOT_NEEDED)
-                else failure_of(for_code(one.error_code)(one.error_message or ""))
+                None if one.error_code == KafkaError.ELECTION_NOT_NEEDED else _refused(one)
             )
             for topic in answer.replica_election_results
             for one in topic.partition_result
@@ -234,20 +231,20 @@ class KafkaReassignments(ConfluentAdmin):
         for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
             outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
             outcomes |= dict.fromkeys(brokers[broker], outcome)
-        for some in _parts(topics):
-            asked = change(SettingKind.TOPIC, some)
-            for one in self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).responses:  # type: ignore[misc]
+        for names in parts(list(topics), _AT_ONCE):
+            asked = change(SettingKind.TOPIC, {name: topics[name] for name in names})
+            for one in self._ask(methodcaller("ask", asked, _TOPICS_SECONDS)).responses:
                 if one.error_code not in UNKNOWN_TOPIC:
-                    outcomes |= dict.fromkeys(some[one.resource_name], _refused(one))
+                    outcomes |= dict.fromkeys(topics[one.resource_name], _refused(one))
         return outcomes
 
     def _described(self, settings: Iterable[Setting]) -> list[Any]:
         """What whichever broker answers says of topics' configs, a part of them at a time."""
         topics, _ = _by_resource(settings)
         found: list[Any] = []
-        for some in _parts(topics):
-            asked = _describe(SettingKind.TOPIC, some)
-            found += self._ask(lambda python, asked=asked: python.ask(asked, _TOPICS_SECONDS)).results  # type: ignore[misc]
+        for names in parts(list(topics), _AT_ONCE):
+            asked = _describe(SettingKind.TOPIC, {name: topics[name] for name in names})
+            found += self._ask(methodcaller("ask", asked, _TOPICS_SECONDS)).results
         return found
 
     def _of_each(
@@ -282,13 +279,6 @@ def _by_resource(settings: Iterable[Setting]) -> tuple[dict[str, list[Setting]],
     for one in sorted(settings):
         found[one.kind][one.name].append(one)
     return found[SettingKind.TOPIC], found[SettingKind.BROKER]
-
-
-def _parts(topics: Mapping[str, T]) -> Iterator[Mapping[str, T]]:
-    """As many topics at a time as one call takes."""
-    names = list(topics)
-    for start in range(0, len(names), _AT_ONCE):
-        yield {name: topics[name] for name in names[start : start + _AT_ONCE]}
 
 
 def _describe(kind: SettingKind, some: Mapping[str, Iterable[Setting]]) -> Any:
