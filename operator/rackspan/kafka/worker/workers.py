@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TopicDescription,
     )
 
+T = TypeVar("T")
 _log = logging.getLogger("rackspan.kafka")
 
 _MODULE = "rackspan.kafka.worker.process"
@@ -361,44 +362,37 @@ class WorkerClient:
 
     async def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive (DescribeCluster)."""
-        found: ClusterDescription = await self._ask("cluster")
-        return found
+        return await self._ask("cluster")
 
     async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
         """Replicas and preferred leaders per broker, over every topic but these (Metadata)."""
-        found: ReplicaCounts = await self._ask("replica_counts", list(without))
-        return found
+        return await self._ask("replica_counts", list(without))
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
         """The replicas on these brokers, alive or not (Metadata)."""
-        found: RemainingReplicas = await self._ask("remaining_replicas", list(brokers))
-        return found
+        return await self._ask("remaining_replicas", list(brokers))
 
     async def hosted(self, broker: int) -> Sequence[InSync]:
         """The partitions with a replica on this broker (Metadata)."""
-        found: Sequence[InSync] = await self._ask("hosted", broker)
-        return found
+        return await self._ask("hosted", broker)
 
     async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
         """By topic, the replicas of each partition (Metadata)."""
-        found: Mapping[str, tuple[tuple[int, ...], ...]] = await self._ask("assignments")
-        return found
+        return await self._ask("assignments")
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
         try:
-            found: int | None = await self._ask("default_min_insync", list(brokers))
+            return await self._ask("default_min_insync", list(brokers))
         except FailureError:
             return None
-        return found
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
         """Whether all log directories are cordoned, of the brokers that report it. Never raises."""
         try:
-            found: Mapping[int, bool | None] = await self._ask("cordoned", list(brokers))
+            return await self._ask("cordoned", list(brokers))
         except FailureError:
             return {}
-        return found
 
     async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
         """Cordon all log directories of brokers."""
@@ -410,13 +404,12 @@ class WorkerClient:
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
-        found = await self._ask("topics", list(names))
+        found: Mapping[str, tuple[TopicDescription | None, Failure | None]] = await self._ask("topics", list(names))
         return {name: topic if failure is None else _printable(failure) for name, (topic, failure) in found.items()}
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
         """By name: the topic's configuration. Topics that do not exist are left out."""
-        found: Mapping[str, TopicConfig] = await self._ask("configs", list(names))
-        return found
+        return await self._ask("configs", list(names))
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """Create topics in one controller operation."""
@@ -446,31 +439,26 @@ class WorkerClient:
 
     async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
-        found: Mapping[TopicPartition, PartitionState] = await self._ask("partitions", list(topics))
-        return found
+        return await self._ask("partitions", list(topics))
 
     async def topic_names(self) -> Collection[str]:
         """The names of all topics that can be seen."""
-        found: Collection[str] = await self._ask("topic_names")
-        return found
+        return await self._ask("topic_names")
 
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
         """Each topic's effective min.insync.replicas, where it can be read."""
-        found: Mapping[str, int] = await self._ask("min_insync", list(topics))
-        return found
+        return await self._ask("min_insync", list(topics))
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
         """Room on brokers' disks; brokers that do not report it are left out."""
-        found: Mapping[int, Disk] = await self._ask("disks", list(brokers))
-        return found
+        return await self._ask("disks", list(brokers))
 
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[tuple[TopicPartition, int], int]:
         """Bytes of replicas on the given brokers; unknown ones are left out."""
         asked = {partition: list(brokers) for partition, brokers in partitions.items()}
-        found: Mapping[tuple[TopicPartition, int], int] = await self._ask("sizes", asked)
-        return found
+        return await self._ask("sizes", asked)
 
     async def alter(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None], same_size: Collection[TopicPartition] = ()
@@ -484,15 +472,17 @@ class WorkerClient:
 
     async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
         """What is set on brokers and topics themselves, None where nothing is."""
-        found = await self._ask("settings", list(wanted))
+        found: Mapping[Setting, str | Failure | None] = await self._ask("settings", list(wanted))
         return {key: _printable(one) if isinstance(one, Failure) else one for key, one in found.items()}
 
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """Set, change or delete dynamic configs."""
         return await self._change("set_settings", changes)
 
-    async def _ask(self, name: str, *arguments: Any) -> Any:
-        return await self._worker.call(self._number, self._owner, name, arguments, until=0.0)
+    async def _ask(self, name: str, *arguments: Any) -> T:
+        """The answer, which is of the type that CALLS has for this call."""
+        answer: T = await self._worker.call(self._number, self._owner, name, arguments, until=0.0)
+        return answer
 
     async def _change(self, name: str, *changes: Any) -> Mapping[Any, Failure | None]:
         """A change, which has to end while the permit lasts: the worker knows nothing of the Lease."""
