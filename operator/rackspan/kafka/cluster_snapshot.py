@@ -171,10 +171,39 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
         configs |= await admin.configs(names)
         advance(done * _CONFIGS_AT_ONCE + len(names), len(topics))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
-    eligible = await admin.eligible(
-        [name for name, topic in topics.items() if any(_leader(one) is None for one in topic.partitions.values())]
+    rows = [
+        (
+            at,
+            number,
+            present(under_way.adding, name, number, partition.replicas),
+            set(partition.isrs),
+            partition.leader if partition.leader >= 0 else None,
+            None,
+        )
+        for at, (name, topic) in enumerate(topics.items())
+        for number, partition in topic.partitions.items()
+    ]
+    known = tuple(topics)
+    eligible = await admin.eligible({known[at] for at, _, _, _, leader, _ in rows if leader is None})
+    snapshot = Snapshot(
+        cluster.cluster_id,
+        _brokers(cluster, cordoned),
+        table(known, rows, eligible),
+        tuple(_config(configs.get(name)) for name in known),
+        tuple(_inherited(configs.get(name)) for name in known),
     )
-    return _assembled(cluster.cluster_id, _brokers(cluster, cordoned), topics, configs, under_way, eligible)
+    warnings = [*under_way.warnings]
+    if snapshot.unknown_brokers:
+        ids = ", ".join(map(str, snapshot.unknown_brokers))
+        many = len(snapshot.unknown_brokers) > 1
+        warnings.append(f"broker{'s' if many else ''} {ids} hold{'' if many else 's'} replicas and did not answer")
+    unread = len(topics) - len(configs)
+    if unread:
+        warnings.append(
+            f"the configuration of {plural(unread, 'topic')} could not be read; min.insync.replicas is taken "
+            "to be 1 there"
+        )
+    return LiveSnapshot(snapshot, tuple(warnings))
 
 
 async def _outlined(admin: _SnapshotAdmin) -> ClusterOutline:
@@ -216,7 +245,7 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     ]
     known = tuple(topics)
     eligible = await admin.eligible({known[at] for at, _, _, _, leader, _ in rows if leader is None})
-    snapshot = Snapshot(None, (), table(known, rows, eligible), tuple(_config(configs.get(name)) for name in known))
+    snapshot = Snapshot(None, (), table(known, rows, eligible), tuple(_config(configs[name]) for name in known))
     return LivePortion(snapshot, unread)
 
 
@@ -231,60 +260,14 @@ def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool | None]) -
     )
 
 
-def _assembled(
-    cluster_id: str,
-    brokers: tuple[BrokerLocation, ...],
-    topics: Mapping[str, Any],
-    configs: Mapping[str, TopicConfig],
-    under_way: _UnderWay,
-    eligible: Mapping[TopicPartition, frozenset[int]],
-) -> LiveSnapshot:
-    rows = [
-        (
-            at,
-            number,
-            present(under_way.adding, name, number, partition.replicas),
-            set(partition.isrs),
-            _leader(partition),
-            None,
-        )
-        for at, (name, topic) in enumerate(topics.items())
-        for number, partition in topic.partitions.items()
-    ]
-    snapshot = Snapshot(
-        cluster_id,
-        brokers,
-        table(tuple(topics), rows, eligible),
-        tuple(_config(configs.get(name)) for name in topics),
-        tuple(_inherited(configs.get(name)) for name in topics),
-    )
-    warnings = [*under_way.warnings]
-    if snapshot.unknown_brokers:
-        ids = ", ".join(map(str, snapshot.unknown_brokers))
-        many = len(snapshot.unknown_brokers) > 1
-        warnings.append(f"broker{'s' if many else ''} {ids} hold{'' if many else 's'} replicas and did not answer")
-    unread = len(topics) - len(configs)
-    if unread:
-        warnings.append(
-            f"the configuration of {plural(unread, 'topic')} could not be read; min.insync.replicas is taken "
-            "to be 1 there"
-        )
-    return LiveSnapshot(snapshot, tuple(warnings))
-
-
-def _leader(partition: Any) -> int | None:
-    return partition.leader if partition.leader >= 0 else None
-
-
 def _config(seen: TopicConfig | None) -> Mapping[str, str]:
     """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
     if seen is None:
         return {}
-    effective = {} if seen.min_insync is None else {_MIN_INSYNC: str(seen.min_insync)}
-    return {**{key: value for key, value in seen.own.items() if value is not None}, **effective}
+    return {**seen.own, **({} if seen.min_insync is None else {_MIN_INSYNC: str(seen.min_insync)})}
 
 
 def _inherited(seen: TopicConfig | None) -> frozenset[str]:
     """Whether min.insync.replicas comes from the brokers."""
-    inherits = seen is not None and seen.min_insync is not None and seen.own.get(_MIN_INSYNC) is None
+    inherits = seen is not None and seen.min_insync is not None and _MIN_INSYNC not in seen.own
     return frozenset({_MIN_INSYNC}) if inherits else frozenset()
