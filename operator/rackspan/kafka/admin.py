@@ -346,14 +346,7 @@ class ConfluentAdmin:
     @in_thread
     def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
         """One CreatePartitions call."""
-        wanted = [
-            client.NewPartitions(
-                topic.name,
-                topic.total,
-                **({} if topic.assignment is None else {"replica_assignment": _lists(topic.assignment)}),
-            )
-            for topic in topics
-        ]
+        wanted = [client.NewPartitions(topic.name, topic.total, **_placed(topic.assignment)) for topic in topics]
         return self._changed(lambda seconds: self._client.create_partitions(wanted, request_timeout=seconds))
 
     @in_thread
@@ -579,14 +572,11 @@ def config_seen(entries: Mapping[str, Any]) -> TopicConfig:
 
 
 def _new_topic(topic: NewTopic) -> Any:
-    if topic.assignment is None:
-        return client.NewTopic(
-            topic.name, topic.partitions, replication_factor=topic.replication_factor, config=dict(topic.config)
-        )
-    return client.NewTopic(
-        topic.name, topic.partitions, replica_assignment=_lists(topic.assignment), config=dict(topic.config)
-    )
+    # librdkafka takes one of the two.
+    placed = _placed(topic.assignment) or {"replication_factor": topic.replication_factor}
+    return client.NewTopic(topic.name, topic.partitions, config=dict(topic.config), **placed)
 
 
-def _lists(assignment: Sequence[Sequence[int]]) -> list[list[int]]:
-    return [list(replicas) for replicas in assignment]
+def _placed(assignment: Sequence[Sequence[int]] | None) -> dict[str, Any]:
+    """Where the replicas of new partitions are, as an argument; none where Kafka chooses."""
+    return {} if assignment is None else {"replica_assignment": [list(replicas) for replicas in assignment]}
