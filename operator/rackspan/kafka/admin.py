@@ -134,10 +134,10 @@ class ConfluentAdmin:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
     @classmethod
-    async def asked_once(
+    async def ask_new_client(
         cls, properties: Mapping[str, str | int | bool], question: Callable[[Self], Awaitable[T]]
     ) -> T:
-        """The answer to a question of a client that is made for it. Raises FailureError."""
+        """Make a client, ask it, and close it. Raises FailureError."""
         admin = cls(properties)
         try:
             return await question(admin)

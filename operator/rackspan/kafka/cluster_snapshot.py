@@ -77,22 +77,22 @@ def take_snapshot(
     Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
     """
     progress = advance or (lambda _done, _all: None)
-    return asyncio.run(_SnapshotAdmin.asked_once(properties, lambda admin: _taken(admin, progress)))
+    return asyncio.run(_SnapshotAdmin.ask_new_client(properties, lambda admin: _taken(admin, progress)))
 
 
 def take_outline(properties: Mapping[str, str | int | bool]) -> ClusterOutline:
     """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
-    return asyncio.run(_SnapshotAdmin.asked_once(properties, _outlined))
+    return asyncio.run(_SnapshotAdmin.ask_new_client(properties, _outlined))
 
 
 def take_portion(properties: Mapping[str, str | int | bool], names: Sequence[str]) -> LivePortion:
     """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
-    return asyncio.run(_SnapshotAdmin.asked_once(properties, lambda admin: _portion(admin, names)))
+    return asyncio.run(_SnapshotAdmin.ask_new_client(properties, lambda admin: _portion(admin, names)))
 
 
 def reassignment_warnings(properties: Mapping[str, str | int | bool]) -> tuple[str, ...]:
     """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
-    return asyncio.run(_SnapshotAdmin.asked_once(properties, _under_way)).warnings
+    return asyncio.run(_SnapshotAdmin.ask_new_client(properties, _under_way)).warnings
 
 
 def take_sizes(
@@ -105,7 +105,7 @@ def take_sizes(
     cluster). Raises nothing, as whoever asks can do without.
     """
     with suppress(FailureError):
-        return largest(asyncio.run(KafkaReassignments.asked_once(properties, lambda admin: admin.sizes(holders))))
+        return largest(asyncio.run(KafkaReassignments.ask_new_client(properties, lambda admin: admin.sizes(holders))))
     return {}
 
 

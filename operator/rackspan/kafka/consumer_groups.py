@@ -61,7 +61,7 @@ def read_consumer_groups(
     FailureError where Kafka does not answer, or does not let its groups be listed.
     """
     progress = advance or (lambda _done, _all: None)
-    return asyncio.run(_GroupsAdmin.asked_once(properties, lambda admin: _read(admin, progress)))
+    return asyncio.run(_GroupsAdmin.ask_new_client(properties, lambda admin: _read(admin, progress)))
 
 
 class _GroupsAdmin(ConfluentAdmin):

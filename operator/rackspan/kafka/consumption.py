@@ -71,7 +71,9 @@ def sample_rates(
     names a group that may not be read.
     """
     committing = [group for group in groups if group.members and group.protocol is not GroupProtocol.SHARE]
-    return asyncio.run(_OffsetsAdmin.asked_once(properties, lambda admin: _sampled(admin, committing, replicas, wait)))
+    return asyncio.run(
+        _OffsetsAdmin.ask_new_client(properties, lambda admin: _sampled(admin, committing, replicas, wait))
+    )
 
 
 class _OffsetsAdmin(KafkaReassignments):

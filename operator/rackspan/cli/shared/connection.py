@@ -46,7 +46,7 @@ class Connection:
         from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415
 
         with failures_reported(self.settings):
-            return asyncio.run(KafkaReassignments.asked_once(self.properties, question))
+            return asyncio.run(KafkaReassignments.ask_new_client(self.properties, question))
 
     def snapshot(self, advance: Callable[[int, int], None] | None = None) -> Snapshot:
         """

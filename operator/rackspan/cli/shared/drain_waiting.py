@@ -138,7 +138,7 @@ async def remaining_on(brokers: Collection[int], connection: Connection) -> "Rem
     """What Kafka itself shows on these brokers. Raises FailureError."""
     from rackspan.kafka.admin import ConfluentAdmin  # noqa: PLC0415 - a client takes long to import
 
-    return await ConfluentAdmin.asked_once(connection.properties, lambda admin: admin.remaining_replicas(brokers))
+    return await ConfluentAdmin.ask_new_client(connection.properties, lambda admin: admin.remaining_replicas(brokers))
 
 
 async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
