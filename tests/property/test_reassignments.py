@@ -300,6 +300,26 @@ def test_a_cancellation_takes_the_throttle_off_replicas_in_sync_before_it_change
     assert not kafka.configs
 
 
+class WithoutRight(SimulatedKafka):
+    """Does not allow throttles."""
+
+    async def set_settings(self, changes):
+        return dict.fromkeys(changes, Failure(Reason.NOT_AUTHORIZED, "no AlterConfigs", Remedy.ACCESS))
+
+
+@pytest.mark.parametrize("name", ["take_back", "pause"])
+def test_throttles_that_kafka_did_not_allow_are_not_waited_for(name):
+    at = TopicPartition("orders", 0)
+    racks = dict.fromkeys(range(3), ("x", "a"))
+    kafka = WithoutRight(racks, {at: (0,)}, {at: (2,)}, limits=Limits(), rate=5000)
+    world = World(kafka)
+    assert world.call("advance").failures
+    assert not kafka.copies, "nothing is copied without its throttle"
+    assert not world.journal.record.throttles
+    world.start()
+    assert not world.call(name).throttles
+
+
 class KeepsSizes(SimulatedKafka):
     """Notes for each list whether Kafka is asked to keep the number of replicas."""
 

@@ -32,7 +32,7 @@ from rackspan.reconcile.reassignment_ports import Record
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HASH = "0123456789abcdef0123456789abcdef"
 SERVER = ("--bootstrap-server", "127.0.0.1:1")
-REFUSED = Failure(Reason.KAFKA_REFUSED, "Kafka says ClusterAuthorizationFailed", Remedy.ACCESS)
+REFUSED = Failure(Reason.NOT_AUTHORIZED, "Kafka says ClusterAuthorizationFailed", Remedy.ACCESS)
 SLOW = ("--throttle", "5kB/s")
 
 
@@ -193,21 +193,43 @@ class TestWhatIsLeft:
         assert ran.error == "Kafka stays away: the broker is away"
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
 
-    def test_what_kafka_refuses_is_the_reason_and_brokers_of_throttles_are_named(self, stuck, monkeypatch):
-        async def refused(changes):
+    @pytest.mark.parametrize(
+        ("answer", "left"),
+        [
+            (REFUSED, ""),
+            (
+                Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY),
+                "; throttles may still be set on broker 0, 1, 3",
+            ),
+        ],
+    )
+    def test_what_kafka_says_is_the_reason_and_brokers_are_named_where_a_throttle_may_be_set(
+        self, stuck, monkeypatch, answer, left
+    ):
+        async def answered(changes):
             return {
-                one: REFUSED if one.kind is SettingKind.BROKER else stuck.kafka.change_config(one, change)
+                one: answer if one.kind is SettingKind.BROKER else stuck.kafka.change_config(one, change)
                 for one, change in changes.items()
             }
 
-        monkeypatch.setattr(stuck.kafka, "set_settings", refused)
+        monkeypatch.setattr(stuck.kafka, "set_settings", answered)
         monkeypatch.setattr(driving, "_CLEARING_SECONDS", 1)
         ran = stuck.on(*SLOW, "--patience", "1")
         assert ran.code == 4
         assert ran.error.startswith(
-            "nothing could be moved for 1 s: broker 0 leader.replication.throttled.rate: Kafka says"
+            f"nothing could be moved for 1 s: broker 0 leader.replication.throttled.rate: {answer.what}"
         )
-        assert ran.error.endswith("; throttles may still be set on broker 0, 1, 3")
+        assert ran.error.endswith(f"{answer.what}{left}")
+
+    def test_a_plan_whose_throttles_kafka_does_not_allow_is_cancelled_without_that_right(self, stuck):
+        async def refused(changes):
+            return dict.fromkeys(changes, REFUSED)
+
+        stuck.kafka.set_settings = refused
+        assert stuck.on(*SLOW, "--patience", "1").code == 4
+        assert stuck.journal.read(CLUSTER_ID).throttles == {}
+        ran = stuck.apply("--cancel")
+        assert (ran.code, stuck.journal.path.exists(), stuck.kafka.copies) == (0, False, []), ran.err
 
     @pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM,)])
     def test_a_copy_to_a_broker_that_died_is_told(self, stuck, signals):

@@ -54,9 +54,11 @@ class Throttles:
         Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
 
         It is recorded before, and what is there is read after that, right before the call. What was as wanted is looked
-        at again now and then.
+        at again now and then. What Kafka does not allow was not set, and is in the record no longer; what an answer is
+        missing for may be set.
         """
         self._passes += 1
+        before = record.throttles
         self._in_the_way = {one: value for one, value in self._in_the_way.items() if one in wanted}
         if self._passes % _PASSES:
             wanted = {one: value for one, value in wanted.items() if self._set_to.get(one) != value}
@@ -79,7 +81,8 @@ class Throttles:
         changes = {one: some for one, some in changes.items() if one not in failed}
         failed = {one: why for one, why in failed.items() if not self._is_there(one, wanted[one])}
         for step in range(max(map(len, changes.values()), default=0)):
-            failed |= await self._change({one: some[step] for one, some in changes.items() if len(some) > step})
+            due = {one: some[step] for one, some in changes.items() if len(some) > step and one not in failed}
+            failed |= await self._change(due)
         for one, value in seen.items():
             self._in_the_way.pop(one, None)
             self._set_to.pop(one, None)
@@ -89,6 +92,11 @@ class Throttles:
                 self._set_to[one] = wanted[one]
         done = {one: known[one].once_set(one, wanted[one]) for one, some in changes.items() if some}
         left = {one: ours for one, ours in done.items() if one not in failed}
+        refused = {one for one, why in failed.items() if one in known and why.reason is Reason.NOT_AUTHORIZED}
+        forgotten = _with(record, {one: before.get(one, NOTHING_SET) for one in refused})
+        if forgotten != record.throttles:
+            record = replace(record, throttles=forgotten)
+            await self._save(record)
         return replace(record, throttles=_with(record, left)), failed
 
     async def clear(

@@ -83,3 +83,47 @@ async def test_a_list_that_changes_at_each_look_is_left_for_the_next_pass():
     assert brokers.told == []
     assert failed[listed].message == "somebody else changes it all the time"
     assert record.throttles[listed].names == {"0:3", "0:4", "0:5"}
+
+
+REFUSED = Failure(Reason.NOT_AUTHORIZED, "no AlterConfigs", Remedy.ACCESS)
+LOST = Failure(Reason.KAFKA_UNREACHABLE, "no answer in time", Remedy.RETRY)
+FOLLOWERS = Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas")
+
+
+class Saved:
+    """A record that survives, and what it was before."""
+
+    def __init__(self, throttles):
+        self.all = [Record("kafka-1", "0123456789abcdef", (), {}, {}, throttles=throttles)]
+
+    async def save(self, record):
+        self.all.append(record)
+
+
+@pytest.mark.parametrize(("answer", "kept"), [(REFUSED, ("5",)), (LOST, ("5", "6"))])
+@pytest.mark.parametrize("had", [True, False])
+async def test_a_rate_that_kafka_does_not_allow_was_not_set_and_one_without_an_answer_may_be(answer, kept, had):
+    class Refusing(Brokers):
+        async def set_settings(self, values):
+            return dict.fromkeys(values, answer)
+
+    saved = Saved({RATE: SetThrottle(None, ("5",))} if had else {})
+    kept = kept if had else kept[1:]
+    record, failed = await Throttles(Refusing("5" if had else None), saved.save).set(saved.all[0], {RATE: "6"})
+    assert (record, failed) == (saved.all[-1], {RATE: answer})
+    assert saved.all[1].throttles[RATE].ours[-1] == "6", "it is recorded before it is asked for"
+    assert record.throttles == ({RATE: SetThrottle(None, kept)} if kept else {})
+
+
+@pytest.mark.parametrize("refused", ["subtract", "append"])
+async def test_names_that_kafka_does_not_allow_on_a_list_are_not_ours_and_those_that_were_stay(refused):
+    class Refusing(Brokers):
+        async def set_settings(self, values):
+            await super().set_settings(values)
+            return {one: REFUSED if change.operation == refused else None for one, change in values.items()}
+
+    before = {FOLLOWERS: SetThrottle(None, ("0:1",))}
+    brokers, saved = Refusing("0:1"), Saved(before)
+    record, failed = await Throttles(brokers, saved.save).set(saved.all[0], {FOLLOWERS: "0:2"})
+    assert (record.throttles, failed) == (before, {FOLLOWERS: REFUSED})
+    assert len(brokers.told) == (1 if refused == "subtract" else 2), "nothing follows a step that was refused"
