@@ -1,4 +1,4 @@
-"""Keeps a RackTopology until the topics are gone that can be deleted only through it, and its cordons are released.
+"""Keeps a RackTopology while it is needed: to delete topics, to release cordons, and to clear throttles.
 
 Says which KafkaTopics these are, and how a person confirms deletions on the RackTopology.
 """
@@ -92,8 +92,9 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
 
 
 class TopologyFinalizer:
-    """The finalizer of one RackTopology: added while it exists, removed once no KafkaTopic blocks its deletion.
+    """The finalizer of one RackTopology: added while it exists, removed once nothing blocks its deletion.
 
+    That are KafkaTopics, cordons, and Reassignments that are not let go yet, which takes a minute where Kafka is away.
     `dependents()` gives the KafkaTopics whose topics are to be deleted with them, `cordoned()` the brokers that the
     operator has cordoned, and `releases()` whether they can still be released.
     """
@@ -136,10 +137,15 @@ class TopologyFinalizer:
                 terminating = await self._dependencies.kube.terminating({self._key.namespace})
                 keys = blocking_topics(topology, dependents, terminating)
             self.problem = in_use_failure(tuple(keys)) if keys else None
-            if not keys and not self._releases(topology):
+            if not keys and not self._releases(topology) and not self._has_reassignments():
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
                 if left := self._cordoned(topology):
                     event = cordons_left(topology, left, ", which could not be asked to release it")
                     self._dependencies.kube.record_event(event)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)
+
+    def _has_reassignments(self) -> bool:
+        """Whether throttles of its Reassignments may be left, which nobody could clear once it is gone."""
+        every = self._dependencies.cache.reassignments.values()
+        return any(one.topology == self._key and has_finalizer(one.meta) for one in every)

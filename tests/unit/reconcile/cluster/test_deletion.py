@@ -8,6 +8,7 @@ from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import HeldDeletions
+from rackspan.api.reassignment import Reassignment
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.topology_deletion import (
     TopologyFinalizer,
@@ -66,6 +67,11 @@ def test_more_namespaces_than_a_message_holds_are_in_the_status():
     assert "; 1,990 more in 1,990 other namespaces: see status.deletions.held. " in told
 
 
+def going_topology():
+    present = topology()
+    return replace(present, meta=replace(present.meta, deletion_timestamp=NOON, finalizers=(FINALIZER,)))
+
+
 @pytest.mark.parametrize(
     ("cordoned", "can_be_released", "goes", "told"),
     [((), False, True, []), ((1, 2), True, False, []), ((1, 2), False, True, ["CordonsLeft"])],
@@ -73,8 +79,7 @@ def test_more_namespaces_than_a_message_holds_are_in_the_status():
 async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_cannot(
     cordoned, can_be_released, goes, told
 ):
-    kube, cache, present = MemoryCluster(), Cache(), topology()
-    going = replace(present, meta=replace(present.meta, deletion_timestamp=NOON, finalizers=(FINALIZER,)))
+    kube, cache, going = MemoryCluster(), Cache(), going_topology()
     cache.topologies[going.key] = going
     dependencies = dependencies_of(cache, kube)
     finalizer = TopologyFinalizer(
@@ -84,3 +89,21 @@ async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_ca
     assert (kube.finalizers.get(going.key.name) == []) == goes
     assert [event.reason for event in kube.announced] == told
     assert all("the cordon of brokers 1, 2 is left in Kafka" in event.message for event in kube.announced)
+
+
+@pytest.mark.parametrize(
+    ("about", "finalizers", "goes"), [("prod", [FINALIZER], False), ("prod", [], True), ("other", [FINALIZER], True)]
+)
+async def test_it_is_the_way_to_kafka_until_its_reassignments_are_let_go(about, finalizers, goes):
+    """They are once their throttles are cleared, or cannot be: by an operator that was started meanwhile, too."""
+    kube, cache, going = MemoryCluster(), Cache(), going_topology()
+    cache.topologies[going.key] = going
+    cache.reassignments[ObjectKey("kafka", "plan")] = Reassignment.from_object(
+        {
+            "metadata": {"name": "plan", "namespace": "kafka", "finalizers": finalizers},
+            "spec": {"topologyRef": {"name": about}, "planHash": "0123456789abcdef", "plan": "eJw="},
+        }
+    )
+    finalizer = TopologyFinalizer(going.key, dependencies_of(cache, kube), lambda: (), lambda _: (), lambda _: False)
+    await finalizer.reconcile()
+    assert (kube.finalizers.get(going.key.name) == []) == goes
