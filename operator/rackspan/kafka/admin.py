@@ -77,6 +77,7 @@ _DELETED_SECONDS = 3600.0
 """A broker that shows a topic so long after its deletion has lost the controller."""
 _UNLISTED_SECONDS = 30.0
 """After reassignments could not be listed."""
+_MOST_REPLICAS = 2**31 - 1
 _CORDONED = "cordoned.log.dirs"
 _ALL_DIRECTORIES = "*"
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -232,9 +233,9 @@ class ConfluentAdmin:
         """The brokers' min.insync.replicas; None where it cannot be read."""
         try:
             value = await self.broker_setting(brokers, "min.insync.replicas")
-        except FailureError:
+            return _replicas(value) if value else None
+        except (FailureError, ValueError):
             return None
-        return int(value) if value else None
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
         """Whether all log directories are cordoned (KIP-1066), of the brokers that report it: each knows its own.
@@ -567,8 +568,13 @@ def config_seen(entries: Mapping[str, Any]) -> TopicConfig:
     return TopicConfig(
         # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.
         own={key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},
-        min_insync=int(min_insync.value) if min_insync and min_insync.value else None,
+        min_insync=_replicas(min_insync.value) if min_insync and min_insync.value else None,
     )
+
+
+def _replicas(text: str) -> int:
+    """A value of `min.insync.replicas`, within the bounds that Kafka has for it. Raises ValueError for other words."""
+    return max(1, min(int(text), _MOST_REPLICAS))
 
 
 def _new_topic(topic: NewTopic) -> Any:

@@ -150,7 +150,7 @@ class KafkaReassignments(ConfluentAdmin):
             for directory in directories
             for topic in directory.topics
             for one in topic.partitions
-            if not one.is_future_key
+            if not one.is_future_key and one.partition_size >= 0
         }
 
     @in_thread

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.test_locality import PARTITIONS, REPLICAS
 
-from rackspan.core.consumers.rates import bytes_per_offset, rates
+from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 
 ROWS = [(PARTITIONS.names[topic], number) for topic, number in zip(PARTITIONS.topic, PARTITIONS.number, strict=True)]
 
@@ -16,6 +16,16 @@ def test_a_log_gives_its_mean_bytes_per_offset():
     start, end, size = np.array([0, 5, 5, -1, 0, 0]), np.array([10, 5, 15, 9, -1, 4]), np.array([50, 9, 20, 1, 1, -1])
     assert bytes_per_offset(start, end, size).tolist()[:1] == [5.0]
     assert np.isnan(bytes_per_offset(start, end, size)).tolist() == [False, True, False, True, True, True]
+
+
+def test_offsets_that_no_log_has_give_no_rate():
+    least, most = -(2**63), 2**63 - 1
+    start, end = np.array([least, -2, 0]), np.array([most, most, most])
+    mean = bytes_per_offset(start, end, np.array([most, 1, most]))
+    assert np.isnan(mean).tolist() == [True, True, False]
+    written = written_rates(start, end, 1.0, np.ones(3))
+    assert np.isnan(written).tolist() == [True, True, False]
+    assert (mean[2], written[2]) == (1.0, float(most))
 
 
 def test_offsets_committed_in_between_are_what_was_read():

@@ -168,6 +168,7 @@ def _min_insync(admin):
         ([SILENT, SILENT, SILENT], None, [1, 2, 3]),
         ([REFUSED], None, [1]),
         ([{}], None, [1]),
+        ([{"min.insync.replicas": SimpleNamespace(value="many")}], None, [1]),
     ],
 )
 def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answers, found, asked_ids):
@@ -223,6 +224,16 @@ def test_a_config_that_kafka_answers_with_null_is_none(monkeypatch):
     found = asked(brokers, monkeypatch, lambda admin: admin.configs(["orders"]))
     assert found["orders"].own == {"retention.ms": "1"}
     assert found["orders"].min_insync is None
+
+
+@pytest.mark.parametrize(
+    ("told", "known"), [("2147483648", 2**31 - 1), ("9" * 30, 2**31 - 1), ("-99999999999", 1), ("0", 1)]
+)
+def test_min_insync_replicas_that_no_kafka_has_are_the_most_or_the_least_that_one_has(monkeypatch, told, known):
+    entries = {"min.insync.replicas": SimpleNamespace(value=told, source=0)}
+    found = asked(Brokers(entries), monkeypatch, lambda admin: admin.configs(["orders"]))
+    assert found["orders"].min_insync == known
+    assert asked(Brokers(entries), monkeypatch, _min_insync) == known
 
 
 def test_a_call_after_the_client_was_closed_is_given_up(monkeypatch):

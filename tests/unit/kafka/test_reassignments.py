@@ -23,6 +23,8 @@ from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 
 AT = TopicPartition("orders", 0)
+HELD = [(0, 5, False), (1, -1, False), (2, -(2**63), False), (3, 0, False), (0, 9, True)]
+"""Of a log directory: number, bytes, and whether it is a copy that is being made there."""
 
 
 class Client:
@@ -92,7 +94,9 @@ def _answered(request):
     match type(request).__name__:
         case "DescribeLogDirsRequest":
             sizes = [(0, 1000, 400), (0, 2000, 300), (56, -1, -1)]
-            made = [SimpleNamespace(error_code=c, total_bytes=t, usable_bytes=u, topics=[]) for c, t, u in sizes]
+            held = [SimpleNamespace(partition_index=n, partition_size=s, is_future_key=f) for n, s, f in HELD]
+            topics = [SimpleNamespace(name="orders", partitions=held)] if request.topics else []
+            made = [SimpleNamespace(error_code=c, total_bytes=t, usable_bytes=u, topics=topics) for c, t, u in sizes]
             return SimpleNamespace(results=made)
         case "DescribeConfigsRequest":
             return SimpleNamespace(results=[_described(*one) for one in request.resources])
@@ -212,6 +216,11 @@ async def test_names_are_put_on_a_list_and_taken_off_it_by_the_controller(admin,
     assert await admin.set_settings({of_topic("orders"): ListChange(operation, "0:1")}) == {of_topic("orders"): None}
     ((_, request, _),) = Client.asked
     assert request.resources[0][1:] == ("orders", [(FOLLOWERS, number, "0:1")])
+
+
+async def test_sizes_are_those_of_replicas_and_a_negative_one_is_none(admin):
+    found = await admin.sizes({TopicPartition("orders", number): [0] for number in range(4)})
+    assert found == {(AT, 0): 5, (TopicPartition("orders", 3), 0): 0}
 
 
 async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin):

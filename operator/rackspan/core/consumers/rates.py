@@ -21,9 +21,9 @@ def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArr
     """
     Mean bytes per offset of logs from their first offset, their end and their bytes, shape (n,) each.
 
-    -1 is not known. NaN where one of them is not, and where a log is empty.
+    -1 is not known, as are all negative offsets. NaN where one of them is not, and where a log is empty.
     """
-    known = (start != NONE) & (end > start) & (size != NONE)
+    known = (start >= 0) & (end > start) & (size != NONE)
     mean = np.full(len(start), np.nan)
     np.divide(size, end - start, out=mean, where=known)
     return mean
@@ -35,7 +35,7 @@ def written_rates(before: IntArray, after: IntArray, seconds: float, per_offset:
 
     `before` and `after` are end offsets, `seconds` apart, -1 where not known.
     """
-    known = (before != NONE) & (after >= before)
+    known = (before >= 0) & (after >= before)
     grown = after - before
     return np.where(known, np.where(grown == 0, 0.0, grown * per_offset / seconds), np.nan)
 
