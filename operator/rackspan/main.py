@@ -67,7 +67,8 @@ async def run(settings: Settings) -> None:
     # Otherwise kopf looks up the name of its user, which fails in a container where the uid has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Authentication(settings.kubeconfig)
-    await access.load()
+    if not await _done_before(stop, access.load()):  # which may wait for a credential plugin
+        return
     own = Rest(client_of(access))  # for the Lease and Events: many other requests that hang do not hold them up
     liveness, lease = Liveness(), settings.lease
     election = LeaderElection(KubeLease(own, lease.key), lease.identity, lease.timing, liveness)
@@ -194,7 +195,7 @@ class _EveryTask(frozenset["asyncio.Task[object]"]):
 
 async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
     """Whether the work was done before `stop`, at which it is cancelled. Raises what it raises."""
-    working, stopping = asyncio.create_task(work, name="prime"), asyncio.create_task(stop.wait())
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -246,24 +247,28 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:
-    """Wait until the API server serves Rackspan's kinds; False where `stop` was set before.
+    """Wait until the API server serves Rackspan's kinds; False where `stop` was set before."""
+    _handle_signals(stop)
+    return await _done_before(stop, _until_served(kube, probes))
+
+
+async def _until_served(kube: KubeCluster, probes: _Probes) -> None:
+    """Return once the API server serves Rackspan's kinds.
 
     Kopf does discovery only once, when it starts, so kinds that are served later would not be watched. Meanwhile, a CRD
     that is being deleted waits for its objects' finalizers: they are removed, and the topics stay in Kafka.
     """
-    _handle_signals(stop)
-    while not stop.is_set():
+    while True:
         try:
             probes.missing = await kube.unserved()
             if not probes.missing:
-                return True
+                return
             _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(probes.missing))
             if (await kube.terminating(())).definitions:
                 await release(kube, leaving_only=True)
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
-        await wait_for_any(_DISCOVERY_SECONDS, stop)
-    return False
+        await asyncio.sleep(_DISCOVERY_SECONDS)
 
 
 def _handle_signals(stop: asyncio.Event) -> None:

@@ -13,6 +13,13 @@ from rackspan import main
 from rackspan.main import _done_before
 
 
+@pytest.fixture
+async def handlers_removed():
+    yield
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
 async def test_a_signal_to_stop_ends_what_is_read_at_the_start():
     stop, ended = asyncio.Event(), asyncio.Event()
 
@@ -37,6 +44,45 @@ async def test_what_goes_wrong_at_the_start_is_told():
     assert await _done_before(asyncio.Event(), done())
     with pytest.raises(OSError, match="no such kind"):
         await _done_before(asyncio.Event(), failing())
+
+
+class Silent:
+    """An API server that takes requests, and answers none."""
+
+    def __init__(self):
+        self.was_asked = asyncio.Event()
+
+    async def unserved(self):
+        self.was_asked.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_signal_is_heard_while_the_api_server_does_not_say_what_it_serves(handlers_removed):
+    stop, kube = asyncio.Event(), Silent()
+    waiting = asyncio.create_task(main._wait_until_served(kube, stop, Mock()))
+    await kube.was_asked.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(10):
+        assert await waiting is False
+
+
+async def test_a_signal_is_heard_while_the_first_credentials_are_waited_for(monkeypatch, handlers_removed):
+    asked = asyncio.Event()
+
+    class Access:
+        def __init__(self, _):
+            """None are read before they are asked for."""
+
+        async def load(self):
+            asked.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(main, "Authentication", Access)
+    running = asyncio.create_task(main.run(Mock()))
+    await asked.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(10):
+        await running
 
 
 async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
