@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from unittest.mock import AsyncMock
 
 import pytest
@@ -208,6 +209,7 @@ def record(version, *, holder="pod-1", ago=0.0):
         ([record("1", ago=3600), record("1", ago=3600), record("2", ago=3597)], "pod-1"),
         ([record("1", ago=-3600), record("2", ago=-3603)], "pod-1"),
         ([record("1", ago=3600), record("1", ago=3600)], None),
+        ([partial(LeaseRecord, "pod-1", 30, 0, version, SINCE) for version in "12"], None),  # somebody annotates it
         ([record("1", ago=3600), None], None),
         ([record("1", ago=3600), record("2", holder="", ago=0)], None),
         ([record("1", holder="")], None),

@@ -39,7 +39,7 @@ async def operator_lease(edits: "TopologyEdits", key: ObjectKey) -> OperatorLeas
     if first.renewed_at is None or abs(datetime.now(UTC) - first.renewed_at) > duration:
 
         def renewed(found: "LeaseRecord | None") -> bool:
-            return found is None or found.version != first.version
+            return found is None or found.is_renewal_of(first)
 
         with step(f"looking whether Lease {key} is renewed"):
             last = await until(lambda: edits.lease(key), renewed, duration.total_seconds() / 2)

@@ -66,7 +66,7 @@ class LeaseRecord:
     """The fields of a Lease that leader election uses (client-go: LeaderElectionRecord).
 
     `holder` is empty once the Lease was released. `version` is the object's resourceVersion, empty where there is no
-    object yet. `renewed_at` is for people: leader election compares no clocks.
+    object yet. `renewed_at` is by the holder's clock, and is not compared with another.
     """
 
     holder: str
@@ -74,6 +74,16 @@ class LeaseRecord:
     transitions: int
     version: str = ""
     renewed_at: datetime | None = None
+
+    def is_renewal_of(self, other: LeaseRecord) -> bool:
+        """Whether the holder has written it since `other`.
+
+        Each renewal has its own time: a new version without one may be of anybody who annotates the Lease. Where there
+        is no time, as of a Lease that is gone, the version counts.
+        """
+        if self.version == other.version:
+            return False
+        return self.renewed_at is None or self != replace(other, version=self.version)
 
 
 class LeaseStore(Protocol):
@@ -107,10 +117,10 @@ class Candidate:
     """From when on the watch events of a lapse have arrived (`Timing.catch_up_seconds`)."""
 
     def after_read(self, record: LeaseRecord | None, now: float) -> Candidate:
-        """The state after reading the Lease. The holder of a Lease that was deleted may still be acting."""
+        """The state after reading the Lease. The holder of one that is gone may have renewed it just before."""
         if record is None and self.observed is not None:
-            record = replace(self.observed, version="")
-        changed = self.observed is None or record != self.observed
+            record = replace(self.observed, version="", renewed_at=None)
+        changed = self.observed is None or (record is not None and record.is_renewal_of(self.observed))
         return replace(self, observed=record, observed_at=now if changed else self.observed_at)
 
     def next_record(self, now: float) -> LeaseRecord | None:

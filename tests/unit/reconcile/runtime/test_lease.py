@@ -3,6 +3,7 @@
 import asyncio
 import random
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,6 +13,7 @@ from rackspan.reconcile.runtime.lease import Candidate, LeaderElection, LeaseRec
 from rackspan.reconcile.runtime.waiting import Liveness
 
 TIMING = Timing()
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "away", Remedy.RETRY))
 
 
@@ -42,6 +44,12 @@ class Server:
         self.record = replace(record, version=str(self._version))
         return self.record
 
+    def annotate(self):
+        """Somebody who is no candidate writes to the Lease."""
+        if self.record is not None:
+            self._version += 1
+            self.record = replace(self.record, version=str(self._version))
+
     async def release(self, identity):
         if self.away:
             raise AWAY
@@ -55,6 +63,8 @@ class Simulated:
 
     candidate: Candidate
     skew: float
+    writes_time: bool = False
+    """Whether its renewals say when they are, by a clock of its own, as those of Rackspan and client-go do."""
     cut_until: float = 0.0
     next_attempt: float = 0.0
 
@@ -70,16 +80,18 @@ class Simulated:
         if wanted is None:
             self.candidate = self.candidate.resigned() if self.candidate.other_holder else self.candidate
             return
-        written = server.put(wanted)
+        renewed_at = NOON + timedelta(seconds=local) if self.writes_time else None
+        written = server.put(replace(wanted, renewed_at=renewed_at))
         took = chance.choice([0.0, 0.0, 1.0, TIMING.request_timeout_seconds])
         if written is not None and chance.random() < 0.8:  # else the answer is lost
             self.candidate = self.candidate.after_renewal(written, local, local + took)
 
 
+@pytest.mark.parametrize("writes_time", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_under_way(seed):
+def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_under_way(seed, writes_time):
     chance, server = random.Random(seed), Server()
-    operators = [Simulated(Candidate(name), chance.uniform(-1e6, 1e6)) for name in ("a", "b", "c")]
+    operators = [Simulated(Candidate(name), chance.uniform(-1e6, 1e6), writes_time) for name in ("a", "b", "c")]
     last_act: dict[str, float] = {}
     acted = set()
     for tick in range(8000):
@@ -89,6 +101,8 @@ def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_und
                 operator.attempt(server, now, chance)
         if tick == 4000:
             server.record = None  # somebody deletes the Lease
+        if writes_time and chance.random() < 0.3:
+            server.annotate()
         acting = [one.candidate.identity for one in operators if one.candidate.is_leader(now + one.skew)]
         assert len(acting) <= 1
         for name in acting:
@@ -105,6 +119,32 @@ def test_a_lease_is_taken_only_after_its_whole_time_as_seen_here():
     assert candidate.next_record(129.9) is None
     assert candidate.after_read(held, 129.0).next_record(130.0) == LeaseRecord("me", 30, 5, "7")
     assert candidate.after_read(replace(held, version="8"), 129.0).next_record(130.0) is None
+
+
+def test_a_lease_whose_holder_is_dead_is_taken_however_often_others_write_to_it():
+    held = LeaseRecord("other", 30, 4, "7", NOON)
+    candidate = Candidate("me").after_read(held, 100.0)
+    for second in range(1, 30):
+        candidate = candidate.after_read(replace(held, version=f"8{second}"), 100.0 + second)
+        assert candidate.next_record(100.0 + second) is None
+    assert candidate.next_record(130.0) == LeaseRecord("me", 30, 5, "829")
+
+
+def test_a_renewal_is_known_by_its_time_whatever_clock_shows_it():
+    held = LeaseRecord("other", 30, 4, "7", NOON)
+    earlier = replace(held, version="8", renewed_at=NOON - timedelta(hours=1))
+    candidate = Candidate("me").after_read(held, 100.0).after_read(earlier, 110.0)
+    assert candidate.next_record(139.9) is None
+    assert candidate.next_record(140.0) == LeaseRecord("me", 30, 5, "8")
+
+
+def test_a_lease_that_is_deleted_may_have_been_renewed_just_before():
+    held = LeaseRecord("other", 30, 4, "7", NOON)
+    candidate = Candidate("me").after_read(held, 0.0).after_read(None, 10.0).after_read(None, 11.0)
+    assert candidate.next_record(39.9) is None
+    made_anew = candidate.after_read(replace(held, version="9"), 20.0)
+    assert made_anew.next_record(49.9) is None
+    assert candidate.next_record(40.0) == LeaseRecord("me", 30, 5, "")
 
 
 def test_the_same_identity_has_its_lease_back_at_once():
