@@ -62,7 +62,8 @@ class Authentication:
         self._last_attempt = float("-inf")
         self._given_token: str | None = None
         """The token that kopf was given last."""
-        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        """The latest attempt."""
 
     @property
     def token(self) -> str | None:
@@ -84,19 +85,24 @@ class Authentication:
         """Read the credentials anew where the token has expired, or is `rejected`, which the API server has refused.
 
         An attempt that fails, or takes longer than a minute, is logged and not raised: the request that follows fails.
+        All wait for the same one, and it goes on if they wait no longer: a plugin may be slower than a request may be.
         """
         if not self._must_renew(rejected):
             return
-        async with self._lock:
+        if self._renewal is None or self._renewal.done():
             now = asyncio.get_running_loop().time()
-            if not self._must_renew(rejected) or now < self._last_attempt + _PAUSE_SECONDS:
-                return  # somebody else has seen to it
+            if now < self._last_attempt + _PAUSE_SECONDS:
+                return
             self._last_attempt = now
-            try:
-                async with asyncio.timeout(_PLUGIN_SECONDS):  # wait_for can swallow a cancellation up to Python 3.11
-                    await self._load()
-            except Exception as error:
-                _log.warning("no new token for the API server: %s", error)
+            self._renewal = asyncio.create_task(self._try_to_load(), name="credentials")
+        await asyncio.shield(self._renewal)
+
+    async def _try_to_load(self) -> None:
+        try:
+            async with asyncio.timeout(_PLUGIN_SECONDS):  # wait_for can swallow a cancellation up to Python 3.11
+                await self._load()
+        except Exception as error:
+            _log.warning("no new token for the API server: %s", error)
 
     def forget_login(self) -> None:
         """Forget which token kopf was given: the first login after it starts anew reports no refused token."""

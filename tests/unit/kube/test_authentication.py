@@ -1,8 +1,10 @@
 """Tokens that a program prints for a kubeconfig, and that run out."""
 
+import asyncio
 import base64
 import filecmp
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -129,6 +131,19 @@ async def test_a_token_that_stays_rejected_is_a_failure(rest, issuer):
     issuer.issue("second", seconds=3600)
     with pytest.raises(FailureError, match="401"):
         await rest.get("list", NODES.collection())
+
+
+async def test_a_plugin_goes_on_when_who_asked_for_a_token_waits_no_longer(rest, issuer):
+    """As an attempt at the Lease, which is given up after a sixth of the Lease's time."""
+    issuer.issue("second", seconds=3600)
+    (issuer.folder / "plugin.py").write_text(f"import time; time.sleep(2){PLUGIN}")
+    for _ in range(100):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await rest.get("list", NODES.collection())
+                break
+    assert issuer.seen[-1] == "Bearer second"
+    assert issuer.runs == 2
 
 
 async def test_both_clients_have_the_same_token(issuer, kubeconfig):
