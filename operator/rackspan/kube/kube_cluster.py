@@ -60,13 +60,19 @@ class KubeCluster:
         self._namespaces = namespaces
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
-        """Make this the whole status; None where this very object (by uid) is gone."""
+        """Make this the whole status; None where this very object (by uid) is gone. Raises FailureError.
+
+        The answer alone does not tell that it is gone: a kind that is not served yet is not found, either, and what
+        others write at the same time is a conflict, too.
+        """
+        path = _OWN[ref.kind].object(ref.key, "status")
         try:
-            return await self._rest.replace_status(
-                "replace_status", _OWN[ref.kind].object(ref.key, "status"), ref.uid, status
-            )
-        except (NotFoundError, ConflictError):
-            return None
+            return await self._rest.replace_status("replace_status", path, ref.uid, status)
+        except (NotFoundError, ConflictError) as error:
+            found = await self.find(ref.kind, ref.key)
+            if found is None or found["metadata"]["uid"] != ref.uid:
+                return None
+            raise FailureError(_not_now(f"PATCH {path}", error)) from error
 
     async def set_finalizers(
         self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
@@ -173,13 +179,16 @@ class KubeCluster:
             try:
                 async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
                     yield dict(item)
-            except NotFoundError as error:  # an API server that has just started may not serve custom resources yet
-                what = f"GET {path}: {error}"
-                raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
+            except NotFoundError as error:
+                raise FailureError(_not_now(f"GET {path}", error)) from error
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
-        """One object as it is now, by the right to list; None where it is gone."""
-        found = OWN_PAGE.decode(await self._rest.read("find", _OWN[kind].collection_of_one(key), WHOLE))
+        """One object as it is now, by the right to list; None where it is gone. Raises FailureError."""
+        path = _OWN[kind].collection_of_one(key)
+        try:
+            found = OWN_PAGE.decode(await self._rest.read("find", path, WHOLE))
+        except NotFoundError as error:
+            raise FailureError(_not_now(f"GET {path}", error)) from error
         return next(map(dict, found), None)
 
     def _lists(self, kind: str) -> tuple[ApiPath, ...]:
@@ -188,6 +197,11 @@ class KubeCluster:
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)
+
+
+def _not_now(what: str, error: Exception) -> Failure:
+    """Why a request is made again: an API server that has just started may not serve custom resources yet."""
+    return Failure(Reason.API_SERVER_UNREACHABLE, f"{what}: {error}", Remedy.RETRY)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from unittest.mock import Mock
 import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube import rest as rest_module
 from rackspan.kube.kube_cluster import KubeCluster
@@ -12,6 +13,17 @@ from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.ports import ObjectRef
+
+ORDERS = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")
+UNSERVED = Answer(404, b"404 page not found")
+REFUSALS = [
+    UNSERVED,
+    Answer(404, {"message": 'kafkatopics.rackspan.dev "orders" not found'}),
+    Answer(409, {"message": "the object has been modified; please apply your changes to the latest version"}),
+    Answer(422, {"message": "the server rejected our request due to an error in our request"}),
+]
+"""Answers to the write of a status. The last is that of another uid, and of whatever else a JSON patch may meet."""
 
 
 def _says(message):
@@ -81,6 +93,43 @@ async def test_a_refusal_without_words_is_one(message):
 
 async def test_kinds_are_not_served_where_the_api_server_names_none():
     assert set(await KubeCluster(Rest(_answering(Answer(200, {}))), Mock()).unserved()) >= {"KafkaTopic"}
+
+
+def _kube(refusal, found):
+    """What refuses each change, and answers who lists the object."""
+    api = RecordingApi(lambda method, _: refusal if method == "PATCH" else found)
+    return KubeCluster(Rest(api), Mock())
+
+
+def _there(*uids):
+    metadata = {"namespace": ORDERS.key.namespace, "name": ORDERS.key.name, "resourceVersion": "7"}
+    return Answer(body={"items": [{"metadata": {**metadata, "uid": uid}} for uid in uids]})
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_status_that_is_refused_while_its_object_is_there_is_written_again(refusal):
+    with pytest.raises(FailureError) as caught:
+        await _kube(refusal, _there(ORDERS.uid)).replace_status(ORDERS, {"topicId": "a"})
+    failure = caught.value.failure
+    assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
+    assert "kafkatopics/orders/status" in failure.message
+
+
+@pytest.mark.parametrize("found", [_there(), _there("uid-2")])
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_status_whose_object_is_gone_is_not_written_again(refusal, found):
+    assert await _kube(refusal, found).replace_status(ORDERS, {"topicId": "a"}) is None
+
+
+async def test_of_an_object_whose_kind_is_not_served_nobody_knows_whether_it_is_gone():
+    kube = _kube(UNSERVED, UNSERVED)
+    for call in (kube.replace_status(ORDERS, {"topicId": "a"}), kube.find(ORDERS.kind, ORDERS.key)):
+        with pytest.raises(FailureError) as caught:
+            await call
+        assert (caught.value.failure.reason, caught.value.failure.remedy) == (
+            Reason.API_SERVER_UNREACHABLE,
+            Remedy.RETRY,
+        )
 
 
 async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
