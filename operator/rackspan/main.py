@@ -83,7 +83,7 @@ async def run(settings: Settings) -> None:
     event_task = asyncio.create_task(events.run(), name="events")
     try:
         if await election.acquire(stop):
-            await _lead(election, stop, _reconcile(settings, access, kube, rest, probes, stop))
+            await _lead(election, stop, _reconcile(settings, access, kube, rest, probes, stop), rest)
     finally:
         await events.drain(_LAST_EVENTS_SECONDS)
         event_task.cancel()
@@ -92,8 +92,11 @@ async def run(settings: Settings) -> None:
         await own.close()
 
 
-async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Await `work`, which ends at `stop`, while renewing the Lease; then release it. Raises LeaseLostError."""
+async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None], rest: Rest) -> None:
+    """Await `work`, which ends at `stop`, and its changes by `rest`, while renewing the Lease; then release it.
+
+    Raises LeaseLostError.
+    """
 
     def on_renewal_end(_: object) -> None:
         stop.set()
@@ -105,6 +108,7 @@ async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[N
         if renewal.done():
             raise LeaseLostError
     finally:
+        await rest.settled()
         renewal.cancel()
         await asyncio.gather(renewal, return_exceptions=True)
         await election.release()

@@ -1,12 +1,15 @@
 """Two operators and one Lease: one acts, and who is cut off from the API server leaves Kafka alone."""
 
+import asyncio
 import contextlib
 import json
+import signal
 import socket
 import threading
 
 import pytest
 import yaml
+from tests.support.api_proxy import ApiProxy
 from tests.support.moves import filled
 from tests.support.objects import condition
 from tests.support.operators import Operator
@@ -124,6 +127,50 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
         assert second.metric("rackspan_lease_held") == 1
     finally:
         second.kill()
+
+
+class Slow(ApiProxy):
+    """Hands on the writes of statuses late, once it is told to hold them."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.holds = False
+        self.held, self.let_go = threading.Event(), asyncio.Event()
+        self.written = []
+        """What the API server has taken: of the Lease who holds it, else the last part of a path."""
+
+    async def refuse(self, request):
+        if self.holds and request.method == "PATCH" and request.path.endswith("/status"):
+            self.held.set()
+            await self.let_go.wait()
+
+    async def answered(self, request):
+        if request.method == "PATCH":
+            spec = json.loads(await request.text()) if "/leases/" in request.path else {}
+            self.written.append(spec["spec"]["holderIdentity"] if spec else request.path.rpartition("/")[2])
+
+
+def test_an_operator_that_ends_keeps_its_lease_until_its_last_change_has_been_answered(
+    api_client, tmp_path, operator_factory, objects, kafka, broker_sites
+):
+    with Slow(api_client.configuration) as api:
+        path = api.kubeconfig(tmp_path / "slow.kubeconfig")
+        own = operator_factory("--lease-seconds=45", f"--namespace={objects.namespace}", kubeconfig=path)
+        objects.create_topology(kafka.bootstrap())
+        objects.create_topic("orders")
+        objects.until_ready("orders")
+
+        api.holds = True
+        objects.change_topic("orders", config={"retention.ms": "1000000"})
+        assert api.held.wait(300)
+        own.processes.signal(own.name, signal.SIGTERM)
+        told = len(api.written)
+        until(lambda: len(api.written) >= told + 2 or not own.running, "the Lease to be renewed, although it ends")
+        api.set(api.let_go)
+        until(lambda: not own.running, "the operator to end")
+        written = [one for one in api.written[told:] if one in (own.name, "status", "")]
+        assert set(written) == {own.name, "status", ""}
+        assert written.index("") == len(written) - 1, "the release comes last"
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])

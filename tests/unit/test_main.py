@@ -46,6 +46,36 @@ async def test_what_goes_wrong_at_the_start_is_told():
         await _done_before(asyncio.Event(), failing())
 
 
+class Election:
+    def __init__(self, happened):
+        self._happened = happened
+
+    async def renew(self):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._happened.append("renewed no more")
+
+    async def release(self):
+        self._happened.append("released")
+
+
+async def test_the_lease_is_renewed_until_no_change_is_under_way_and_then_released():
+    happened = []
+
+    class Changes:
+        async def settled(self):
+            await asyncio.sleep(0)
+            happened.append("settled")
+
+    async def work():
+        await asyncio.sleep(0)
+        happened.append("ended")
+
+    await main._lead(Election(happened), asyncio.Event(), work(), Changes())
+    assert happened == ["ended", "settled", "renewed no more", "released"]
+
+
 class Silent:
     """An API server that takes requests, and answers none."""
 

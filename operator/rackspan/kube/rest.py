@@ -172,6 +172,8 @@ class Rest:
         """Nothing is changed without the permit, which is looked at whenever a request is sent: it may have waited."""
         self._api: Any = api
         self._permit: Permit = permit or AlwaysPermitted()
+        self._changes: set[asyncio.Future[Any]] = set()
+        """Those under way."""
         self._access: Authentication | None = getattr(api, "access", None)
         self._slots = asyncio.Semaphore(_REQUESTS)
 
@@ -326,6 +328,14 @@ class Rest:
         """Delete one object with these options."""
         return await self._call(operation, "DELETE", path, body, {"Content-Type": "application/json"})
 
+    async def settled(self) -> None:
+        """Wait until every change under way has been answered, or its time-out is over: it may take effect until then.
+
+        Each goes on to its own end, even if whoever asked for it is cancelled.
+        """
+        while self._changes:
+            await asyncio.wait(self._changes)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._api.close()
@@ -370,12 +380,9 @@ class Rest:
     ) -> tuple[Any, bytes]:
         """One request: the response, and its body."""
         async with self._slots:
-            started, limit = time.perf_counter(), float(_TIMEOUT_SECONDS)
-            if method != "GET":
-                self._permit.check()
-                limit = min(limit, self._permit.change_timeout_seconds)
+            started = time.perf_counter()
             try:
-                response = await self._permitted(method, path, body, headers, limit)
+                response = await self._permitted(method, path, body, headers, _TIMEOUT_SECONDS)
                 try:
                     return response, await read_at_most(response.response.content, most)
                 finally:
@@ -411,10 +418,22 @@ class Rest:
         headers: dict[str, str],
         limit: float | aiohttp.ClientTimeout,
     ) -> Any:
-        request = await self._api.param_serialize(
+        request = await self._api.param_serialize(  # which may wait for a credential plugin
             method, path, header_params=dict(headers), body=body, auth_settings=["BearerToken"]
         )
-        return await self._api.call_api(*request, _request_timeout=limit)
+        if method == "GET":
+            return await self._api.call_api(*request, _request_timeout=limit)
+        self._permit.check()
+        limit = min(_TIMEOUT_SECONDS, self._permit.change_timeout_seconds)
+        change = asyncio.ensure_future(self._api.call_api(*request, _request_timeout=limit))
+        self._changes.add(change)
+        change.add_done_callback(self._on_end)
+        return await asyncio.shield(change)
+
+    def _on_end(self, change: asyncio.Future[Any]) -> None:
+        self._changes.discard(change)
+        if not change.cancelled():
+            change.exception()  # whoever would look at it may have ended
 
 
 def _decoded(text: bytes) -> dict[str, Any]:

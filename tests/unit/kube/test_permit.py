@@ -1,6 +1,8 @@
 """Without a permit nothing is changed in Kafka or in Kubernetes: no request is sent."""
 
 import asyncio
+import gc
+from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
 import pytest
@@ -120,6 +122,109 @@ async def test_a_change_that_has_waited_is_not_sent_once_the_permit_is_lost(monk
         await rest.merge_patch("patch", TOPICS.object(REF.key), {})
     assert error.value.failure.reason is Reason.LEASE_NOT_HELD
     assert ([method for method, _ in api.asked], pause.await_count) == (["PATCH"], 1)
+
+
+class SlowToLogIn(RecordingApi):
+    """Refuses the first token. The permit is lost while a token is waited for: the first one, or another one."""
+
+    def __init__(self, permit, slow):
+        super().__init__(lambda _, __: Answer(401))
+        self._permit, self._slow = permit, slow
+        self.access = SimpleNamespace(token="Bearer old", renew=self._renew)
+
+    async def param_serialize(self, *args, **kwargs):
+        self._wait("first")
+        return await super().param_serialize(*args, **kwargs)
+
+    async def _renew(self, rejected):
+        self._wait("another")
+
+    def _wait(self, which):
+        if which == self._slow:
+            self._permit.looks = 0
+
+
+@pytest.mark.parametrize(("slow", "sent"), [("first", []), ("another", ["PATCH"])])
+async def test_a_change_that_has_waited_for_a_token_is_not_sent_once_the_permit_is_lost(slow, sent):
+    permit = Lost(9)
+    api = SlowToLogIn(permit, slow)
+    with pytest.raises(FailureError) as error:
+        await Rest(api, permit).merge_patch("patch", TOPICS.object(REF.key), {})
+    assert error.value.failure.reason is Reason.LEASE_NOT_HELD
+    assert [method for method, _ in api.asked] == sent
+
+
+class Slow(RecordingApi):
+    """Answers once it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.limits = []
+
+    async def call_api(self, *request, _request_timeout=None):
+        self.limits.append(_request_timeout)
+        self.was_asked.set()
+        await self.may_answer.wait()
+        return await super().call_api(*request)
+
+
+class Held(Refused):
+    def check(self):
+        """Never raises."""
+
+
+async def test_a_change_under_way_goes_on_though_who_asked_for_it_ends():
+    api = Slow()
+    rest = Rest(api, Held())
+    await rest.settled()
+    asking = asyncio.create_task(rest.merge_patch("patch", TOPICS.object(REF.key), {}))
+    await api.was_asked.wait()
+    asking.cancel()
+    settled = asyncio.create_task(rest.settled())
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not settled.done(), "it may take effect"
+    assert api.limits == [Held.change_timeout_seconds], "it ends by itself"
+    api.may_answer.set()
+    async with asyncio.timeout(300):
+        await settled
+    assert [method for method, _ in api.asked] == ["PATCH"]
+
+
+async def test_what_is_only_read_ends_with_who_asked_for_it():
+    api = Slow()
+    rest = Rest(api, Held())
+    asking = asyncio.create_task(rest.get("get", TOPICS.collection()))
+    await api.was_asked.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    async with asyncio.timeout(300):
+        await rest.settled()
+    assert not api.asked
+
+
+async def test_a_change_that_fails_after_who_asked_for_it_has_ended_is_settled():
+    class Broken(Slow):
+        async def call_api(self, *request, _request_timeout=None):
+            await super().call_api(*request, _request_timeout=_request_timeout)
+            raise TimeoutError
+
+    api = Broken()
+    rest = Rest(api, Held())
+    asking = asyncio.create_task(rest.merge_patch("patch", TOPICS.object(REF.key), {}))
+    await api.was_asked.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    api.may_answer.set()
+    async with asyncio.timeout(300):
+        await rest.settled()
+    gc.collect()
+    assert not reported
 
 
 async def test_what_changes_nothing_needs_no_permit():
