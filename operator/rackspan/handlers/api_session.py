@@ -20,6 +20,7 @@ from rackspan.kube.kube_objects import EVENT, reduced_event, reduced_page
 from rackspan.kube.rest import PageSize, TooLongError, lines_of, read_at_most
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
@@ -44,11 +45,11 @@ class ApiSession(kopf.AiohttpSession):
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
 
 
-def connect(login: Login, *, trust_env: bool) -> ApiSession:
+def connect(login: Login, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession:
     """A new session with these credentials, which kopf closes."""
     known = kopf.ConnectionInfo(**asdict(login))
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=known.as_ssl_context()),
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls),
         headers=known.as_http_headers(),
         proxy=known.proxy_url,
         trust_env=trust_env,

@@ -20,6 +20,7 @@ from kubernetes.aio import client
 from kubernetes.aio import config as _config
 
 from rackspan.core.text import shown
+from rackspan.kube.tls import ReloadingContext
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,8 @@ class Authentication:
 
     def __init__(self, kubeconfig: Path | None) -> None:
         self.settings: Any = client.Configuration()
+        self.tls: ReloadingContext
+        """For all connections; there once `load` has ended."""
         self._kubeconfig = kubeconfig
         self._expires: datetime | None = None
         self._last_attempt = float("-inf")
@@ -80,6 +83,7 @@ class Authentication:
         # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
         self.settings.client_session_kwargs = {"trust_env": False}
         self.settings.proxy = self.settings.proxy or _proxy(self.settings.host)
+        self.tls = ReloadingContext(self.settings)
 
     async def renew(self, rejected: str | None = None) -> None:
         """Read the credentials anew where the token has expired, or is `rejected`, which the API server has refused.

@@ -95,6 +95,7 @@ def client_of(access: Authentication, manager: str = "rackspan") -> client.ApiCl
 class _Client(client.ApiClient):
     def __init__(self, access: Authentication, manager: str) -> None:
         super().__init__(access.settings)
+        self.rest_client.ssl_context = access.tls
         self.user_agent = manager  # of which the API server makes the field manager
         self.access = access
 

@@ -1,6 +1,7 @@
 """What kopf is told of objects is what Rackspan reads of them, in answers of few bytes."""
 
 import json
+import ssl
 from types import SimpleNamespace
 
 import kopf
@@ -77,7 +78,7 @@ async def served():
     async with TestServer(app) as server:
         found.url = str(server.make_url("/")).rstrip("/")
         vault = credentials.Vault()
-        await vault.populate({"login": connect(login(found.url), trust_env=False)})
+        await vault.populate({"login": connect(login(found.url), tls=ssl.create_default_context(), trust_env=False)})
         token = auth.vault_var.set(vault)
         yield found
         auth.vault_var.reset(token)
@@ -135,7 +136,10 @@ async def test_events_hold_what_is_read_and_errors_are_told(served):
 
 
 async def test_credentials_that_were_refused_are_not_taken_again():
-    one, same, other = (connect(login("http://127.0.0.1", token), trust_env=False) for token in ("a", "a", "b"))
+    one, same, other = (
+        connect(login("http://127.0.0.1", token), tls=ssl.create_default_context(), trust_env=False)
+        for token in ("a", "a", "b")
+    )
     assert one == same
     assert one != other
     for each in (one, same, other):

@@ -1,6 +1,7 @@
 """Kopf's watches end with the operator, against an API server that does not answer or says that a kind is gone."""
 
 import asyncio
+import ssl
 
 import kopf
 import pytest
@@ -30,6 +31,8 @@ class StubManager:
 
 
 class StubAccess:
+    tls = ssl.create_default_context()
+
     def __init__(self, server):
         self._server = server
 

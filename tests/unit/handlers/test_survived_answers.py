@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 
 import kopf
 import pytest
@@ -42,7 +43,7 @@ async def answered(answer):
     async with TestServer(app, shutdown_timeout=0.1) as server:
         login = Login(str(server.make_url("/")), None, insecure=False, **dict.fromkeys(NOT_NEEDED))
         vault = credentials.Vault()
-        await vault.populate({"login": connect(login, trust_env=False)})
+        await vault.populate({"login": connect(login, tls=ssl.create_default_context(), trust_env=False)})
         token = auth.vault_var.set(vault)
         try:
             yield
