@@ -137,6 +137,10 @@ class _Probes:
         return self.manager.alive() if self.manager else {"ok": True}
 
     def ready(self) -> Mapping[str, object]:
+        facts, current = self._progress(), self.election.is_current
+        return {**facts, "ok": facts["ok"] and current, "leaseCurrent": current}
+
+    def _progress(self) -> Mapping[str, object]:
         if self.manager is not None:
             return self.manager.ready()
         holder = self.election.other_holder  # ready to take over from it

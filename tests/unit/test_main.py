@@ -46,6 +46,16 @@ async def test_what_goes_wrong_at_the_start_is_told():
         await _done_before(asyncio.Event(), failing())
 
 
+@pytest.mark.parametrize("current", [True, False])
+@pytest.mark.parametrize("manager", [None, Mock(ready=lambda: {"ok": True}, alive=lambda: {"ok": True})])
+def test_an_operator_is_ready_while_the_api_server_answers(manager, current):
+    probes = main._Probes(Mock(), Mock(is_current=current, other_holder="pod-1"))
+    probes.manager = manager
+    found = probes.ready()
+    assert (found["ok"], found["leaseCurrent"]) == (current, current)
+    assert probes.alive()["ok"], "a restart would mend nothing"
+
+
 class Election:
     def __init__(self, happened):
         self._happened = happened

@@ -182,11 +182,17 @@ class LeaderElection:
         self._timing = timing
         self._liveness = liveness
         self._clock = clock
+        self._answered_at = NEVER
         self._logged: str | None = None
 
     def is_leader(self) -> bool:
         """Whether this operator may change anything in Kafka or Kubernetes now."""
         return self._candidate.is_leader(self._clock())
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the API server has answered an attempt within the renew deadline."""
+        return self._clock() < self._answered_at + self._timing.renew_deadline_seconds
 
     @property
     def other_holder(self) -> str | None:
@@ -248,6 +254,7 @@ class LeaderElection:
             with self._liveness.track("lease"):
                 async with asyncio.timeout(self._timing.request_timeout_seconds):
                     await self._acquire_or_renew()
+            self._answered_at = self._clock()
         except FailureError as error:
             _log.warning("the Lease: %s", error)
         except TimeoutError:

@@ -205,6 +205,27 @@ async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_r
     assert refused(one).remedy is Remedy.RETRY
 
 
+async def test_the_lease_is_current_while_the_api_server_answers_whoever_holds_it():
+    server, clock = Server(), Clock()
+    leader, standby = election(server, clock, "leader"), election(server, clock, "standby")
+    assert not leader.is_current
+    for one in (leader, standby):
+        await one._try_acquire_or_renew()
+        assert one.is_current
+    clock.now = 2.9
+    assert leader.is_current
+    clock.now = 3.0
+    assert not leader.is_current
+    assert not standby.is_current
+    server.away = True
+    await standby._try_acquire_or_renew()
+    assert not standby.is_current
+    server.away = False
+    await standby._try_acquire_or_renew()
+    assert standby.is_current
+    assert standby.other_holder == "leader"
+
+
 async def test_who_waits_gets_it_once_it_is_let_go_of():
     server, clock = Server(), Clock()
     old, new = election(server, clock, "old"), election(server, clock, "new")

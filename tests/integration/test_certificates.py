@@ -1,0 +1,35 @@
+"""The cluster's certificate authority is rotated under an operator that runs."""
+
+import json
+import shutil
+
+from dev.stack.certificates import CertificateAuthority
+from tests.support.api_proxy import ApiProxy
+from tests.support.waiting import until
+
+
+def test_an_authority_that_is_rotated_takes_no_restart(
+    api_client, tmp_path, operator_factory, objects, kafka, broker_sites
+):
+    old, new = CertificateAuthority(tmp_path / "old"), CertificateAuthority(tmp_path / "new")
+    trusted = tmp_path / "ca.crt"
+    shutil.copy(old.cert, trusted)
+    with ApiProxy(api_client.configuration, old.server("api")) as api:
+        path = api.kubeconfig(tmp_path / "kubeconfig", authority=trusted)
+        own = operator_factory("--lease-seconds=12", f"--namespace={objects.namespace}", kubeconfig=path)
+        objects.create_topology(kafka.bootstrap())
+        objects.create_topic("early")
+        objects.until_ready("early")
+        pid = own.pid
+
+        api.restart(new.server("api"))
+        until(lambda: own.get("/readyz")[0] == 503, "the operator to say that nothing works")
+        assert json.loads(own.get("/readyz")[1])["leaseCurrent"] is False
+        assert own.get("/healthz")[0] == 200
+
+        shutil.copy(new.cert, trusted)
+        own.until_ready()
+        objects.create_topic("late")
+        objects.until_ready("late")
+        assert own.pid == pid
+        assert "Traceback" not in own.output
