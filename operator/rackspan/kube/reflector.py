@@ -66,6 +66,8 @@ class KubeReflector:
         self._accept_list, self._accept_one = accept
         self._version = ""
         """Up to which all is known; empty where it has to be listed."""
+        self._failures = 0
+        """In a row, since a watch brought anything."""
 
     async def list(self) -> None:
         """Report all objects, and those that are gone. Raises FailureError."""
@@ -96,25 +98,25 @@ class KubeReflector:
 
     async def watch(self) -> None:
         """Report every change since the list, for ever. Lists again where that is needed; never raises."""
-        failures = 0
         while True:
             try:
                 if not self._version:
                     await self.list()
                 await self._follow()
-                failures = 0
+                self._failures = 0
             except ExpiredError:
                 self._version = ""
-                failures += 1
+                self._failures += 1
             except (FailureError, NotFoundError) as error:
-                failures += 1
-                _log.log(logging.DEBUG if failures > 1 else logging.WARNING, "watch of %s: %s", self._path, error)
+                self._failures += 1
+                level = logging.DEBUG if self._failures > 1 else logging.WARNING
+                _log.log(level, "watch of %s: %s", self._path, error)
             except Exception:
-                failures += 1
+                self._failures += 1
                 _log.exception("watch of %s: unexpected error", self._path)
-            if failures > 1:
+            if self._failures > 1:
                 self._version = ""  # what is refused twice may be refused for its version, as after a restored backup
-            await _pause(min(_MOST_PAUSE_SECONDS, _LEAST_PAUSE_SECONDS * 2 ** min(failures, 10)))
+            await _pause(min(_MOST_PAUSE_SECONDS, _LEAST_PAUSE_SECONDS * 2 ** min(self._failures, 10)))
 
     async def _follow(self) -> None:
         """Report changes until the watch ends. Raises ExpiredError, NotFoundError and FailureError."""
@@ -128,6 +130,7 @@ class KubeReflector:
         async with contextlib.aclosing(lines):
             async for line in lines:
                 self._take(EVENT.decode(line))
+                self._failures = 0
 
     def _take(self, event: Event) -> None:
         if event.type == "ERROR":

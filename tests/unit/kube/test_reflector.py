@@ -215,6 +215,29 @@ async def test_an_outage_is_waited_for(patience):
     assert patience.seconds == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
 
 
+async def test_watches_that_were_heard_before_they_broke_are_no_failures_in_a_row(patience):
+    """As behind a proxy that cuts each of them after a while: nothing is listed again, and the pause does not grow."""
+    asked = []
+
+    class Cutting:
+        pages = Rest.pages
+
+        async def read(self, _, path, *__):
+            asked.append("list")
+            return b'{"metadata":{"resourceVersion":"7"},"items":[]}'
+
+        async def lines(self, path, *_):
+            asked.append("watch")
+            yield b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}'
+            raise AWAY
+
+    patience.may_end = lambda: len(patience.seconds) == 4
+    with pytest.raises(OverError):
+        await KubeReflector(Cutting(), NODES.collection(), "", Store().listener).watch()
+    assert asked == ["list", *["watch"] * 4]
+    assert patience.seconds == [1.0] * 4
+
+
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"ADDED","object":{"metadata":{"name":5}}}', b'{"type":"X"}'])
 async def test_what_is_no_event_does_not_end_the_watch(patience, garbage):
     class Strange:
