@@ -4,12 +4,16 @@ Kopf asks for pages of a fixed number of whole objects, decodes all of an answer
 own for a while. Whoever may write an object would choose how much memory that takes.
 
 Many answers, of the API server or of a proxy before it, would end kopf and so the operator, although the next one may
-be good. Kopf is told of these in the forms after which it lists again.
+be good. Kopf is told of these in the forms after which it lists again. After others it asks again at once, without end:
+these are told to it late.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,10 +22,11 @@ import kopf
 
 from rackspan.kube.kube_objects import EVENT, reduced_event, reduced_page
 from rackspan.kube.rest import PageSize, TooLongError, lines_of, read_at_most
+from rackspan.reconcile.runtime.workqueue import backoff
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
@@ -35,6 +40,10 @@ _NO_SUCH_VERSION: Final = (400, _GONE)
 _BUSY: Final = 429
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The one error of a watch after which kopf lists again; all others end it."""
+_SHORT_SECONDS: Final = 1.0
+"""A watch that ends within so long was cut."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +63,49 @@ def connect(login: Login, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession
         proxy=known.proxy_url,
         trust_env=trust_env,
         response_class=_Answer,
-        middlewares=(_survived, _SmallPages()),
+        middlewares=(_Survival(), _SmallPages()),
     )
     return ApiSession(server=login.server, login=login, aiohttp_session=session)
 
 
-async def _survived(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """A middleware that raises for answers that would end kopf what makes it ask again."""
-    answer = await handler(request)
-    if answer.status == _GONE:
-        answer.close()
-        raise aiohttp.ClientPayloadError(f"{request.url.path}: the rest of the list has expired")
-    if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
-        answer.close()
-        raise aiohttp.ClientConnectionError(f"{request.url.path}: the API server is busy")
-    return answer
+class _Survival:
+    """A middleware that makes of answers that would end kopf what makes it ask again, and later if they repeat."""
+
+    def __init__(self) -> None:
+        self._cuts: Counter[str] = Counter()
+        """Watches in a row that were cut at once, by path."""
+
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        answer = await handler(request)
+        if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
+            answer.close()
+            raise aiohttp.ClientConnectionError(f"{request.url.path}: the API server is busy")
+        if "watch" in request.url.query:
+            self._begin(answer)
+        elif answer.status == _GONE:
+            answer.close()
+            raise aiohttp.ClientPayloadError(f"{request.url.path}: the rest of the list has expired")
+        return answer
+
+    def _begin(self, watch: ClientResponse) -> None:
+        """Have kopf read the events of a watch reduced."""
+        if watch.ok:
+            watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, watch.url.path))
+        elif watch.status in _NO_SUCH_VERSION:
+            _log.info("%s: a watch was answered with %d: listing again", watch.url.path, watch.status)
+            watch.status, watch.content = _OK, cast("aiohttp.StreamReader", _Expired(watch.content))
+
+    async def _ended(self, path: str, seconds: float) -> None:
+        """Wait before kopf is told of the end of a watch that lasted for so long, if that was cut.
+
+        Not before the next request: the session may be closed meanwhile, with a token that has run out.
+        """
+        if seconds >= _SHORT_SECONDS:
+            del self._cuts[path]
+            return
+        pause = backoff(_FIRST_PAUSE_SECONDS, self._cuts[path])
+        self._cuts[path] += 1
+        await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
 
 
 def _is_short(retry_after: str) -> bool:
@@ -106,20 +143,10 @@ class _SmallPages:
 
 
 class _Answer(aiohttp.ClientResponse):
-    """An answer of which lists and watches are reduced."""
+    """An answer of which lists are reduced."""
 
     page: bytes | None = None
     """The text of a list."""
-
-    async def start(self, connection: Any) -> ClientResponse:
-        await super().start(connection)
-        if "watch" in self.url.query:
-            if self.status == _OK:
-                self.content = cast("aiohttp.StreamReader", _Events(self.content))
-            elif self.status in _NO_SUCH_VERSION:
-                _log.info("%s: a watch was answered with %d: listing again", self.url.path, self.status)
-                self.status, self.content = _OK, cast("aiohttp.StreamReader", _Expired(self.content))
-        return self
 
     async def json(self, **how: Any) -> Any:
         if self.page is None:
@@ -130,7 +157,7 @@ class _Answer(aiohttp.ClientResponse):
             raise aiohttp.ClientPayloadError(f"{self.url.path}: the answer is not a list: {error}") from error
 
 
-class _Events:
+class _Content:
     """The content of a watch, of which kopf reads lines in chunks."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
@@ -139,12 +166,27 @@ class _Events:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
 
+
+class _Events(_Content):
+    """One that has begun. `ended` is awaited at its end, with its path and how many seconds it lasted."""
+
+    def __init__(
+        self, content: aiohttp.StreamReader, ended: Callable[[str, float], Awaitable[None]], path: str
+    ) -> None:
+        super().__init__(content)
+        self._ended = ended
+        self._path = path
+
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
-        async for line in lines_of(self._content):
-            event = _known_event(line)
-            if event is None:
-                _log.info("a watch brought %r: listing again", line[:200])
-            yield event or _EXPIRED
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        with contextlib.suppress(aiohttp.ClientError):  # kopf asks again, however a watch ends
+            async for line in lines_of(self._content):
+                event = _known_event(line)
+                if event is None:
+                    _log.info("a watch brought %r: listing again", line[:200])
+                yield event or _EXPIRED
+        await self._ended(self._path, clock() - begun)
 
 
 def _known_event(line: bytes) -> bytes | None:
@@ -155,8 +197,8 @@ def _known_event(line: bytes) -> bytes | None:
         return None
 
 
-class _Expired(_Events):
-    """The content of a watch that was refused because of its resourceVersion."""
+class _Expired(_Content):
+    """One that was refused because of its resourceVersion."""
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         yield _EXPIRED

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import ssl
 
@@ -12,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from kopf._cogs.clients import auth, watching
 from kopf._cogs.structs import credentials
 
+from rackspan.handlers import api_session
 from rackspan.handlers.api_session import connect
 from rackspan.kube.authentication import Login
 
@@ -119,3 +121,50 @@ async def test_kopf_lists_again_after_a_watch_that_brings(bad):
     async with answered(answer):
         assert (await next_event())["type"] == "ADDED"
     assert asked == ["list", "watch", "list", "watch"]
+
+
+async def begun(*cuts):
+    """When kopf begins its watches, if the first ones are cut so, and the one after them brings an event."""
+    times = []
+
+    async def answer(request):
+        if "watch" not in request.query:
+            return listed()
+        times.append(asyncio.get_running_loop().time())
+        return await cuts[len(times) - 1](request) if len(times) <= len(cuts) else told(ADDED)
+
+    async with answered(answer):
+        await next_event()
+    return [round(later - earlier, 1) for earlier, later in itertools.pairwise(times)]
+
+
+async def ended(_):
+    return web.Response(text='{"type":"ADD')
+
+
+async def broken(request):
+    response = web.StreamResponse()
+    await response.prepare(request)
+    request.transport.close()
+    return response
+
+
+async def ended_after_a_while(request):
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(api_session._SHORT_SECONDS)
+    return response
+
+
+@pytest.mark.parametrize("cut", [ended, broken])
+async def test_watches_that_are_cut_at_once_are_asked_for_later_and_later(cut):
+    first, second, third = await begun(cut, cut, cut)
+    assert 0.5 <= first < second < third
+
+
+async def test_a_watch_that_lasted_is_followed_by_the_next_at_once(monkeypatch):
+    monkeypatch.setattr(api_session, "_SHORT_SECONDS", 0.3)
+    first, second, third, fourth = await begun(ended, ended, ended_after_a_while, ended)
+    assert second > first
+    assert third < first
+    assert fourth < second, "it counts from the start again"
