@@ -1,7 +1,9 @@
 """The API server goes away and comes back: the operator stays, and what happened meanwhile is made up for."""
 
 import os
+import shutil
 import time
+from contextlib import contextmanager
 
 import pytest
 from dev.paths import REPOSITORY
@@ -16,6 +18,8 @@ from tests.support.waiting import until
 OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 """A run by hand may ask for the full minute, or for an hour."""
 BURST = 60
+VERSIONS = 2000
+"""More than a control plane at rest comes to within the time that a test waits."""
 NAMESPACE = "outage"
 
 pytestmark = pytest.mark.timeout(1200 + OUTAGE_SECONDS)
@@ -62,6 +66,16 @@ def own_operator(shop, plane, operator_factory):
     operator = operator_factory(kubeconfig=plane.kubeconfig)
     shop.until_topology()
     return operator
+
+
+@contextmanager
+def _stopped(plane):
+    """Without an API server and etcd."""
+    plane.stop_component("kube-apiserver")
+    plane.stop_component("etcd")
+    yield
+    plane.start_component("etcd")
+    plane.start_component("kube-apiserver")
 
 
 def _outlast(seconds):
@@ -166,6 +180,32 @@ def test_what_was_made_for_an_object_just_before_a_crash_is_its_own(shop, topics
     assert shop.until_ready("copied")["status"]["adopted"] is True
     shop.until_event("made", "Created")
     shop.until_event("copied", "Adopted")
+
+
+def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, topics, own_operator, tmp_path):
+    """Its versions are older than those that watches have come to, which the API server lets wait without a word."""
+    shop.create_topic("kept", config={"retention.ms": "1000000"})
+    shop.create_topic("changed", config={"retention.ms": "1000000"})
+    for name in ("kept", "changed"):
+        shop.until_ready(name)
+    data = plane.directory / "etcd"
+    with _stopped(plane):
+        shutil.copytree(data, tmp_path / "etcd")
+    shop.change_topic("kept", config={"retention.ms": "2000000"})
+    topics.until_config(shop.kafka_name("kept"), {"retention.ms": "2000000"})
+    for number in range(VERSIONS):
+        client.CoreV1Api(api).patch_namespace(NAMESPACE, {"metadata": {"annotations": {"number": str(number)}}})
+    with _stopped(plane):
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "etcd", data)
+    assert client.CoreV1Api(api).read_namespace(NAMESPACE).metadata.annotations is None
+
+    shop.create_topic("made")
+    shop.change_topic("changed", config={"retention.ms": "3000000"})
+    shop.until_ready("made")
+    topics.until_config(shop.kafka_name("changed"), {"retention.ms": "3000000"})
+    topics.until_config(shop.kafka_name("kept"), {"retention.ms": "1000000"})
+    assert "Traceback" not in own_operator.output
 
 
 def test_definitions_that_are_applied_after_the_operator(control_plane_factory, processes):

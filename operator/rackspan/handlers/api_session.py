@@ -38,10 +38,14 @@ _GONE: Final = 410
 _NO_SUCH_VERSION: Final = (400, _GONE)
 """Answers to a watch: its resourceVersion is none, or too old."""
 _BUSY: Final = 429
+_SERVER_ERROR: Final = 500
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The one error of a watch after which kopf lists again; all others end it."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends within so long was cut."""
+_SILENT_SECONDS: Final = 150.0
+"""A watch that brings nothing for so long, not even a bookmark, of which the API server sends one a minute, is about a
+version that this has not come to: etcd was restored from a backup."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 
@@ -54,7 +58,7 @@ class ApiSession(kopf.AiohttpSession):
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
 
 
-def connect(login: Login, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession:
+def connect(login: Login, survival: Survival, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession:
     """A new session with these credentials, which kopf closes."""
     known = kopf.ConnectionInfo(**asdict(login))
     session = aiohttp.ClientSession(
@@ -63,20 +67,32 @@ def connect(login: Login, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession
         proxy=known.proxy_url,
         trust_env=trust_env,
         response_class=_Answer,
-        middlewares=(_Survival(), _SmallPages()),
+        middlewares=(survival, _SmallPages()),
     )
     return ApiSession(server=login.server, login=login, aiohttp_session=session)
 
 
-class _Survival:
-    """A middleware that makes of answers that would end kopf what makes it ask again, and later if they repeat."""
+class Survival:
+    """A middleware that makes of answers that would end kopf what makes it ask again, and later if they repeat.
+
+    One for all sessions: each ends with its credentials, which may be in an outage.
+    """
 
     def __init__(self) -> None:
         self._cuts: Counter[str] = Counter()
         """Watches in a row that were cut at once, by path."""
+        self._lost: set[str] = set()
+        """Paths that have to be listed: the API server was away, and may have come back with a backup of etcd."""
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        answer = await handler(request)
+        """The answer, or one that kopf survives; or raise an error after which it asks again."""
+        try:
+            answer = await handler(request)
+        except aiohttp.ClientConnectionError:
+            self._lost.add(request.url.path)
+            raise
+        if answer.status >= _SERVER_ERROR:
+            self._lost.add(request.url.path)
         if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
             answer.close()
             raise aiohttp.ClientConnectionError(f"{request.url.path}: the API server is busy")
@@ -85,14 +101,18 @@ class _Survival:
         elif answer.status == _GONE:
             answer.close()
             raise aiohttp.ClientPayloadError(f"{request.url.path}: the rest of the list has expired")
+        elif answer.ok:
+            self._lost.discard(request.url.path)
         return answer
 
     def _begin(self, watch: ClientResponse) -> None:
         """Have kopf read the events of a watch reduced."""
-        if watch.ok:
-            watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, watch.url.path))
-        elif watch.status in _NO_SUCH_VERSION:
-            _log.info("%s: a watch was answered with %d: listing again", watch.url.path, watch.status)
+        path = watch.url.path
+        if watch.ok and path not in self._lost:
+            watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, path))
+        elif watch.ok or watch.status in _NO_SUCH_VERSION:
+            why = "the API server was away" if watch.ok else f"a watch was answered with {watch.status}"
+            _log.info("%s: %s: listing again", path, why)
             watch.status, watch.content = _OK, cast("aiohttp.StreamReader", _Expired(watch.content))
 
     async def _ended(self, path: str, seconds: float) -> None:
@@ -179,14 +199,17 @@ class _Events(_Content):
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        begun, silent = clock(), True
         with contextlib.suppress(aiohttp.ClientError):  # kopf asks again, however a watch ends
             async for line in lines_of(self._content):
-                event = _known_event(line)
+                silent, event = False, _known_event(line)
                 if event is None:
                     _log.info("a watch brought %r: listing again", line[:200])
                 yield event or _EXPIRED
-        await self._ended(self._path, clock() - begun)
+        seconds = clock() - begun
+        await self._ended(self._path, seconds)
+        if silent and seconds >= _SILENT_SECONDS:
+            yield _EXPIRED
 
 
 def _known_event(line: bytes) -> bytes | None:
@@ -198,7 +221,7 @@ def _known_event(line: bytes) -> bytes | None:
 
 
 class _Expired(_Content):
-    """One that was refused because of its resourceVersion."""
+    """One whose resourceVersion is none any more."""
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         yield _EXPIRED

@@ -60,7 +60,8 @@ async def _end_watches() -> None:
 @kopf.on.login()
 async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.AiohttpSession:
     """The same credentials as for other requests; called at the start and whenever the API server rejects them."""
-    return connect(await memo.access.login(), tls=memo.access.tls, trust_env=settings.networking.trust_env)
+    found = await memo.access.login()
+    return connect(found, memo.survival, tls=memo.access.tls, trust_env=settings.networking.trust_env)
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):

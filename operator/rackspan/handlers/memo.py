@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+from rackspan.handlers.api_session import Survival
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +24,7 @@ class Memo:
     access: Authentication
     stop: Callable[[], Awaitable[object]]
     """Ends what the manager runs, and the Kafka clients. Kopf waits 5 s for each task that it finds at its end."""
+    survival: Survival = field(default_factory=Survival)
 
     def take(self, kind: str, event: kopf.RawEvent) -> None:
         """Hand an event to the informer of a kind. Spec and status are taken out of it: kopf holds on to the rest."""

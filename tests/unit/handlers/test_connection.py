@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from kopf._cogs.clients import auth, fetching, watching
 from kopf._cogs.structs import credentials
 
-from rackspan.handlers.api_session import connect
+from rackspan.handlers.api_session import Survival, connect
 from rackspan.kube.authentication import Login
 
 PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
@@ -78,7 +78,9 @@ async def served():
     async with TestServer(app) as server:
         found.url = str(server.make_url("/")).rstrip("/")
         vault = credentials.Vault()
-        await vault.populate({"login": connect(login(found.url), tls=ssl.create_default_context(), trust_env=False)})
+        await vault.populate(
+            {"login": connect(login(found.url), Survival(), tls=ssl.create_default_context(), trust_env=False)}
+        )
         token = auth.vault_var.set(vault)
         yield found
         auth.vault_var.reset(token)
@@ -137,7 +139,7 @@ async def test_events_hold_what_is_read_and_errors_are_told(served):
 
 async def test_credentials_that_were_refused_are_not_taken_again():
     one, same, other = (
-        connect(login("http://127.0.0.1", token), tls=ssl.create_default_context(), trust_env=False)
+        connect(login("http://127.0.0.1", token), Survival(), tls=ssl.create_default_context(), trust_env=False)
         for token in ("a", "a", "b")
     )
     assert one == same

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import json
 import ssl
@@ -14,7 +15,7 @@ from kopf._cogs.clients import auth, watching
 from kopf._cogs.structs import credentials
 
 from rackspan.handlers import api_session
-from rackspan.handlers.api_session import connect
+from rackspan.handlers.api_session import Survival, connect
 from rackspan.kube.authentication import Login
 
 PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
@@ -22,6 +23,7 @@ RESOURCE = kopf.Resource("rackspan.dev", "v1alpha1", "kafkatopics", namespaced=T
 NOT_NEEDED = ("scheme", "token", "certificate_path", "private_key_path", "proxy_url")
 META = {"name": "orders", "namespace": "shop", "uid": "u", "resourceVersion": "2"}
 ADDED = {"type": "ADDED", "object": {"metadata": META, "spec": {}, "status": {}}}
+BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
 LEADER_CHANGED = {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
 
 
@@ -39,17 +41,30 @@ def told(*events):
 
 @contextlib.asynccontextmanager
 async def answered(answer):
-    """Kopf's session with an API server that answers so."""
+    """Kopf's session with an API server that answers so; where the token is refused, another one."""
     app = web.Application()
     app.router.add_get(PATH, answer)
     async with TestServer(app, shutdown_timeout=0.1) as server:
         login = Login(str(server.make_url("/")), None, insecure=False, **dict.fromkeys(NOT_NEEDED))
-        vault = credentials.Vault()
-        await vault.populate({"login": connect(login, tls=ssl.create_default_context(), trust_env=False)})
+        vault, survival = credentials.Vault(), Survival()
+
+        async def log_in():
+            for number in itertools.count():
+                await vault.wait_for_emptiness()
+                session = connect(
+                    dataclasses.replace(login, token=f"t-{number}"),
+                    survival,
+                    tls=ssl.create_default_context(),
+                    trust_env=False,
+                )
+                await vault.populate({"login": session})
+
+        logging_in = asyncio.create_task(log_in())
         token = auth.vault_var.set(vault)
         try:
             yield
         finally:
+            logging_in.cancel()
             auth.vault_var.reset(token)
             await vault.close()
 
@@ -59,11 +74,11 @@ async def next_event():
     settings = kopf.OperatorSettings()
     settings.watching.chunk_size = 500
     settings.watching.reconnect_backoff = 0
-    settings.networking.error_backoffs = (0,)
+    settings.networking.error_backoffs = (0, 0)
     watch = watching.infinite_watch(settings=settings, resource=RESOURCE, namespace=None)
     async with asyncio.timeout(60), contextlib.aclosing(watch):
         async for event in watch:
-            if not isinstance(event, watching.Bookmark):
+            if not isinstance(event, watching.Bookmark) and event["type"] != "BOOKMARK":
                 return event
     return None
 
@@ -121,6 +136,65 @@ async def test_kopf_lists_again_after_a_watch_that_brings(bad):
     async with answered(answer):
         assert (await next_event())["type"] == "ADDED"
     assert asked == ["list", "watch", "list", "watch"]
+
+
+async def hung_up(request):
+    request.transport.close()
+    return web.Response()
+
+
+async def unavailable(_):
+    return refused(503)
+
+
+async def unauthorized(_):
+    return refused(401)
+
+
+@pytest.mark.parametrize("outage", [(hung_up, hung_up), (unavailable, unavailable), (unavailable, unauthorized)])
+async def test_kopf_lists_again_after_an_outage(outage):
+    """The API server may come back with a backup, whose versions are older than those that watches have come to."""
+    asked = []
+
+    async def answer(request):
+        asked.append("watch" if "watch" in request.query else "list")
+        if asked[-1] == "list":
+            return listed()
+        match asked.count("watch"):
+            case 1:
+                return told(BOOKMARK)
+            case 2 | 3 as number:
+                return await outage[number - 2](request)
+            case _:
+                return told(ADDED)
+
+    async with answered(answer):
+        assert (await next_event())["type"] == "ADDED"
+    assert asked.count("list") > 1
+    assert asked[-2:] == ["list", "watch"]
+
+
+@pytest.mark.parametrize(("brought", "then"), [((), "list"), ((BOOKMARK,), "watch")])
+async def test_kopf_lists_again_after_a_watch_that_long_brought_nothing(monkeypatch, brought, then):
+    """Not even a bookmark, of which there is one a minute: the API server has not come to that version yet."""
+    monkeypatch.setattr(api_session, "_SILENT_SECONDS", 0.2)
+    asked = []
+
+    async def answer(request):
+        asked.append("watch" if "watch" in request.query else "list")
+        if asked[-1] == "list":
+            return listed()
+        if asked.count("watch") > 1:
+            return told(ADDED)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(told(*brought).body)
+        await asyncio.sleep(0.3)
+        return response
+
+    async with answered(answer):
+        await next_event()
+    assert asked[:3] == ["list", "watch", then]
 
 
 async def begun(*cuts):
