@@ -53,7 +53,7 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
 
 async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, report):
     kube = KubeCluster(rest, EventQueue(rest))
-    assert (await kube.uids("ComplianceReport"))[report.key] == report.uid
+    assert (await kube.listed("ComplianceReport")).there[report.key].uid == report.uid
     assert (await kube.find("ComplianceReport", report.key))["metadata"]["uid"] == report.uid
     assert await kube.find("ComplianceReport", ObjectKey(report.key.namespace, "none")) is None
 

@@ -7,6 +7,7 @@ from tests.support.simulated_kafka import SimulatedKafka
 
 from rackspan.api.codec import encode
 from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.runtime.informer import key_of
 
 
@@ -102,8 +103,8 @@ class SimulatedObjects:
     async def find(self, kind, key):
         return copy.deepcopy(self.there.get(key))
 
-    async def uids(self, kind):
-        return self.topologies
+    async def listed(self, kind):
+        return Listed(self.topologies)
 
     async def with_finalizer(self, kind):
         return [body for body in self.there.values() if body["metadata"].get("finalizers")]

@@ -31,8 +31,8 @@ from rackspan.kube.paths import (
 from rackspan.kube.reflector import KubeReflector
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Terminating
-from rackspan.reconcile.runtime.informer import key_of
+from rackspan.reconcile.ports import Listed, Terminating
+from rackspan.reconcile.runtime.informer import key_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -156,10 +156,10 @@ class KubeCluster:
                 return ()
         return tuple(found.values())
 
-    async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
+    async def listed(self, kind: str) -> Listed:
         """Which objects of one of Rackspan's kinds there are now; metadata only."""
         items = self._each("list_metadata", kind, accept=METADATA_LIST)
-        return {key_of(item): item["metadata"]["uid"] async for item in items}
+        return Listed({key_of(item): version_of(item) async for item in items})
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
         """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
-"""How often deleted objects of our kinds are searched for, in case a watch has stopped without an error."""
+"""How often our kinds are searched for what no watch has told, in case one has stopped without an error."""
 _RELIST_SECONDS = 2.0
 """How long to wait after objects were listed again: the watches of several kinds are interrupted together."""
 
@@ -127,7 +127,7 @@ class Manager:
     # --- objects that no watch reported -------------------------------------------------------------------------------
 
     async def sweep(self) -> None:
-        """Forget cached objects that the API server does not have. Raises FailureError."""
+        """Learn what no watch has told. Raises FailureError."""
         await sweep(self.cache.versions, self._dependencies.kube, self.informers)
 
     async def _sweep(self) -> None:

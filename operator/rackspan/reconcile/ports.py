@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - these types are decoded
 from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -279,6 +279,24 @@ class Reflector(Protocol):
         """Report every change since the list, for ever. Lists again where that is needed; never raises."""
 
 
+class ObjectVersion(NamedTuple):
+    """An object's uid, and the resourceVersion in which it was last seen."""
+
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The objects of a kind that there are, by name."""
+
+    there: Mapping[ObjectKey, ObjectVersion]
+
+    def lacks(self, key: ObjectKey) -> bool:
+        """Whether there is no such object."""
+        return key not in self.there
+
+
 class KubeApi(Protocol):
     """The Kubernetes API, as far as reconciling needs it. Every call but `record_event` raises FailureError."""
 
@@ -305,8 +323,8 @@ class KubeApi(Protocol):
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of one Secret, base64 decoded."""
 
-    async def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """The uids of all objects of one of Rackspan's kinds."""
+    async def listed(self, kind: str) -> Listed:
+        """Which objects of one of Rackspan's kinds there are."""
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
         """Every object of one of Rackspan's kinds, one after the other; some of them twice where a list expires."""

@@ -9,7 +9,7 @@ from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import Listener
+from rackspan.reconcile.ports import Listener, ObjectVersion
 
 TOPICS = "/apis/rackspan.dev/v1alpha1"
 
@@ -22,15 +22,18 @@ def paged(_, path):
     """One object a page, two pages a list."""
     namespace = path.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in path else "all"
     name = "b" if "continue=" in path else "a"
-    metadata = {"name": name, "namespace": namespace, "uid": name, "finalizers": [FINALIZER] if name == "b" else []}
+    metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "7"}
+    metadata["finalizers"] = [FINALIZER] if name == "b" else []
     more = {} if name == "b" else {"metadata": {"continue": "more"}}
     return Answer(body={"items": [{"metadata": metadata}], **more})
 
 
 async def test_every_page_of_every_watched_namespace_is_read():
     api = RecordingApi(paged)
-    found = await cluster(api, "shop", "dev").uids("KafkaTopic")
-    assert found == {ObjectKey(space, name): name for space in ("shop", "dev") for name in ("a", "b")}
+    found = await cluster(api, "shop", "dev").listed("KafkaTopic")
+    assert found.there == {
+        ObjectKey(space, name): ObjectVersion(name, "7") for space in ("shop", "dev") for name in ("a", "b")
+    }
     assert [path.partition("?")[0] for _, path in api.asked] == [
         f"{TOPICS}/namespaces/{space}/kafkatopics" for space in ("shop", "shop", "dev", "dev")
     ]
@@ -53,4 +56,4 @@ async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are
     kube = cluster(RecordingApi(lambda *_: Answer(404, {"message": "not found"})), "shop", "dev")
     assert await kube.with_finalizer("KafkaTopic") == ()
     with pytest.raises(FailureError, match=f"GET {TOPICS}/namespaces/shop/kafkatopics: not found"):
-        await kube.uids("KafkaTopic")
+        await kube.listed("KafkaTopic")

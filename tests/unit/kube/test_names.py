@@ -94,7 +94,7 @@ async def test_an_object_is_written_by_its_name_only(rest, api, kind, name):
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
 async def test_a_namespace_is_listed_by_its_name_only(rest, api, name):
-    await _refused(_cluster(rest, name).uids(kafkatopic.KIND))
+    await _refused(_cluster(rest, name).listed(kafkatopic.KIND))
     assert api.asked == []
 
 
@@ -154,7 +154,7 @@ async def test_what_a_name_is_made_of_reaches_the_api_server_as_it_is(rest, api)
 async def test_a_mark_to_go_on_from_is_quoted_whole(rest):
     pages = iter([{"items": [], "metadata": {"continue": "a/b?c=d&e#%2f"}}, {"items": []}])
     api = RecordingApi(lambda _, __: Answer(body=next(pages)))
-    await _cluster(Rest(api)).uids(kafkatopic.KIND)
+    await _cluster(Rest(api)).listed(kafkatopic.KIND)
     assert api.asked[1] == (
         "GET",
         "/apis/rackspan.dev/v1alpha1/kafkatopics?limit=100&continue=a%2Fb%3Fc%3Dd%26e%23%252f",

@@ -18,8 +18,9 @@ from tests.unit.reconcile.kube_memory import dependencies_of
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
+from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.runtime.informer import key_of
+from rackspan.reconcile.runtime.informer import key_of, version_of
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topology_loops import TopologyLoops
@@ -101,8 +102,8 @@ class ApiServer:
     def reflectors(self, kind, listener):
         return ()
 
-    async def uids(self, kind):
-        found = {key: body["metadata"]["uid"] for key, body in self.objects[kind].items()}
+    async def listed(self, kind):
+        found = Listed({key: version_of(body) for key, body in self.objects[kind].items()})
         self.hook()
         return found
 
@@ -158,6 +159,13 @@ class Watching(RuleBasedStateMachine):
         self.server.version, self.server.objects = copy.deepcopy(self.backup)
         self.server.relist()
 
+    @precondition(lambda self: self.backup)
+    @rule()
+    def restored_without_a_word(self):
+        """The API server says nothing to watches until its versions have come to theirs."""
+        self.server.version, self.server.objects = copy.deepcopy(self.backup)
+        self.server.events = {}
+
     @rule(data=st.data(), kind=kinds, name=names)
     def swept_while_things_happen(self, data, kind, name):
         def meanwhile():
@@ -181,8 +189,12 @@ class Watching(RuleBasedStateMachine):
         asyncio.run(self.controller.sweep())
         for kind, objects in self.server.objects.items():
             there = {key: body["metadata"] for key, body in objects.items()}
-            assert self.cache.versions.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
+            assert self.uids(kind) == {key: meta["uid"] for key, meta in there.items()}, kind
             assert self.known(kind) == {key: meta["resourceVersion"] for key, meta in there.items()}, kind
+
+    def uids(self, kind):
+        """The uids of the objects that are known."""
+        return {key: one.uid for key, one in self.cache.versions.known(kind).items()}
 
     def known(self, kind):
         """The versions in which the objects are known."""
@@ -256,7 +268,7 @@ def test_what_ends_while_it_is_read_is_not_brought_back(kind):
     (key,) = server.objects[kind]
 
     def gone_once_it_was_read():
-        if server.objects[kind] and not machine.cache.versions.knows(kind, key):
+        if server.objects[kind] and machine.cache.versions.latest(kind, key) is None:
             server.delete(kind, key)
             while server.events:
                 machine.deliver(min(server.events))
@@ -278,4 +290,43 @@ def test_what_a_backup_brings_back_is_learnt(kind):
     machine.restored_from_backup()
     machine.deliver(min(server.events))
     asyncio.run(machine.controller.sweep())
-    assert machine.cache.versions.uids(kind) == dict.fromkeys(server.objects[kind], "uid-1")
+    assert machine.uids(kind) == dict.fromkeys(server.objects[kind], "uid-1")
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_no_watch_tells_of_is_found_by_the_sweep(kind, anew):
+    machine = Watching()
+    server = machine.server
+    server.put(kind, "a", anew=False)
+    machine.deliver(min(server.events))
+    server.put(kind, "a", anew=anew)
+    server.put(kind, "b", anew=False)
+    server.events = {}
+    asyncio.run(machine.controller.sweep())
+    there = {key: body["metadata"]["resourceVersion"] for key, body in server.objects[kind].items()}
+    assert machine.known(kind) == there
+    assert len(there) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_what_is_told_while_it_is_read_is_not_taken_back(kind):
+    """What was read is older than what the watch told since, and no watch tells that twice."""
+    machine = Watching()
+    server = machine.server
+    server.put(kind, "a", anew=False)
+    machine.deliver(min(server.events))
+    server.put(kind, "a", anew=False)
+    find = server.find
+
+    async def changed_once_it_was_read(kind, key):
+        found = await find(kind, key)
+        server.put(kind, "a", anew=False)
+        while server.events:
+            machine.deliver(min(server.events))
+        return found
+
+    server.find = changed_once_it_was_read
+    asyncio.run(machine.controller.sweep())
+    (body,) = server.objects[kind].values()
+    assert machine.known(kind) == {key_of(body): "3"} == {key_of(body): body["metadata"]["resourceVersion"]}

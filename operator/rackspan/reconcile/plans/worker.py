@@ -128,7 +128,7 @@ class TopologyWorker:
     async def _carry_on(self) -> float:
         mine = in_order(self._cache, self._key)
         topology = self._cache.topologies.get(self._key)
-        if topology is None and self._key in await self._dependencies.kube.uids(TOPOLOGY):
+        if topology is None and not (await self._dependencies.kube.listed(TOPOLOGY)).lacks(self._key):
             return _RETRY_SECONDS  # it is there, and cannot be read now
         if topology is None or topology.meta.is_deleting:
             left = [await self._abandon(one) for one in mine if turns.needs_work(one)]

@@ -341,13 +341,14 @@ class RacksReconciler(Controller):
         }
         if not others:
             return
-        uids: Mapping[ObjectKey, str] = {}
+        uids: frozenset[str] = frozenset()
         if any(known.topology not in self._dependencies.cache.topologies for known in others.values()):
-            uids = await self._dependencies.kube.uids(racktopology.KIND)
+            listed = await self._dependencies.kube.listed(racktopology.KIND)
+            uids = frozenset(one.uid for one in listed.there.values())
         failures = []
         for key, known in others.items():
             readable = known.topology in self._dependencies.cache.topologies
-            if readable or known.topology_uid not in uids.values():
+            if readable or known.topology_uid not in uids:
                 try:
                     await self._dependencies.files.delete(key, known)
                 except FailureError as error:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.spec_errors import SpecError
+from rackspan.reconcile.ports import ObjectVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 POD: Final = "Pod"
 NODE: Final = "Node"
 NAMESPACE: Final = "Namespace"
-
-
-class ObjectVersion(NamedTuple):
-    """An object's uid, and the resourceVersion in which it was last seen."""
-
-    uid: str
-    version: str
 
 
 class ObjectVersions:
@@ -48,7 +42,7 @@ class ObjectVersions:
         counts too: etcd may have been restored from a backup. A body with another uid counts only where it is newer,
         since that object may have been deleted after it was listed; the sweep after every list corrects that.
         """
-        key, received = key_of(body), _identity(body)
+        key, received = key_of(body), version_of(body)
         known = self._known[kind].get(key)
         if known is not None:
             if listed and known.uid == received.uid:
@@ -63,11 +57,11 @@ class ObjectVersions:
     def record_response(self, kind: str, body: Mapping[str, Any]) -> bool:
         """Record the response to a write; whether it is new, and the object was not deleted meanwhile."""
         known = self._known[kind].get(key_of(body))
-        return known is not None and known.uid == _identity(body).uid and self.record(kind, body)
+        return known is not None and known.uid == version_of(body).uid and self.record(kind, body)
 
     def record_deletion(self, kind: str, body: Mapping[str, Any]) -> bool:
         """Record a deletion; whether it is the known object's. An object that was recreated under its name stays."""
-        key, uid = key_of(body), _identity(body).uid
+        key, uid = key_of(body), version_of(body).uid
         self.deleted_uids.add(uid)
         known = self._known[kind].get(key)
         if known is None or known.uid != uid:
@@ -78,15 +72,15 @@ class ObjectVersions:
     def knows_another(self, kind: str, body: Mapping[str, Any]) -> bool:
         """Whether another object of this one's name is known."""
         known = self._known[kind].get(key_of(body))
-        return known is not None and known.uid != _identity(body).uid
+        return known is not None and known.uid != version_of(body).uid
 
-    def knows(self, kind: str, key: ObjectKey) -> bool:
-        """Whether an object of this name is known."""
-        return key in self._known[kind]
+    def latest(self, kind: str, key: ObjectKey) -> ObjectVersion | None:
+        """The known object of this name."""
+        return self._known[kind].get(key)
 
-    def uids(self, kind: str) -> Mapping[ObjectKey, str]:
-        """The uids of the known objects."""
-        return {key: known.uid for key, known in self._known[kind].items()}
+    def known(self, kind: str) -> Mapping[ObjectKey, ObjectVersion]:
+        """The objects that are known now."""
+        return dict(self._known[kind])
 
 
 def key_of(body: Mapping[str, Any]) -> ObjectKey:
@@ -95,7 +89,8 @@ def key_of(body: Mapping[str, Any]) -> ObjectKey:
     return ObjectKey(metadata.get("namespace") or "", metadata["name"])
 
 
-def _identity(body: Mapping[str, Any]) -> ObjectVersion:
+def version_of(body: Mapping[str, Any]) -> ObjectVersion:
+    """The object's uid and resourceVersion."""
     metadata = body["metadata"]
     return ObjectVersion(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))
 
@@ -159,9 +154,9 @@ class Informer:
             except SpecError as error:
                 _log.error("%s %s cannot be read: %s", self._kind, key_of(body), error)
 
-    def seen(self, body: Mapping[str, Any]) -> None:
+    def seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """An object was added or modified."""
-        self.known(body)
+        self.known(body, listed=listed)
         self._handler.changed(key_of(body))
 
     def gone(self, body: Mapping[str, Any]) -> None:
@@ -171,20 +166,23 @@ class Informer:
 
 
 async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> None:
-    """Report objects that no longer exist as deleted, and those that were recreated under their names as updated.
+    """Make up for what no watch has told: objects that are gone, were added or changed, or were made anew.
 
-    Only objects that were known before the list request are compared, because objects may be created and deleted while
-    it is under way. Raises FailureError.
+    Objects that a watch tells of since the list was asked for are left to it: it knows better. Raises FailureError.
     """
     versions.deleted_uids.clear()
     for kind, informer in informers.items():
-        known = versions.uids(kind)
-        existing = await kube.uids(kind)
-        for key, uid in known.items():
-            if existing.get(key) == uid:
+        known = versions.known(kind)
+        listed = await kube.listed(kind)
+        for key in {**known, **listed.there}:
+            before, now = known.get(key), listed.there.get(key)
+            if before is not None and (now is None or now.uid != before.uid):
+                informer.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": before.uid}})
+                before = None
+            if now == before or versions.latest(kind, key) != before:
                 continue
-            informer.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
-            if key in existing and not versions.knows(kind, key):
-                body = await kube.find(kind, key)
-                if body is not None and body["metadata"]["uid"] not in versions.deleted_uids:
-                    informer.seen(body)
+            body = await kube.find(kind, key)
+            if body is None or body["metadata"]["uid"] in versions.deleted_uids:
+                continue
+            if versions.latest(kind, key) == before:
+                informer.seen(body, listed=True)

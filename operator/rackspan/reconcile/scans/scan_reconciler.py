@@ -362,13 +362,13 @@ class ScansReconciler(Controller):
         if not expired:
             return
         try:
-            existing = await self._dependencies.kube.uids(racktopology.KIND)
+            existing = await self._dependencies.kube.listed(racktopology.KIND)
         except FailureError as error:
             _pass_over(error)
             return
         for run in ours:
             replaced = run.topology in self._dependencies.cache.topologies
-            if run.topology in expired and run.topology_uid not in known and (replaced or run.topology not in existing):
+            if run.topology in expired and run.topology_uid not in known and (replaced or existing.lacks(run.topology)):
                 _log.info("delete %s %s, which scans a topology that is gone", run.kind, run.name)
                 try:
                     await self._scan_runs.delete(run)

@@ -13,6 +13,7 @@ from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS, RACK_FILE_OF, TO
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Listed, ObjectVersion
 from rackspan.reconcile.racks import publish as loops
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
@@ -87,8 +88,8 @@ class MemoryKube:
     def __init__(self):
         self.topologies = {}
 
-    async def uids(self, kind):
-        return self.topologies
+    async def listed(self, kind):
+        return Listed({key: ObjectVersion(uid, "") for key, uid in self.topologies.items()})
 
 
 class World:

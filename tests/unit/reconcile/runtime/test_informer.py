@@ -54,7 +54,7 @@ def test_an_event_of_an_object_that_went_before_takes_nobodys_place(known):
     assert not known.record(KIND, body("9", uid="0"))
     assert not known.record_deletion(KIND, body("9", uid="0"))
     assert known.record_deletion(KIND, body("11", uid="1"))
-    assert not known.knows(KIND, KEY)
+    assert known.latest(KIND, KEY) is None
 
 
 def test_the_answer_to_a_write_does_not_bring_back_an_object_that_is_gone(known):

@@ -15,6 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import SCAN_NEXT
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.scans import scan_reconciler as loops
 from rackspan.reconcile.scans.job_status import RunKind, read_run
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
@@ -65,8 +66,8 @@ class MemoryKube:
     def record_event(self, event):
         self.announced.append(event)
 
-    async def uids(self, kind):
-        return self.there
+    async def listed(self, kind):
+        return Listed(self.there)
 
 
 class World:
@@ -234,7 +235,7 @@ async def test_where_it_cannot_be_asked_which_topologies_there_are_scans_start_a
     await world.loop.reconcile()
     world.cache.drop_topology(ObjectKey("shop", "prod"))
     world.topology(request="a")
-    monkeypatch.setattr(world.kube, "uids", AsyncMock(side_effect=FailureError(REFUSED)))
+    monkeypatch.setattr(world.kube, "listed", AsyncMock(side_effect=FailureError(REFUSED)))
     await world.loop.reconcile()
     assert len(world.runs.objects) == 2, "one that may be an orphan, and the one that is due"
 
