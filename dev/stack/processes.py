@@ -236,7 +236,7 @@ def _launch(directory: Path, lifeline: int) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "dev.stack.supervisor", str(directory), str(lifeline)],
             cwd=REPOSITORY,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'operator'}"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
