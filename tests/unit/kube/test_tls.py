@@ -12,7 +12,7 @@ from dev.stack.certificates import CertificateAuthority
 from kubernetes.aio.config import incluster_config
 
 from rackspan.api.reasons import Reason
-from rackspan.handlers.api_session import connect
+from rackspan.handlers.api_session import Survival, connect
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.paths import NODES
 from rackspan.kube.rest import Rest, client_of
@@ -116,7 +116,7 @@ async def test_an_authority_that_is_replaced_is_trusted_instead_of_the_old_one(
         access = Authentication(_kubeconfig(tmp_path, server.port, {}) if where == "kubeconfig" else None)
         await access.load()
         rest = Rest(client_of(access))
-        session = connect(await access.login(), tls=access.tls, trust_env=False)
+        session = connect(await access.login(), Survival(), tls=access.tls, trust_env=False)
         await _assert_trusted(rest, session)
     async with server.running(after):
         await _assert_distrusted(rest, session)
