@@ -127,12 +127,11 @@ class TopicsReconciler:
         """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
         if not keys:
             return  # another worker took them
-        epoch, put_off = self._observer.epoch, frozenset[ObjectKey]()
+        epoch, put_off = self._observer.epoch, frozenset(keys)
         try:
             with RECONCILE_SECONDS.time():
                 put_off = await self._reconcile(keys)
         except FailureError as error:
-            put_off = frozenset(keys)
             count_error(self._name, error.failure.remedy, error.failure.reason)
             self._retry(keys)
             self._observer.wake()  # Kafka may be unreachable

@@ -1013,7 +1013,10 @@ async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_thoug
     assert all("ended before" in message for message in said.values()), "which parts were begun is not kept"
 
 
-async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_part_a_new_one(at_once):
+@pytest.mark.parametrize(
+    "error", [FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY)), ValueError("unexpected")]
+)
+async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_part_a_new_one(at_once, error):
     world = World(**AUTOMATIC)
     await world.topic("own", **OWN)
     assert begun(world) == [{"own"}]
@@ -1022,8 +1025,7 @@ async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_p
     await world.work()
     assert not world.plan.parts
     world.kafka.replicas["own"], world.begun.under_way = CROWDED, None
-    failure = FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY))
-    answered, world.kafka.topics = world.kafka.topics, AsyncMock(side_effect=failure)
+    answered, world.kafka.topics = world.kafka.topics, AsyncMock(side_effect=error)
     await world.loop.approvals.reconcile()
     await world.loop.process(await world.loop.take())
     await world.loop.approvals.reconcile()
