@@ -83,6 +83,7 @@ pytestmark = pytest.mark.stack
         ("RackTopology", {"drainBrokers": [-1]}, "spec.drainBrokers[0]", "greater than or equal to 0"),
         ("RackTopology", {"drainRacks": ["/a", "/a"]}, "spec.drainRacks[1]", 'Duplicate value: "/a"'),
         ("RackTopology", {"compliance": {"retentionDays": 0}}, "spec.compliance.retentionDays", "or equal to 1"),
+        ("RackTopology", {"compliance": {"sampleSeconds": 601}}, "spec.compliance.sampleSeconds", "or equal to 600"),
         (
             "RackTopology",
             {"compliance": {"producers": [{"rack": "/a"}, {"rack": "/a", "count": 2}]}},

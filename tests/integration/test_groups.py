@@ -16,15 +16,19 @@ from tests.support.command import cli
 from tests.support.topics import move
 from tests.support.waiting import until
 
+from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, ReplicaPlaces, Selector
 from rackspan.core.snapshot import tree_of
+from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.kafka import consumer_groups as reading
 from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
+from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Credentials
 from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
@@ -342,6 +346,53 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
     *idle, written = found.written[replicas.rows([topic] * 4, [0, 1, 2, 3])].tolist()
     assert idle == [0, 0, 0]
     assert records * each / elapsed < written
+
+
+@contextmanager
+def written_to(kafka, topic, partition):
+    """Records are written all the time."""
+    producer, ended = Producer(kafka.client_config()), threading.Event()
+
+    def write():
+        while not ended.wait(0.02):
+            producer.produce(topic, secrets.token_bytes(1000), partition=partition)
+            producer.poll(0)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(30)
+        producer.flush(300)
+
+
+@pytest.mark.parametrize("compliance", [{"sampleSeconds": 2}, {}])
+def test_a_scan_has_the_bytes_that_cross_domains_where_it_looks_twice(kafka, topic, name, compliance):
+    brokers = [{"id": number, "rack": site.path} for number, site in enumerate(SIX_BROKERS)]
+    about = RackTopology.from_object(
+        {
+            "metadata": {"namespace": "kafka", "name": "prod", "uid": "1", "generation": 1, "resourceVersion": "1"},
+            "spec": {
+                "kafka": {"bootstrapServers": kafka.bootstrap()},
+                "levels": [{"name": level} for level in LEVELS],
+                "rackSource": "Broker",
+                "compliance": compliance,
+            },
+            "status": {"brokerCount": len(brokers), "brokers": brokers},
+        }
+    )
+    seen = ScanInputs(about, (), {}, Credentials(), (), (), {}, ())
+    reader = {"client.rack": EU, "auto.commit.interval.ms": 200}
+    with reading_group(kafka, topic, name, reader), written_to(kafka, topic, partition=0):
+        time.sleep(1)  # something is committed
+        (row,) = (one for one in from_topology(seen, 1).groups if one.group == name)
+    assert counts(row) == (1, 4, 3, 3, 3, 0)
+    if compliance:
+        assert row.cross_bytes_per_second > 1000
+    else:
+        assert row.cross_bytes_per_second is None
 
 
 def test_where_nobody_answers_there_is_a_reason():

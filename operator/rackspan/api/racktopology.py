@@ -348,7 +348,10 @@ class ProducersSpec(ApiStruct, frozen=True):
 
 
 class ComplianceScanSpec(ApiStruct, frozen=True):
-    """How and when the whole cluster is scanned. Without a schedule only on demand."""
+    """How and when the whole cluster is scanned. Without a schedule only on demand.
+
+    `sample_seconds` lie between two looks at the offsets of consumer groups; None: their rates are not known.
+    """
 
     schedule: str | None = None
     time_zone: str | None = None
@@ -369,6 +372,7 @@ class ComplianceScanSpec(ApiStruct, frozen=True):
     history_volume: HistoryVolume | None = None
     retention_days: int | None = None
     producers: tuple[ProducersSpec, ...] = ()
+    sample_seconds: int | None = None
 
     @property
     def history(self) -> str | None:

@@ -1,8 +1,10 @@
 """The cluster of a RackTopology: racks and expectations from Kubernetes, partitions and consumers from Kafka."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rackspan.core.consumers.group_locality import FloatArray, ReplicaPlaces
 from rackspan.core.rack_path import RackPathError
 from rackspan.core.topology import TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
@@ -11,6 +13,7 @@ from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.cluster_snapshot import ClusterOutline, reassignment_warnings, take_outline, take_portion
 from rackspan.kafka.consumer_groups import read_consumer_groups
+from rackspan.kafka.consumption import sample_rates
 from rackspan.kube.scan_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.failures import FailureError
@@ -69,7 +72,7 @@ def _groups(
     properties: Mapping[str, str | int | bool],
     warnings: list[str],
 ) -> list[GroupRow]:
-    """Rows of consumer groups. Where they cannot be read, a warning is added, and the scan goes on without."""
+    """Rows of consumer groups. Where they or their rates cannot be read, a warning is added, and the scan goes on."""
     try:
         found = read_consumer_groups(properties)
         portion = replace(take_portion(properties, found.topics).snapshot, brokers=outline.brokers)
@@ -77,5 +80,16 @@ def _groups(
         warnings.append(f"consumer groups are not known: {error}")
         return []
     warnings += found.warnings
-    hosts = racks_of_hosts(seen.hosts, seen.nodes, seen.topology.spec)
-    return group_rows(found.groups, portion, criteria.locations.tree, hosts, found.selector)
+    tree, spec = criteria.locations.tree, seen.topology.spec
+    hosts = racks_of_hosts(seen.hosts, seen.nodes, spec)
+    rates: Mapping[str, FloatArray] = {}
+    if spec.compliance is not None and (seconds := spec.compliance.sample_seconds) is not None:
+        replicas = ReplicaPlaces(tree, portion.brokers, portion.partitions)
+        try:
+            sampled = sample_rates(properties, found.groups, replicas, lambda: asyncio.sleep(seconds))
+        except FailureError as error:
+            warnings.append(f"rates of consumer groups are not known: {error}")
+        else:
+            rates = sampled.rates
+            warnings += sampled.warnings
+    return group_rows(found.groups, portion, tree, hosts, found.selector, rates)
