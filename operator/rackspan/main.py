@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import kopf
 
 from rackspan.handlers import lifecycle, watches
+from rackspan.handlers.api_session import Survival
 from rackspan.handlers.memo import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.worker.calls import ClientKind
@@ -164,7 +165,7 @@ async def _run_until_unserved(
         if not await _done_before(stop, manager.prime()):
             return False
         tasks = await kopf.spawn_tasks(
-            memo=Memo(manager, access, stop_all),
+            memo=Memo(manager, access, stop_all, Survival(manager.leave_out)),
             standalone=True,
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,

@@ -1,16 +1,17 @@
 """The API server goes away and comes back: the operator stays, and what happened meanwhile is made up for."""
 
+import json
 import os
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from dev.paths import REPOSITORY
 from dev.stack.control_plane import ControlPlane
 from dev.stack.nodes import SIX_BROKERS, create_node, create_sites
 from kubernetes import client
-from tests.support.objects import Objects, condition
+from tests.support.objects import Objects, broker_namespace, condition
 from tests.support.operators import Operator
 from tests.support.secure import Secure
 from tests.support.waiting import until
@@ -21,6 +22,7 @@ BURST = 60
 VERSIONS = 2000
 """More than a control plane at rest comes to within the time that a test waits."""
 NAMESPACE = "outage"
+ACCOUNT = "serviceaccount=default:tenants"
 
 pytestmark = pytest.mark.timeout(1200 + OUTAGE_SECONDS)
 
@@ -206,6 +208,63 @@ def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, to
     topics.until_config(shop.kafka_name("changed"), {"retention.ms": "3000000"})
     topics.until_config(shop.kafka_name("kept"), {"retention.ms": "1000000"})
     assert "Traceback" not in own_operator.output
+
+
+@pytest.fixture
+def tenants(plane, kafka):
+    """A namespace with a topology, and another tenant's. The operator's account has no right in either of them."""
+    plane.kubectl("create", "serviceaccount", "tenants", "--namespace=default")
+    plane.kubectl("create", "clusterrole", "tenants", "--verb=get,list,watch", "--resource=nodes,namespaces")
+    plane.kubectl("create", "clusterrolebinding", "tenants", "--clusterrole=tenants", f"--{ACCOUNT}")
+    plane.kubectl("create", "clusterrole", "all-in-a-namespace", "--verb=*", "--resource=*.*")
+    _allow(plane, "default")
+    with ExitStack() as ends, plane.api_client() as api:
+        found = []
+        for name in ("mine", "theirs"):
+            ends.enter_context(broker_namespace(api, plane.kubectl, name))
+            found.append(Objects(api, name))
+        found[0].create_topology(kafka.bootstrap())
+        yield found
+
+
+def _allow(plane, namespace):
+    plane.kubectl(
+        "create", "rolebinding", "tenants", "--clusterrole=all-in-a-namespace", f"--{ACCOUNT}", f"-n={namespace}"
+    )
+
+
+def test_a_namespace_that_may_not_be_read_costs_no_other(plane, tenants, operator_factory, tmp_path):
+    """Deleted and made again, it has no Role of the operator's any more. A watch that has begun goes on without one."""
+    mine, theirs = tenants
+    _allow(plane, mine.namespace)
+    account = plane.cluster.kubeconfig_for_service_account("default", "tenants", tmp_path / "kubeconfig")
+    operator = operator_factory("--namespace=mine", "--namespace=theirs", kubeconfig=account)
+
+    def until_left_out(*namespaces):
+        def told():
+            return json.loads(operator.get("/readyz")[1])["leftOut"] == [*namespaces]
+
+        until(told, f"{namespaces} to be left out")
+
+    for name in ("first", "second"):
+        until_left_out("theirs")
+        theirs.create_topic(name)
+        mine.create_topic(name)
+        mine.until_ready(name)
+        assert theirs.topic(name)["status"] == {"observedGeneration": -1}
+        _allow(plane, theirs.namespace)
+        theirs.until_stalled(name, "TopologyNotFound")
+        until_left_out()
+        plane.kubectl("delete", "rolebinding", "tenants", "-n=theirs")
+        plane.stop_component("kube-apiserver")
+        plane.start_component("kube-apiserver")
+    until_left_out("theirs")
+    assert operator.get("/readyz")[0] == operator.get("/healthz")[0] == 200
+    told = [line["message"] for line in operator.log if "namespace theirs" in line["message"]]
+    assert [("left out" in line, "read again" in line) for line in told] == [(True, False), (False, True)] * 2 + [
+        (True, False)
+    ]
+    assert "Traceback" not in operator.output
 
 
 def test_definitions_that_are_applied_after_the_operator(control_plane_factory, processes):

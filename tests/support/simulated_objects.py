@@ -18,6 +18,8 @@ class SimulatedObjects:
     kafka: SimulatedKafka
     there: dict = field(default_factory=dict)
     topologies: dict = field(default_factory=dict)
+    denied: frozenset = frozenset()
+    """Namespaces that may not be read."""
     events: list = field(default_factory=list)
     version: int = 100
     made: int = 0
@@ -104,7 +106,7 @@ class SimulatedObjects:
         return copy.deepcopy(self.there.get(key))
 
     async def listed(self, kind):
-        return Listed(self.topologies)
+        return Listed(self.topologies, self.denied)
 
     async def with_finalizer(self, kind):
         return [body for body in self.there.values() if body["metadata"].get("finalizers")]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -37,6 +38,8 @@ _OK: Final = 200
 _GONE: Final = 410
 _NO_SUCH_VERSION: Final = (400, _GONE)
 """Answers to a watch: its resourceVersion is none, or too old."""
+_FORBIDDEN: Final = 403
+_IN_NAMESPACE: Final = re.compile("/namespaces/([^/]+)/[^/]+$")
 _BUSY: Final = 429
 _SERVER_ERROR: Final = 500
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
@@ -78,31 +81,43 @@ class Survival:
     One for all sessions: each ends with its credentials, which may be in an outage.
     """
 
-    def __init__(self) -> None:
-        self._cuts: Counter[str] = Counter()
-        """Watches in a row that were cut at once, by path."""
+    def __init__(self, leave_out: Callable[[frozenset[str]], None] = lambda _: None) -> None:
+        """`leave_out` is told which namespaces may not be read, whenever they change."""
+        self._leave_out = leave_out
+        self._refused: dict[str, str] = {}
+        """By path, the namespaces that may not be read."""
+        self._repeated: Counter[str] = Counter()
+        """Refusals, and watches that were cut at once, in a row by path."""
         self._lost: set[str] = set()
         """Paths that have to be listed: the API server was away, and may have come back with a backup of etcd."""
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         """The answer, or one that kopf survives; or raise an error after which it asks again."""
+        path = request.url.path
         try:
             answer = await handler(request)
         except aiohttp.ClientConnectionError:
-            self._lost.add(request.url.path)
+            self._lost.add(path)
             raise
+        if answer.ok:
+            self._note_refusal(path, None)
         if answer.status >= _SERVER_ERROR:
-            self._lost.add(request.url.path)
+            self._lost.add(path)
+        if answer.status == _FORBIDDEN and (found := _IN_NAMESPACE.search(path)):
+            answer.close()
+            self._note_refusal(path, found[1])
+            await self._pause(path)
+            raise aiohttp.ClientPayloadError(f"{path}: may not be read")
         if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
             answer.close()
-            raise aiohttp.ClientConnectionError(f"{request.url.path}: the API server is busy")
+            raise aiohttp.ClientConnectionError(f"{path}: the API server is busy")
         if "watch" in request.url.query:
             self._begin(answer)
         elif answer.status == _GONE:
             answer.close()
-            raise aiohttp.ClientPayloadError(f"{request.url.path}: the rest of the list has expired")
+            raise aiohttp.ClientPayloadError(f"{path}: the rest of the list has expired")
         elif answer.ok:
-            self._lost.discard(request.url.path)
+            self._lost.discard(path)
         return answer
 
     def _begin(self, watch: ClientResponse) -> None:
@@ -121,11 +136,24 @@ class Survival:
         Not before the next request: the session may be closed meanwhile, with a token that has run out.
         """
         if seconds >= _SHORT_SECONDS:
-            del self._cuts[path]
+            del self._repeated[path]
+        else:
+            await self._pause(path)
+
+    async def _pause(self, path: str) -> None:
+        seconds = backoff(_FIRST_PAUSE_SECONDS, self._repeated[path])
+        self._repeated[path] += 1
+        await asyncio.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
+
+    def _note_refusal(self, path: str, namespace: str | None) -> None:
+        """Remember that the namespace of this path may not be read, or that it may."""
+        if self._refused.get(path) == namespace:
             return
-        pause = backoff(_FIRST_PAUSE_SECONDS, self._cuts[path])
-        self._cuts[path] += 1
-        await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
+        if namespace is None:
+            del self._refused[path]
+        else:
+            self._refused[path] = namespace
+        self._leave_out(frozenset(self._refused.values()))
 
 
 def _is_short(retry_after: str) -> bool:

@@ -29,8 +29,8 @@ from rackspan.kube.paths import (
     TOPOLOGIES,
 )
 from rackspan.kube.reflector import KubeReflector
-from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.kube.rest import ConflictError, ForbiddenError, NotFoundError, Rest
+from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed, Terminating
 from rackspan.reconcile.runtime.informer import key_of, version_of
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rackspan.kube.event_queue import EventQueue
     from rackspan.kube.paths import ApiPath
-    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef
+    from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, ObjectVersion
 
 _log = logging.getLogger("rackspan.kube")
 _OWN = {
@@ -158,11 +158,19 @@ class KubeCluster:
 
     async def listed(self, kind: str) -> Listed:
         """Which objects of one of Rackspan's kinds there are now; metadata only."""
-        items = self._each("list_metadata", kind, accept=METADATA_LIST)
-        return Listed({key_of(item): version_of(item) async for item in items})
+        there: dict[ObjectKey, ObjectVersion] = {}
+        try:
+            async for item in self._each("list_metadata", kind, accept=METADATA_LIST):
+                there[key_of(item)] = version_of(item)
+        except DeniedError as error:
+            return Listed(there, error.namespaces)
+        return Listed(there)
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once."""
+        """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once.
+
+        Raises DeniedError at the end for namespaces that may not be read.
+        """
         return self._each("list_objects", kind, accept=WHOLE)
 
     def reflectors(self, kind: str, listener: Listener) -> Sequence[KubeReflector]:
@@ -175,12 +183,19 @@ class KubeCluster:
         return tuple(KubeReflector(self._rest, PODS.in_namespace(name), name, listener) for name in self._namespaces)
 
     async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
-        for path in self._lists(kind):
+        denied: dict[str, Failure] = {}
+        for namespace, path in zip(self._namespaces or ("",), self._lists(kind), strict=True):
             try:
                 async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
                     yield dict(item)
             except NotFoundError as error:
                 raise FailureError(_not_now(f"GET {path}", error)) from error
+            except ForbiddenError as error:
+                if not namespace:
+                    raise
+                denied[namespace] = error.failure
+        for failure in denied.values():
+            raise DeniedError(failure, frozenset(denied))
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
         """One object as it is now, by the right to list; None where it is gone. Raises FailureError."""

@@ -17,8 +17,8 @@ import msgspec
 from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
-from rackspan.kube.rest import ExpiredError, NotFoundError
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.kube.rest import ExpiredError, ForbiddenError, NotFoundError
+from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class KubeReflector:
         """In a row, since a watch brought anything."""
 
     async def list(self) -> None:
-        """Report all objects, and those that are gone. Raises FailureError."""
+        """Report all objects, and those that are gone. Raises FailureError, and DeniedError for a namespace's."""
         for attempts_left in reversed(range(_LIST_ATTEMPTS)):
             try:
                 self._version = await self._list()
@@ -80,6 +80,10 @@ class KubeReflector:
             except NotFoundError as error:
                 what = f"GET {self._path}: {error}"
                 raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
+            except ForbiddenError as error:
+                if not self._namespace:
+                    raise
+                raise DeniedError(error.failure, frozenset((self._namespace,))) from error
             else:
                 return
 

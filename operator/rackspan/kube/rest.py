@@ -41,6 +41,7 @@ _REQUESTS = 32
 """Requests under way at once. Watches, which never end, are not counted."""
 _OK = 200
 _UNAUTHORIZED = 401
+_FORBIDDEN = 403
 _NOT_FOUND = 404
 _CONFLICT = 409
 _GONE = 410
@@ -49,7 +50,7 @@ _BUSY = 429
 _SERVER_ERROR = 500
 _TEST_FAILED = "the server rejected our request due to an error in our request"
 """All that the API server says of a JSON patch whose test fails; what it finds invalid, it names."""
-_DENIED = (401, 403)
+_DENIED = (_UNAUTHORIZED, _FORBIDDEN)
 _WEBHOOK = "admission webhook"
 """What the API server says first where it hands on the refusal of somebody's webhook."""
 _PAGE_BYTES = 2 << 20
@@ -110,6 +111,10 @@ class ConflictError(Exception):
 
 class BusyError(FailureError):
     """The API server takes no such request now (429): it is busy, or a PodDisruptionBudget does not allow it."""
+
+
+class ForbiddenError(FailureError):
+    """The credentials are good, and not for this (403)."""
 
 
 class ExpiredError(FailureError):
@@ -481,7 +486,8 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
     if status == _GONE:
         return ExpiredError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status in _DENIED and not message.startswith(_WEBHOOK):
-        return FailureError(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
+        kind = ForbiddenError if status == _FORBIDDEN else FailureError
+        return kind(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
     if status == _BUSY:
         return BusyError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status >= _SERVER_ERROR:

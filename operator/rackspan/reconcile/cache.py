@@ -60,10 +60,16 @@ class Cache:
         self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
         """The report of the last scan, by RackTopology."""
         self.reassignments: dict[ObjectKey, Reassignment] = {}
+        self.left_out: frozenset[str] = frozenset()
+        """Watched namespaces that the API server does not let be read: what is known of their objects may be old."""
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._topics_from: defaultdict[tuple[ObjectKey, str], set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
+
+    def is_left_out(self, topic: KafkaTopic) -> bool:
+        """Whether what the object asks for, or its topology, may not be read."""
+        return not self.left_out.isdisjoint((topic.meta.namespace, topic.topology.namespace))
 
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
         """The keys of the KafkaTopics that name this topology."""

@@ -71,6 +71,14 @@ class FailureError(Exception):
         self.failure = failure
 
 
+class DeniedError(FailureError):
+    """Raised after all others were read: some of the watched namespaces may not be read; why the first may not."""
+
+    def __init__(self, failure: Failure, namespaces: frozenset[str]) -> None:
+        super().__init__(failure)
+        self.namespaces = namespaces
+
+
 def invalid_spec(what: str, setting: KafkaSetting | None = None) -> FailureError:
     """The error of an object that cannot be used before its author corrects it."""
     return FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC, setting))

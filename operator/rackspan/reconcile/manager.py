@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import DeniedError, FailureError
 from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
@@ -63,6 +64,7 @@ class Manager:
             kind: Informer(kind, handler, self.cache.versions, self._relisted.set)
             for kind, handler in routes.handlers.items()
         }
+        self._watched = scans.namespaces
         self._reflectors = [
             reflector
             for kind, listener in routes.listeners.items()
@@ -74,10 +76,12 @@ class Manager:
     async def prime(self) -> None:
         """Learn of all objects that there are, before anything is decided. Raises FailureError."""
         for reflector in self._reflectors:
-            await reflector.list()
+            with contextlib.suppress(DeniedError):  # the watches go on asking for what may not be read
+                await reflector.list()
         for kind, informer in self.informers.items():
-            async for body in self._dependencies.kube.objects(kind):
-                informer.known(body)
+            with contextlib.suppress(DeniedError):
+                async for body in self._dependencies.kube.objects(kind):
+                    informer.known(body)
         self._relisted.set()  # what goes before the watches begin, none of them reports
 
     def start(self) -> None:
@@ -120,15 +124,28 @@ class Manager:
         }
 
     def ready(self) -> Mapping[str, object]:
-        """The answer to the readiness probe: ok once `start` was called."""
+        """The answer to the readiness probe: ok once `start` was called, unless no watched namespace can be read."""
         connected = {str(key): loop.connected for key, loop in self._loops if key in self.cache.topologies}
-        return {"ok": self._started, "connected": connected}
+        left_out = self.cache.left_out
+        reads = not left_out or not left_out.issuperset(self._watched)
+        return {"ok": self._started and reads, "connected": connected, "leftOut": sorted(left_out)}
 
     # --- objects that no watch reported -------------------------------------------------------------------------------
 
     async def sweep(self) -> None:
         """Learn what no watch has told. Raises FailureError."""
         await sweep(self.cache.versions, self._dependencies.kube, self.informers)
+
+    def leave_out(self, namespaces: frozenset[str]) -> None:
+        """Do nothing for the objects of these namespaces, whose watches are refused, and go on with all others."""
+        new, back = namespaces - self.cache.left_out, self.cache.left_out - namespaces
+        self.cache.left_out = namespaces
+        for namespace in sorted(new):
+            _log.warning("namespace %s may not be read, and is left out: has the operator its Role there?", namespace)
+        for namespace in sorted(back):
+            _log.info("namespace %s is read again", namespace)
+        topics = self.cache.topics.values()
+        self._loops.requeue([one for one in topics if {one.meta.namespace, one.topology.namespace} & back])
 
     async def _sweep(self) -> None:
         while True:

@@ -273,7 +273,7 @@ class Reflector(Protocol):
     """Reports to a listener what objects there are."""
 
     async def list(self) -> None:
-        """Report all objects, and those that are gone. Raises FailureError."""
+        """Report all objects, and those that are gone. Raises FailureError, and DeniedError for a namespace's."""
 
     async def watch(self) -> None:
         """Report every change since the list, for ever. Lists again where that is needed; never raises."""
@@ -288,13 +288,14 @@ class ObjectVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The objects of a kind that there are, by name."""
+    """The objects of a kind that there are, by name, but for those of namespaces that may not be read (`denied`)."""
 
     there: Mapping[ObjectKey, ObjectVersion]
+    denied: frozenset[str] = frozenset()
 
     def lacks(self, key: ObjectKey) -> bool:
-        """Whether there is no such object."""
-        return key not in self.there
+        """Whether there is no such object; False where that is not known."""
+        return key not in self.there and key.namespace not in self.denied
 
 
 class KubeApi(Protocol):
@@ -327,7 +328,10 @@ class KubeApi(Protocol):
         """Which objects of one of Rackspan's kinds there are."""
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of one of Rackspan's kinds, one after the other; some of them twice where a list expires."""
+        """Every object of one of Rackspan's kinds, one after the other; some of them twice where a list expires.
+
+        Raises DeniedError at the end.
+        """
 
     def reflectors(self, kind: str, listener: Listener) -> Sequence[Reflector]:
         """One for each collection of Pods, Nodes or Namespaces that is watched."""

@@ -11,7 +11,7 @@ import kopf
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from kopf._cogs.clients import auth, watching
+from kopf._cogs.clients import auth, errors, watching
 from kopf._cogs.structs import credentials
 
 from rackspan.handlers import api_session
@@ -19,6 +19,7 @@ from rackspan.handlers.api_session import Survival, connect
 from rackspan.kube.authentication import Login
 
 PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
+PATH_IN_SHOP = "/apis/rackspan.dev/v1alpha1/namespaces/shop/kafkatopics"
 RESOURCE = kopf.Resource("rackspan.dev", "v1alpha1", "kafkatopics", namespaced=True)
 NOT_NEEDED = ("scheme", "token", "certificate_path", "private_key_path", "proxy_url")
 META = {"name": "orders", "namespace": "shop", "uid": "u", "resourceVersion": "2"}
@@ -40,13 +41,14 @@ def told(*events):
 
 
 @contextlib.asynccontextmanager
-async def answered(answer):
+async def answered(answer, survival=None):
     """Kopf's session with an API server that answers so; where the token is refused, another one."""
     app = web.Application()
     app.router.add_get(PATH, answer)
+    app.router.add_get(PATH_IN_SHOP, answer)
     async with TestServer(app, shutdown_timeout=0.1) as server:
         login = Login(str(server.make_url("/")), None, insecure=False, **dict.fromkeys(NOT_NEEDED))
-        vault, survival = credentials.Vault(), Survival()
+        vault, survival = credentials.Vault(), survival or Survival()
 
         async def log_in():
             for number in itertools.count():
@@ -69,13 +71,13 @@ async def answered(answer):
             await vault.close()
 
 
-async def next_event():
+async def next_event(namespace=None):
     """The next one that kopf tells of, however often it lists and watches until then."""
     settings = kopf.OperatorSettings()
     settings.watching.chunk_size = 500
     settings.watching.reconnect_backoff = 0
     settings.networking.error_backoffs = (0, 0)
-    watch = watching.infinite_watch(settings=settings, resource=RESOURCE, namespace=None)
+    watch = watching.infinite_watch(settings=settings, resource=RESOURCE, namespace=namespace)
     async with asyncio.timeout(60), contextlib.aclosing(watch):
         async for event in watch:
             if not isinstance(event, watching.Bookmark) and event["type"] != "BOOKMARK":
@@ -242,3 +244,38 @@ async def test_a_watch_that_lasted_is_followed_by_the_next_at_once(monkeypatch):
     assert second > first
     assert third < first
     assert fourth < second, "it counts from the start again"
+
+
+@pytest.mark.parametrize("refused_now", [("list", "watch"), ("watch",)])
+async def test_a_namespace_that_may_not_be_read_is_asked_for_later_and_later_until_it_may(refused_now):
+    times, left_out = [], []
+
+    async def answer(request):
+        kind = "watch" if "watch" in request.query else "list"
+        if kind in refused_now and len(times) < 3:
+            times.append(asyncio.get_running_loop().time())
+            return refused(403)
+        return listed() if kind == "list" else told(ADDED)
+
+    async with answered(answer, Survival(left_out.append)):
+        assert (await next_event("shop"))["type"] == "ADDED"
+    first, second = (later - earlier for earlier, later in itertools.pairwise(times))
+    assert 0.4 < first < second
+    assert left_out == [{"shop"}, set()], "each is told once"
+
+
+async def test_a_namespace_is_left_out_while_any_kind_may_not_be_read_there():
+    left_out = []
+    survival = Survival(left_out.append)
+    for path, namespace in (("a", "shop"), ("b", "shop"), ("c", "dev"), ("a", None), ("c", None), ("b", None)):
+        survival._note_refusal(path, namespace)
+    assert left_out == [{"shop"}, {"shop"}, {"shop", "dev"}, {"shop", "dev"}, {"shop"}, set()]
+
+
+async def test_kopf_ends_where_nothing_may_be_read():
+    async def answer(_):
+        return refused(403)
+
+    async with answered(answer):
+        with pytest.raises(errors.APIForbiddenError):
+            await next_event()

@@ -8,7 +8,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import Rest
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import DeniedError, FailureError
 from rackspan.reconcile.ports import Listener, ObjectVersion
 
 TOPICS = "/apis/rackspan.dev/v1alpha1"
@@ -57,3 +57,47 @@ async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are
     assert await kube.with_finalizer("KafkaTopic") == ()
     with pytest.raises(FailureError, match=f"GET {TOPICS}/namespaces/shop/kafkatopics: not found"):
         await kube.listed("KafkaTopic")
+
+
+def closed(path_part, status=403):
+    """Pages as above, and that status for paths with that part."""
+    no = Answer(status, {"message": "no"})
+    return lambda method, path: no if path_part in path else paged(method, path)
+
+
+@pytest.mark.parametrize("part", ["namespaces/dev/", "namespaces/dev/kafkatopics?limit=100&continue=more"])
+async def test_a_namespace_that_may_not_be_read_keeps_no_other_from_it(part):
+    kube = cluster(RecordingApi(closed(part)), "dev", "shop")
+    found = await kube.listed("KafkaTopic")
+    assert found.denied == {"dev"}
+    assert [found.lacks(ObjectKey(space, "z")) for space in ("dev", "shop")] == [False, True]
+    read = []
+
+    async def read_all():
+        async for body in kube.objects("KafkaTopic"):
+            read.append(body["metadata"]["namespace"])  # noqa: PERF401 - it raises at the end
+
+    with pytest.raises(DeniedError, match="403 no") as told:
+        await read_all()
+    assert read.count("shop") == 2
+    assert told.value.namespaces == {"dev"}
+
+
+@pytest.mark.parametrize(("namespaces", "status"), [((), 403), (("dev", "shop"), 401), (("dev", "shop"), 500)])
+async def test_what_is_refused_for_all_namespaces_is_no_ones_own_matter(namespaces, status):
+    kube = cluster(RecordingApi(closed("kafkatopics", status)), *namespaces)
+    with pytest.raises(FailureError) as told:
+        await kube.listed("KafkaTopic")
+    assert not isinstance(told.value, DeniedError)
+
+
+async def test_pods_of_a_namespace_that_may_not_be_read_are_told_from_an_outage():
+    listener = Listener(tuple, lambda _: None, lambda _: None)
+    refused, answered = cluster(RecordingApi(closed("namespaces/dev/")), "dev", "shop").reflectors("Pod", listener)
+    with pytest.raises(DeniedError):
+        await refused.list()
+    await answered.list()
+    (nodes,) = cluster(RecordingApi(closed("nodes")), "dev").reflectors("Node", listener)
+    with pytest.raises(FailureError) as told:
+        await nodes.list()
+    assert not isinstance(told.value, DeniedError)

@@ -7,8 +7,9 @@ from typing import Any
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.dependencies import Dependencies
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import KubernetesEvent, Listener
+from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
+from rackspan.reconcile.ports import KubernetesEvent, Listed, Listener
+from rackspan.reconcile.runtime.informer import POD, key_of, version_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remedy.RETRY))
@@ -23,8 +24,10 @@ class MemoryReflector:
     listener: Listener
 
     async def list(self):
-        for body in self.kube.there.get(self.kind, ()):
+        for body in self.kube._readable(self.kind):
             self.listener.seen(body)
+        if self.kind == POD and self.kube.denied:
+            raise DeniedError(REFUSED.failure, self.kube.denied)
 
     async def watch(self):
         await asyncio.Event().wait()
@@ -41,6 +44,8 @@ class MemoryCluster:
     announced: list[KubernetesEvent] = field(default_factory=list)
     there: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The objects of each kind, for who lists them."""
+    denied: frozenset[str] = frozenset()
+    """Namespaces that may not be read."""
 
     async def replace_status(self, ref, status):
         self._called("replace_status", ref.key.name)
@@ -60,8 +65,19 @@ class MemoryCluster:
         return [MemoryReflector(self, kind, listener)]
 
     async def objects(self, kind):
-        for body in self.there.get(kind, ()):
+        for body in self._readable(kind):
             yield body
+        if self.denied:
+            raise DeniedError(REFUSED.failure, self.denied)
+
+    async def listed(self, kind):
+        return Listed({key_of(body): version_of(body) for body in self._readable(kind)}, self.denied)
+
+    async def find(self, kind, key):
+        return next((body for body in self._readable(kind) if key_of(body) == key), None)
+
+    def _readable(self, kind):
+        return [body for body in self.there.get(kind, ()) if key_of(body).namespace not in self.denied]
 
     def record_event(self, event):
         self.announced.append(event)

@@ -285,3 +285,104 @@ async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, m
     (body,) = reassignments_of(prod, plan)
     controller.informers[reassignment.KIND].seen(await Created().create(body))
     assert (known.meta.name, woken) == (name, [prod.key])
+
+
+def theirs(number, generation=1, **reference):
+    """A KafkaTopic of a namespace that the topology is not open to; it may name another topology."""
+    body = topic(number)
+    versions = {"generation": generation, "resourceVersion": str(generation)}
+    reference = {"name": "prod", "namespace": "shop", **reference}
+    return {
+        "metadata": {**body["metadata"], "namespace": "theirs", **versions},
+        "spec": {**body["spec"], "topologyRef": reference},
+    }
+
+
+@pytest.fixture
+async def two(kube, monkeypatch):
+    """An operator of two namespaces, that has not begun."""
+    monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.01)
+    cache = Cache()
+    two = Manager(
+        dependencies_of(cache, kube, WholeKafka()),
+        ScanDependencies(cache, kube, None, ScanSetup(), namespaces=("shop", "theirs")),
+        RackDependencies(cache, kube, None, None),
+        300,
+    )
+    yield two
+    await two.stop()
+
+
+def tell(two, *bodies):
+    """As kopf does where it has listed."""
+    for body in bodies:
+        kind = racktopology.KIND if "levels" in body["spec"] else kafkatopic.KIND
+        two.informers[kind].take(None, body)
+
+
+async def test_a_namespace_that_may_not_be_read_costs_no_other_and_is_back_with_its_rights(two, kube, caplog):
+    caplog.set_level("INFO")
+    kube.there = {racktopology.KIND: [TOPOLOGY], kafkatopic.KIND: [topic(1), theirs(2)]}
+    kube.denied = frozenset({"theirs"})
+    await two.prime()
+    two.start()
+    for _ in range(3):
+        two.leave_out(frozenset({"theirs"}))
+    tell(two, TOPOLOGY, topic(1))
+    await until(lambda: reason(kube, 1) == "InSync")
+    assert two.ready() == {"ok": True, "connected": {"shop/prod": True}, "leftOut": ["theirs"]}
+    kube.denied = frozenset()
+    two.leave_out(frozenset())
+    tell(two, theirs(2))
+    await until(lambda: reason(kube, 2) == "NamespaceNotAllowed")
+    assert two.ready()["leftOut"] == []
+    assert [record.message for record in caplog.records if "namespace theirs" in record.message] == [
+        "namespace theirs may not be read, and is left out: has the operator its Role there?",
+        "namespace theirs is read again",
+    ]
+
+
+async def test_what_is_remembered_of_a_namespace_that_may_not_be_read_any_more_is_not_enforced(two, kube):
+    def seen(number):
+        return kube.statuses.get(f"topic-{number}", {}).get("observedGeneration")
+
+    kube.there = {racktopology.KIND: [TOPOLOGY], kafkatopic.KIND: [topic(1), theirs(2)]}
+    await two.prime()
+    two.start()
+    tell(two, TOPOLOGY, topic(1), theirs(2))
+    await until(lambda: seen(1) == seen(2) == 1)
+    kube.denied = frozenset({"theirs"})
+    two.leave_out(frozenset({"theirs"}))
+    await two.sweep()
+    assert len(two.cache.topics) == 2, "nor is it taken for gone"
+    for generation in (2, 3):  # what was queued with the first has been looked at when the second has
+        mine = topic(1)
+        mine["metadata"] |= {"generation": generation, "resourceVersion": str(generation)}
+        tell(two, theirs(2, generation=2), mine)
+        await until(lambda: seen(1) == mine["metadata"]["generation"])  # noqa: B023 - it is waited for here
+    assert seen(2) == 1
+    two.leave_out(frozenset())
+    await until(lambda: seen(2) == 2)
+
+
+async def test_a_topology_that_may_not_be_read_is_not_taken_for_none(two, kube):
+    kube.denied = frozenset({"shop"})
+    await two.prime()
+    two.start()
+    two.leave_out(frozenset({"shop"}))
+    tell(two, theirs(1), theirs(2, name="made-up", namespace="theirs"))
+    await until(lambda: reason(kube, 2) == "TopologyNotFound")
+    assert reason(kube, 1) is None
+    two.leave_out(frozenset())
+    tell(two, TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "NamespaceNotAllowed")
+
+
+async def test_an_operator_that_may_read_no_namespace_is_not_ready(two, kube):
+    kube.denied = frozenset({"shop", "theirs"})
+    await two.prime()
+    two.start()
+    two.leave_out(frozenset({"shop", "theirs"}))
+    assert two.ready() == {"ok": False, "connected": {}, "leftOut": ["shop", "theirs"]}
+    two.leave_out(frozenset({"theirs"}))
+    assert two.ready()["ok"] is True

@@ -24,6 +24,7 @@ from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.runtime.informer import NAMESPACE, NODE
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
@@ -341,14 +342,15 @@ class RacksReconciler(Controller):
         }
         if not others:
             return
-        uids: frozenset[str] = frozenset()
+        listed = Listed({})
         if any(known.topology not in self._dependencies.cache.topologies for known in others.values()):
             listed = await self._dependencies.kube.listed(racktopology.KIND)
-            uids = frozenset(one.uid for one in listed.there.values())
+        uids = {one.uid for one in listed.there.values()}
         failures = []
         for key, known in others.items():
             readable = known.topology in self._dependencies.cache.topologies
-            if readable or known.topology_uid not in uids:
+            is_denied = known.topology is not None and known.topology.namespace in listed.denied
+            if readable or not (is_denied or known.topology_uid in uids):
                 try:
                     await self._dependencies.files.delete(key, known)
                 except FailureError as error:

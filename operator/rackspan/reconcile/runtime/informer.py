@@ -175,6 +175,8 @@ async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str,
         known = versions.known(kind)
         listed = await kube.listed(kind)
         for key in {**known, **listed.there}:
+            if key.namespace in listed.denied:
+                continue
             before, now = known.get(key), listed.there.get(key)
             if before is not None and (now is None or now.uid != before.uid):
                 informer.gone({"metadata": {"namespace": key.namespace, "name": key.name, "uid": before.uid}})

@@ -164,7 +164,8 @@ class TopicsReconciler:
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> frozenset[ObjectKey]:
         """Gives those that are looked at later. Raises FailureError where Kafka answered for none of the topics."""
-        topics = [topic for key in keys if (topic := self._known(key)) is not None]
+        known = [topic for key in keys if (topic := self._known(key)) is not None]
+        topics = [topic for topic in known if not self._dependencies.cache.is_left_out(topic)]
         deleting = [topic for topic in topics if topic.meta.is_deleting]
         others = [topic for topic in topics if not topic.meta.is_deleting]
         await self._finalize(deleting)
@@ -184,7 +185,8 @@ class TopicsReconciler:
             self._wait_for_observation(admitted)
         elif rested := self._rested(admitted):
             await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
-        return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested}
+        left_out = {topic.key for topic in known} - {topic.key for topic in topics}
+        return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested} | left_out
 
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]

@@ -655,11 +655,13 @@ async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answ
         world.nothing_left()
 
 
-async def test_a_topology_that_cannot_be_read_stops_nothing():
+@pytest.mark.parametrize("denied", [False, True])
+async def test_a_topology_that_cannot_be_read_stops_nothing(denied):
     world = World()
     await world.begin()
     await world.passes(2)
-    world.objects.topologies = {world.topology.key: "rt-1"}
+    world.objects.topologies = {} if denied else {world.topology.key: "rt-1"}
+    world.objects.denied = frozenset({world.topology.key.namespace} if denied else ())
     world.topology = None
     await world.passes(2)
     assert world.read().status.state == "Running"

@@ -87,9 +87,10 @@ class MemoryFiles:
 class MemoryKube:
     def __init__(self):
         self.topologies = {}
+        self.denied = frozenset()
 
     async def listed(self, kind):
-        return Listed({key: ObjectVersion(uid, "") for key, uid in self.topologies.items()})
+        return Listed({key: ObjectVersion(uid, "") for key, uid in self.topologies.items()}, self.denied)
 
 
 class World:
@@ -228,6 +229,18 @@ async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
     await world.writes()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
     assert await world.writes() == []
+    assert FILE in world.files.there
+
+
+async def test_the_file_of_a_topology_whose_namespace_may_not_be_read_stays_and_those_of_others_go(relisting):
+    world = World()
+    world.namespace("other")
+    world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
+    await world.writes()
+    world.kube.denied = frozenset({"kafka"})
+    for namespace in ("kafka", "other"):
+        world.topology_deleted(namespace)
+    assert await world.writes() == ["delete other/prod-racks"]
     assert FILE in world.files.there
 
 

@@ -62,12 +62,13 @@ class MemoryRuns:
 class MemoryKube:
     announced: list = field(default_factory=list)
     there: dict = field(default_factory=dict)
+    denied: frozenset = frozenset()
 
     def record_event(self, event):
         self.announced.append(event)
 
     async def listed(self, kind):
-        return Listed(self.there)
+        return Listed(self.there, self.denied)
 
 
 class World:
@@ -316,7 +317,10 @@ async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
     world.kube.there = {ObjectKey("kafka", "prod"): "uid-1"}
     await world.loop.reconcile()
     assert world.runs.objects, "the API server still has it"
-    world.kube.there = {}
+    world.kube.there, world.kube.denied = {}, frozenset({"kafka"})
+    await world.loop.reconcile()
+    assert world.runs.objects, "its namespace may not be read"
+    world.kube.denied = frozenset()
     await world.loop.reconcile()
     assert world.runs.objects == {}
 
