@@ -106,7 +106,7 @@ class Survival:
         if answer.status == _FORBIDDEN and (found := _IN_NAMESPACE.search(path)):
             answer.close()
             self._note_refusal(path, found[1])
-            await self._pause(path)
+            await self._hold_back(path)
             raise aiohttp.ClientPayloadError(f"{path}: may not be read")
         if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
             answer.close()
@@ -138,12 +138,12 @@ class Survival:
         if seconds >= _SHORT_SECONDS:
             del self._repeated[path]
         else:
-            await self._pause(path)
+            await self._hold_back(path)
 
-    async def _pause(self, path: str) -> None:
+    async def _hold_back(self, path: str) -> None:
         seconds = backoff(_FIRST_PAUSE_SECONDS, self._repeated[path])
         self._repeated[path] += 1
-        await asyncio.sleep(min(seconds, _LONGEST_PAUSE_SECONDS))
+        await _pause(min(seconds, _LONGEST_PAUSE_SECONDS))
 
     def _note_refusal(self, path: str, namespace: str | None) -> None:
         """Remember that the namespace of this path may not be read, or that it may."""
@@ -154,6 +154,10 @@ class Survival:
         else:
             self._refused[path] = namespace
         self._leave_out(frozenset(self._refused.values()))
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
 
 
 def _is_short(retry_after: str) -> bool:

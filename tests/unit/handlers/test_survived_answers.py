@@ -199,19 +199,16 @@ async def test_kopf_lists_again_after_a_watch_that_long_brought_nothing(monkeypa
     assert asked[:3] == ["list", "watch", then]
 
 
-async def begun(*cuts):
-    """When kopf begins its watches, if the first ones are cut so, and the one after them brings an event."""
-    times = []
+@pytest.fixture
+def pauses(monkeypatch):
+    """What kopf is told late, in seconds; no time passes."""
+    found = []
 
-    async def answer(request):
-        if "watch" not in request.query:
-            return listed()
-        times.append(asyncio.get_running_loop().time())
-        return await cuts[len(times) - 1](request) if len(times) <= len(cuts) else told(ADDED)
+    async def pause(seconds):
+        found.append(seconds)
 
-    async with answered(answer):
-        await next_event()
-    return [round(later - earlier, 1) for earlier, later in itertools.pairwise(times)]
+    monkeypatch.setattr(api_session, "_pause", pause)
+    return found
 
 
 async def ended(_):
@@ -225,42 +222,36 @@ async def broken(request):
     return response
 
 
-async def ended_after_a_while(request):
-    response = web.StreamResponse()
-    await response.prepare(request)
-    await asyncio.sleep(api_session._SHORT_SECONDS)
-    return response
-
-
 @pytest.mark.parametrize("cut", [ended, broken])
-async def test_watches_that_are_cut_at_once_are_asked_for_later_and_later(cut):
-    first, second, third = await begun(cut, cut, cut)
-    assert 0.5 <= first < second < third
+async def test_watches_that_are_cut_at_once_are_asked_for_later_and_later_until_one_lasts(pauses, monkeypatch, cut):
+    lasting, watches = 7, 0
 
+    async def answer(request):
+        nonlocal watches
+        if "watch" not in request.query:
+            return listed()
+        watches += 1
+        monkeypatch.setattr(api_session, "_SHORT_SECONDS", 0 if watches == lasting else 1e6)
+        return await cut(request) if watches < 10 else told(ADDED)
 
-async def test_a_watch_that_lasted_is_followed_by_the_next_at_once(monkeypatch):
-    monkeypatch.setattr(api_session, "_SHORT_SECONDS", 0.3)
-    first, second, third, fourth = await begun(ended, ended, ended_after_a_while, ended)
-    assert second > first
-    assert third < first
-    assert fourth < second, "it counts from the start again"
+    async with answered(answer):
+        await next_event()
+    assert pauses == [0.5, 1, 2, 4, 8, 10, 0.5, 1]
 
 
 @pytest.mark.parametrize("refused_now", [("list", "watch"), ("watch",)])
-async def test_a_namespace_that_may_not_be_read_is_asked_for_later_and_later_until_it_may(refused_now):
-    times, left_out = [], []
+async def test_a_namespace_that_may_not_be_read_is_asked_for_later_and_later_until_it_may(pauses, refused_now):
+    left_out = []
 
     async def answer(request):
         kind = "watch" if "watch" in request.query else "list"
-        if kind in refused_now and len(times) < 3:
-            times.append(asyncio.get_running_loop().time())
+        if kind in refused_now and len(pauses) < 3:
             return refused(403)
         return listed() if kind == "list" else told(ADDED)
 
     async with answered(answer, Survival(left_out.append)):
         assert (await next_event("shop"))["type"] == "ADDED"
-    first, second = (later - earlier for earlier, later in itertools.pairwise(times))
-    assert 0.4 < first < second
+    assert pauses == [0.5, 1, 2]
     assert left_out == [{"shop"}, set()], "each is told once"
 
 
