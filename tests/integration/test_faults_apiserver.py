@@ -186,15 +186,15 @@ def test_what_was_made_for_an_object_just_before_a_crash_is_its_own(shop, topics
 
 def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, topics, own_operator, tmp_path):
     """Its versions are older than those that watches have come to, which the API server lets wait without a word."""
-    shop.create_topic("kept", config={"retention.ms": "1000000"})
-    shop.create_topic("changed", config={"retention.ms": "1000000"})
-    for name in ("kept", "changed"):
+    shop.create_topic("taken-back", config={"retention.ms": "1000000"})
+    shop.create_topic("changed-since", config={"retention.ms": "1000000"})
+    for name in ("taken-back", "changed-since"):
         shop.until_ready(name)
     data = plane.directory / "etcd"
     with _stopped(plane):
         shutil.copytree(data, tmp_path / "etcd")
-    shop.change_topic("kept", config={"retention.ms": "2000000"})
-    topics.until_config(shop.kafka_name("kept"), {"retention.ms": "2000000"})
+    shop.change_topic("taken-back", config={"retention.ms": "2000000"})
+    topics.until_config(shop.kafka_name("taken-back"), {"retention.ms": "2000000"})
     for number in range(VERSIONS):
         client.CoreV1Api(api).patch_namespace(NAMESPACE, {"metadata": {"annotations": {"number": str(number)}}})
     with _stopped(plane):
@@ -202,11 +202,11 @@ def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, to
         shutil.copytree(tmp_path / "etcd", data)
     assert client.CoreV1Api(api).read_namespace(NAMESPACE).metadata.annotations is None
 
-    shop.create_topic("made")
-    shop.change_topic("changed", config={"retention.ms": "3000000"})
-    shop.until_ready("made")
-    topics.until_config(shop.kafka_name("changed"), {"retention.ms": "3000000"})
-    topics.until_config(shop.kafka_name("kept"), {"retention.ms": "1000000"})
+    shop.create_topic("made-since")
+    shop.change_topic("changed-since", config={"retention.ms": "3000000"})
+    shop.until_ready("made-since")
+    topics.until_config(shop.kafka_name("changed-since"), {"retention.ms": "3000000"})
+    topics.until_config(shop.kafka_name("taken-back"), {"retention.ms": "1000000"})
     assert "Traceback" not in own_operator.output
 
 
