@@ -200,6 +200,9 @@ def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, to
     with _stopped(plane):
         shutil.rmtree(data)
         shutil.copytree(tmp_path / "etcd", data)
+    # Its watches wait as well, and service accounts of new namespaces are made by it. Kubernetes' docs restart it too.
+    plane.stop_component("kube-controller-manager")
+    plane.start_component("kube-controller-manager")
     assert client.CoreV1Api(api).read_namespace(NAMESPACE).metadata.annotations is None
 
     shop.create_topic("made-since")
