@@ -20,7 +20,7 @@ from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.engines import in_process
 
 FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
-SECTION = (REPOSITORY / "docs" / "scans.md").read_text().split("### Read it with other tools")[1].split("\n### ")[0]
+SECTION = (REPOSITORY / "docs" / "reference" / "history.md").read_text().split("## Read them")[1]
 PROGRAMS = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", SECTION, re.DOTALL))
 ROWS = {
     "pandas": "answer.values.tolist()",
