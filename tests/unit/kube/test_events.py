@@ -9,8 +9,14 @@ from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
 from rackspan.kube import event_queue
-from rackspan.kube.event_correlator import COMBINED, MAX_MESSAGES_PER_REASON, MAX_REMEMBERED, SERIES_SECONDS, Correlator
-from rackspan.kube.event_queue import EventQueue
+from rackspan.kube.event_queue import (
+    COMBINED,
+    MAX_MESSAGES_PER_REASON,
+    MAX_REMEMBERED,
+    SERIES_SECONDS,
+    Correlator,
+    EventQueue,
+)
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
