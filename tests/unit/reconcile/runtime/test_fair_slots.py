@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.reconcile.runtime.fair_slots import FairSlots
+from rackspan.reconcile.runtime.writers import FairSlots
 
 
 async def test_a_namespace_that_asks_for_many_slots_holds_up_no_other():
