@@ -1,23 +1,30 @@
 """The audit log: a line for each change that Kafka was asked for, written after its answer.
 
 A line about a topic has the object, its generation, the field manager that last wrote its spec, the request and Kafka's
-answer. Where a call fails as a whole, each of its topics has a line with that failure.
+answer. One about a move has the Reassignment, the plan's hash and who approved it in their place: there is a line for
+each replica list, cancellation, election and throttle. Where a call fails as a whole, each topic, partition or config
+of it has a line with that failure.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from rackspan.api.kafkatopic import KIND
+from rackspan.api import kafkatopic, reassignment
+from rackspan.core.reassignment import ListChange
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.api.meta import ObjectKey
+    from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
     from rackspan.reconcile.failures import Failure
+    from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, Replicas
 
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)
@@ -55,7 +62,7 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
         **({"topicId": status.topic_id} if status.topic_id else {}),
         **asked,
         "object": {
-            "kind": KIND,
+            "kind": kafkatopic.KIND,
             "namespace": meta.namespace,
             "name": meta.name,
             "uid": meta.uid,
@@ -65,3 +72,81 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
         "topology": str(topic.topology),
     }
     record(operation, details, refused)
+
+
+T = TypeVar("T")
+
+
+class AuditedAdmin:
+    """Logs what one Reassignment changes in Kafka; implements `ReassignmentAdmin`."""
+
+    def __init__(self, admin: ReassignmentAdmin, key: ObjectKey, uid: str, plan_hash: str, approved_by: str) -> None:
+        self._admin = admin
+        self._about = {
+            "object": {"kind": reassignment.KIND, "namespace": key.namespace, "name": key.name, "uid": uid},
+            "plan": plan_hash,
+            "approvedBy": approved_by,
+        }
+        self.cluster = admin.cluster
+        self.partitions = admin.partitions
+        self.topic_names = admin.topic_names
+        self.min_insync = admin.min_insync
+        self.disks = admin.disks
+        self.cordoned = admin.cordoned
+        self.sizes = admin.sizes
+        self.settings = admin.settings
+
+    async def alter(
+        self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
+    ) -> Mapping[TopicPartition, Failure | None]:
+        """New replica lists, or None to cancel what is under way."""
+
+        def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
+            replicas, where = targets[at], {"topic": at.topic, "partition": at.partition}
+            if replicas is None:
+                return "CancelReassignment", where
+            return "AlterReplicas", {**where, "replicas": list(replicas)}
+
+        return await self._audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
+
+    async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
+        """Let preferred leaders lead."""
+
+        def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
+            return "ElectLeader", {"topic": at.topic, "partition": at.partition}
+
+        return await self._audited(partitions, entry, lambda: self._admin.elect(partitions))
+
+    async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
+        """Set, change or delete throttles."""
+
+        def entry(one: Setting) -> tuple[str, Mapping[str, object]]:
+            change = changes[one]
+            value = {str(change.operation): change.names} if isinstance(change, ListChange) else change
+            return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}}
+
+        return await self._audited(list(changes), entry, lambda: self._admin.set_settings(changes))
+
+    async def _audited(
+        self,
+        asked: Sequence[T],
+        entry: Callable[[T], tuple[str, Mapping[str, object]]],
+        call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
+    ) -> Mapping[T, Failure | None]:
+        try:
+            outcomes = await call()
+        except FailureError as error:
+            self._record(asked, entry, dict.fromkeys(asked, error.failure))
+            raise
+        self._record(asked, entry, outcomes)
+        return outcomes
+
+    def _record(
+        self,
+        asked: Sequence[T],
+        entry: Callable[[T], tuple[str, Mapping[str, object]]],
+        outcomes: Mapping[T, Failure | None],
+    ) -> None:
+        for one in asked:
+            operation, details = entry(one)
+            record(operation, {**details, **self._about}, outcomes.get(one))

@@ -13,12 +13,12 @@ from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import ReassignmentState
 from rackspan.core.reassignment import Limits
+from rackspan.reconcile.audit_log import AuditedAdmin
 from rackspan.reconcile.cluster.client import ReassignmentClient
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.approved_plans import in_order
 from rackspan.reconcile.plans.executor import Executor, StoppedError
-from rackspan.reconcile.plans.reassignment_audit import AuditedAdmin
 from rackspan.reconcile.plans.reassignment_gauges import measure
 from rackspan.reconcile.plans.reassignment_objects import (
     JournalError,

@@ -21,14 +21,13 @@ from rackspan.api.reassignment import Reassignment, ReassignmentStatus, Throttle
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, PaceReason, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
-from rackspan.reconcile.audit_log import LOGGER
+from rackspan.reconcile.audit_log import LOGGER, AuditedAdmin
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans import reassignment_objects as object_journal
 from rackspan.reconcile.plans import reassignment_plans, runs, worker
 from rackspan.reconcile.plans.approved_plans import ApprovedPlans, BegunPlan
-from rackspan.reconcile.plans.reassignment_audit import AuditedAdmin
 from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, record_from
 from rackspan.reconcile.plans.reassignment_status import PACES
 from rackspan.reconcile.plans.worker import TopologyWorker
