@@ -31,9 +31,8 @@ from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, ListOperation, PartitionState, TopicPartition
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import ReassignmentDependencies
-from rackspan.reconcile.plans.approved_plans import ApprovedPlans
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 from rackspan.reconcile.reassignment_ports import Record

@@ -15,7 +15,7 @@ from rackspan.core.planning import Change
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.reassignment import Setting, SettingKind
 from rackspan.core.reassignment.throttles import RATES
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, reassignments_of
 
 KIND = "Reassignment"
 SIZE = 15_000_000

@@ -17,8 +17,7 @@ from rackspan.metrics import KAFKA_CLIENT_FAILURES
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
-from rackspan.reconcile.plans.approved_plans import ApprovedPlans
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, reassignments_of
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, reassignments_of
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of

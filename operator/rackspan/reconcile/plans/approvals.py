@@ -18,10 +18,9 @@ from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
-from rackspan.reconcile.plans.approved_plans import ApprovedPlans
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.plan_review import Present, review_plan, summary
 from rackspan.reconcile.plans.plan_sizes import LogDirSizes, PlanSizes
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan
 from rackspan.reconcile.plans.shrinking import make_last_room, make_room
 from rackspan.reconcile.plans.topology_plan import inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.plans.unmanaged import UnmanagedParts

@@ -17,7 +17,7 @@ from rackspan.reconcile.audit_log import AuditedAdmin
 from rackspan.reconcile.cluster.client import ReassignmentClient
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import turns
-from rackspan.reconcile.plans.approved_plans import in_order
+from rackspan.reconcile.plans.approved_plans import UnreadablePlanError, in_order, record_from
 from rackspan.reconcile.plans.executor import Executor, StoppedError
 from rackspan.reconcile.plans.reassignment_gauges import measure
 from rackspan.reconcile.plans.reassignment_objects import (
@@ -26,7 +26,6 @@ from rackspan.reconcile.plans.reassignment_objects import (
     RecordTooLargeError,
     StatusJournal,
 )
-from rackspan.reconcile.plans.reassignment_plans import UnreadablePlanError, record_from
 from rackspan.reconcile.plans.runs import Run, paused_by, stopped_by
 from rackspan.reconcile.plans.turns import Intent, rules_of
 from rackspan.reconcile.runtime.writers import has_finalizer

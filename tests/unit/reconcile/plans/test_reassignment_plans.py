@@ -15,9 +15,9 @@ from rackspan.api.reassignment import MAX_PLAN, Reassignment
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, TopicPartition
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.plans import reassignment_plans
+from rackspan.reconcile.plans import approved_plans
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.plans.plan_documents import packed, progress_document
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.reassignment_ports import Record
 
 HASH = "0123456789abcdef"
@@ -47,7 +47,7 @@ def read(body, **status):
 @given(changes, st.integers(1, 5))
 def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_first(some, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reassignment_plans, "_MOST_PARTITIONS", most)
+        patch.setattr(approved_plans, "_MOST_PARTITIONS", most)
         parts = objects(some)
     records = [read(one) for one in parts]
     found = [change for record in records for change in record.changes]
@@ -76,7 +76,7 @@ def test_new_partitions_are_no_part_of_it():
 
 
 def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
-    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 600)
+    monkeypatch.setattr(approved_plans.api, "MAX_PLAN", 600)
     some = [Change("orders", number, (0, 1), (1, 2), number**7) for number in range(200)]
     parts = objects(some)
     assert len(parts) > 1
@@ -205,6 +205,6 @@ def test_a_plan_of_more_partitions_than_are_written_is_refused():
 
 
 def test_racks_that_fit_into_no_object_are_told(monkeypatch):
-    monkeypatch.setattr(reassignment_plans.api, "MAX_PLAN", 100)
+    monkeypatch.setattr(approved_plans.api, "MAX_PLAN", 100)
     with pytest.raises(FailureError, match="the racks of 4 brokers fit into no Reassignment"):
         objects([Change("orders", 0, (0, 1), (1, 2))])

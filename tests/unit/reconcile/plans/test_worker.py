@@ -25,10 +25,9 @@ from rackspan.reconcile.audit_log import LOGGER, AuditedAdmin
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.plans import approved_plans, runs, worker
 from rackspan.reconcile.plans import reassignment_objects as object_journal
-from rackspan.reconcile.plans import reassignment_plans, runs, worker
-from rackspan.reconcile.plans.approved_plans import ApprovedPlans, BegunPlan
-from rackspan.reconcile.plans.reassignment_plans import ApprovedPlan, record_from
+from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, BegunPlan, record_from
 from rackspan.reconcile.plans.reassignment_status import PACES
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.runtime.namespaces import NamespaceQuota
@@ -670,7 +669,7 @@ async def test_another_cluster_is_left_alone():
     world = World()
     await world.begin(world.plan())
     body = world.objects._of(NAME)
-    other = reassignment_plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
+    other = approved_plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
     body["spec"]["plan"] = other["spec"]["plan"]
     world.objects._stored(body)
     await world.passes(3)
@@ -972,7 +971,7 @@ async def test_a_second_plan_waits_for_the_first():
 
 @pytest.fixture
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(reassignment_plans, "_MOST_PARTITIONS", 1)
+    monkeypatch.setattr(approved_plans, "_MOST_PARTITIONS", 1)
 
 
 @pytest.mark.usefixtures("_small_parts")
