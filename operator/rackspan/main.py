@@ -18,12 +18,11 @@ from rackspan.health import HealthServer
 from rackspan.kafka.worker.calls import ClientKind
 from rackspan.kafka.worker.workers import WorkerConnector, Workers
 from rackspan.kube.authentication import Authentication
-from rackspan.kube.broker_pods import KubeBrokerPods
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.kube.leases import KubeLease
-from rackspan.kube.rack_files import KubeRackFiles
+from rackspan.kube.rack_objects import KubeBrokerPods, KubeRackFiles
 from rackspan.kube.rest import Rest, client_of
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD

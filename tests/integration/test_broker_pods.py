@@ -12,7 +12,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KafkaSpec
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
-from rackspan.kube.broker_pods import KubeBrokerPods
+from rackspan.kube.rack_objects import KubeBrokerPods
 from rackspan.reconcile.ports import Credentials
 from rackspan.reconcile.racks.rack_ports import Eviction
 

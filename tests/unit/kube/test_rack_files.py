@@ -4,7 +4,7 @@ import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube.rack_files import KubeRackFiles
+from rackspan.kube.rack_objects import KubeRackFiles
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
