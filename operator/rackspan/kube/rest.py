@@ -68,20 +68,20 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
     """
     A client with the credentials of the kubeconfig that is named, else the Pod's, else the default kubeconfig's.
 
-    `manager` is the field manager of what it writes. Raises ConfigException where there are no credentials.
+    `manager` is the field manager of what it writes. Raises FailureError where there are no credentials.
     """
     access = Authentication(kubeconfig)
-    await access.load()
+    try:
+        await access.load()
+    except config.ConfigException as error:
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
     return client_of(access, manager)
 
 
 @contextlib.asynccontextmanager
 async def connected(kubeconfig: Path | None, manager: str = "rackspan") -> AsyncIterator[Rest]:
     """Requests over a connection of their own, for a command. Raises FailureError where there are no credentials."""
-    try:
-        rest = Rest(await connect(kubeconfig, manager))
-    except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
+    rest = Rest(await connect(kubeconfig, manager))
     try:
         yield rest
     finally:

@@ -117,3 +117,13 @@ def test_a_file_that_is_no_kubeconfig_is_bad_input(tmp_path, command, text):
     file.write_bytes(text.encode(errors="surrogateescape"))
     ran = cli(command, "--topology", "kafka/prod", "--kubeconfig", file)
     assert (ran.code, ran.error.startswith("no usable kubeconfig: ")) == (2, True)
+
+
+@pytest.mark.parametrize("text", NO_KUBECONFIGS)
+@pytest.mark.parametrize("how", ["--watch", "--publish"])
+def test_a_scan_says_so_too(tmp_path, how, text):
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    ran = cli("scan", "--topology", "kafka/prod", how, "--kubeconfig", file)
+    assert ran.code == 2
+    assert "no usable kubeconfig: " in ran.error
