@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.labels import SCAN_NOW
-from rackspan.api.racktopology import LastScan, RackTopology, ScanState
+from rackspan.api.racktopology import LastScan, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.kube.paths import REPORTS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.topology_edits import TopologyEdits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ async def request_scan(
 
 async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:
     """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
-    path = TOPOLOGIES.object(key)
-    value = f"cli-{secrets.token_hex(4)}"
-    await rest.merge_patch("request_scan", path, {"metadata": {"annotations": {SCAN_NOW: value}}})
+    topology, value = TopologyEdits(rest, key), f"cli-{secrets.token_hex(4)}"
+    patch = {"metadata": {"annotations": {SCAN_NOW: value}}}
+    await rest.merge_patch("request_scan", TOPOLOGIES.object(key), patch)
     announce("asked the operator")
     while True:
-        status = RackTopology.from_object(await rest.get("get_topology", path)).status
+        status = (await topology.read()).status
         scan = status.last_scan
         if status.scans is not None and status.scans.handled_request == value and scan is not None:
             if scan.state in _ENDED:

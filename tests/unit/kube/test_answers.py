@@ -12,6 +12,7 @@ from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
+from rackspan.kube.scan_requests import follow_scan
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 
@@ -190,3 +191,9 @@ async def test_objects_whose_list_always_expires_are_given_up():
             each
             async for each in Rest(_answering(Answer(410, _says("too old")))).each("l", TOPICS.collection(), ANY_PAGE)
         ]
+
+
+async def test_a_scan_that_is_followed_tells_of_a_topology_that_cannot_be_read():
+    unreadable = Answer(body={"metadata": {"namespace": "shop", "name": "prod"}, "spec": {"kafka": "here"}})
+    failure = await _failure(unreadable, call=lambda rest: follow_scan(rest, ObjectKey("shop", "prod"), print))
+    assert (failure.reason, failure.remedy) == (Reason.INVALID_SPEC, Remedy.ACCESS)
