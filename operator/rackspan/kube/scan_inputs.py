@@ -13,7 +13,7 @@ from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
-from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.rest import NotFoundError, Rest, connected
 from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.specs.ownership import refusal
@@ -50,11 +50,8 @@ async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> Sc
 
     Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
     """
-    rest = Rest(await connect(kubeconfig, "rackspan-scan"))
-    try:
+    async with connected(kubeconfig, "rackspan-scan") as rest:
         return await read_scan_inputs_with(rest, key)
-    finally:
-        await rest.close()
 
 
 async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:

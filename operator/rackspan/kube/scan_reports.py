@@ -11,7 +11,7 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.labels import API_VERSION
 from rackspan.api.racktopology import ScanEngine
 from rackspan.kube.paths import REPORTS, TOPOLOGIES, Resource
-from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.rest import NotFoundError, Rest, connected
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports import open_reports
 from rackspan.reports.compliance_report import compliance_status, is_older
@@ -34,11 +34,8 @@ async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: 
 
     Raises FailureError where the API server does not take the report, and NotFoundError without such a topology.
     """
-    rest = Rest(await connect(kubeconfig, _MANAGER))
-    try:
+    async with connected(kubeconfig, _MANAGER) as rest:
         await publish_scan_with(rest, document, topology)
-    finally:
-        await rest.close()
 
 
 async def publish_scan_with(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:

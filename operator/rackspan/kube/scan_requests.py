@@ -12,7 +12,7 @@ from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import LastScan, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.kube.paths import REPORTS, TOPOLOGIES
-from rackspan.kube.rest import NotFoundError, Rest, connect
+from rackspan.kube.rest import NotFoundError, Rest, connected
 from rackspan.kube.topology_edits import TopologyEdits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -44,9 +44,9 @@ async def request_scan(
 
     Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
     """
-    rest = Rest(await connect(kubeconfig, "rackspan-cli"))
     try:
-        async with asyncio.timeout(patience):  # wait_for can swallow a cancellation up to Python 3.11
+        # wait_for can swallow a cancellation up to Python 3.11
+        async with connected(kubeconfig, "rackspan-cli") as rest, asyncio.timeout(patience):
             return await follow_scan(rest, key, announce)
     except NotFoundError as error:
         raise FailureError(
@@ -55,8 +55,6 @@ async def request_scan(
     except TimeoutError as error:
         words = f"no scan of {key} has ended within {patience:g} s; see the condition Scanned of the RackTopology"
         raise FailureError(Failure(Reason.WAITING, words, Remedy.RETRY)) from error
-    finally:
-        await rest.close()
 
 
 async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -24,18 +25,15 @@ async def renewed(waits_for, _):
 
 
 async def scan_requested(waits_for, monkeypatch):
-    async def connect(*_):
-        return asyncio.Queue()  # which is never asked
+    @contextlib.asynccontextmanager
+    async def connected(*_):
+        yield None  # which is never asked
 
     async def follow_scan(*_):
         return await waits_for
 
-    async def close(_):
-        """Nothing is open."""
-
-    monkeypatch.setattr(scan_requests, "connect", connect)
+    monkeypatch.setattr(scan_requests, "connected", connected)
     monkeypatch.setattr(scan_requests, "follow_scan", follow_scan)
-    monkeypatch.setattr(scan_requests.Rest, "close", close)
     await scan_requests.request_scan(ObjectKey("shop", "prod"), print, 60.0)
 
 
