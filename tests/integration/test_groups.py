@@ -26,7 +26,7 @@ from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
-from rackspan.kube.scan_inputs import ScanInputs
+from rackspan.kube.topology_inputs import ScanInputs
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Credentials
 from rackspan.reports.group_rows import group_rows

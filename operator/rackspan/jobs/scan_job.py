@@ -28,8 +28,8 @@ from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties
 from rackspan.kube.rest import NotFoundError
-from rackspan.kube.scan_inputs import read_scan_inputs
 from rackspan.kube.scan_reports import publish_scan
+from rackspan.kube.topology_inputs import read_scan_inputs
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
 

@@ -5,7 +5,7 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.jobs.sources.scanned_cluster import ClusterError
 from rackspan.jobs.sources.topology_cluster import from_topology
-from rackspan.kube.scan_inputs import ScanInputs
+from rackspan.kube.topology_inputs import ScanInputs
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
 from rackspan.api.spec_errors import SpecError
 from rackspan.kube.rest import Rest
-from rackspan.kube.scan_inputs import read_scan_inputs_with
+from rackspan.kube.topology_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 from rackspan.reconcile.scans.scan_decision import ScanStart

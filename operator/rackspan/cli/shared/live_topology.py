@@ -38,7 +38,7 @@ from rackspan.reconcile.dry_run import (
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 
 if TYPE_CHECKING:
-    from rackspan.kube.plan_inputs import TopologyInputs
+    from rackspan.kube.topology_inputs import TopologyInputs
     from rackspan.reconcile.ports import Administrator
 
 _SAID = (
@@ -108,7 +108,7 @@ class LiveTopology:
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
         from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
-        from rackspan.kube.plan_inputs import read_plan_inputs  # noqa: PLC0415
+        from rackspan.kube.topology_inputs import read_plan_inputs  # noqa: PLC0415
 
         key = topology_key(text)
 

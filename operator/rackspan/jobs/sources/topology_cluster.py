@@ -14,7 +14,7 @@ from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.cluster_snapshot import ClusterOutline, reassignment_warnings, take_outline, take_portion
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
-from rackspan.kube.scan_inputs import ScanInputs
+from rackspan.kube.topology_inputs import ScanInputs
 from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import GroupRow

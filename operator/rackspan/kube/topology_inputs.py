@@ -1,4 +1,4 @@
-"""Reads all that a scan needs to know of a topology: the objects, the connection to Kafka, and where pods run."""
+"""Reads what scans and plans depend on: objects, the connection to Kafka, where pods run, and the brokers' nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from rackspan.api.reasons import Reason
 from rackspan.api.spec_errors import SpecError
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
-from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE
+from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE, POD_PAGE
 from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connected
+from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.specs.ownership import refusal
@@ -119,3 +120,33 @@ def _node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _failure(message: str) -> FailureError:
     return FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, message, Remedy.ACCESS))
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyInputs:
+    """A topology with its topics and credentials, and the nodes, pods and namespaces in a cache like the operator's."""
+
+    scan: ScanInputs
+    cache: Cache
+
+
+async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> TopologyInputs:
+    """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
+
+    Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
+    """
+    async with connected(kubeconfig) as rest:
+        try:
+            scan = await read_scan_inputs_with(rest, key)
+            cache = Cache()
+            async for node in rest.each("list_nodes", NODES.collection(), HOST_PAGE, accept=METADATA_LIST):
+                cache.put_node(node)
+            cache.namespaces.update(scan.namespaces)
+            path = PODS.in_namespace(scan.topology.broker_namespace)
+            async for pod in rest.each("list_pods", path, POD_PAGE):
+                cache.put_pod(pod)
+        except NotFoundError as error:
+            raise FailureError(
+                Failure(Reason.NOT_AUTHORIZED, f"the API server does not have {error}", Remedy.ACCESS)
+            ) from error
+    return TopologyInputs(scan, cache)
