@@ -7,11 +7,11 @@ import pytest
 from tests.support.manifests import VALID
 from tests.support.mutations import mutated
 
+from rackspan.api.codec import SpecError
 from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment
-from rackspan.api.spec_errors import SpecError
 from rackspan.core.rack_path import parse_rack
 from rackspan.imports.topic_rules import broken_rules
 

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 from tests.support.command import RACKS, cluster, topic
 
-from rackspan.api.times import timestamp
+from rackspan.api.codec import timestamp
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.queries import query, table_view, views

@@ -5,12 +5,11 @@ from typing import Any, Final, Self
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, decode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.racktopology import ScanEngine
 from rackspan.api.references import TopologyRef
-from rackspan.api.times import Time
 from rackspan.core.scanning.rules import Severity
 
 KIND: Final = "ComplianceReport"

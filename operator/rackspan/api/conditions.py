@@ -9,10 +9,9 @@ from datetime import UTC
 from enum import StrEnum
 from typing import Final
 
-from rackspan.api.codec import ApiStruct
+from rackspan.api.codec import ApiStruct, Time
 from rackspan.api.meta import Meta
 from rackspan.api.reasons import Reason
-from rackspan.api.times import Time
 
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"

@@ -6,10 +6,8 @@ from typing import NamedTuple, Self
 from msgspec import field
 from msgspec.structs import replace
 
-from rackspan.api.codec import ApiStruct, decode
+from rackspan.api.codec import ApiStruct, SpecError, Time, decode
 from rackspan.api.labels import PAUSED, READ_ANNOTATIONS
-from rackspan.api.spec_errors import SpecError
-from rackspan.api.times import Time
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
 """What people write in YAML; `kubectl annotate rst orders rackspan.dev/paused=` leaves it empty."""

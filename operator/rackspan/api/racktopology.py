@@ -8,13 +8,12 @@ from typing import Any, Final, Self
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, decode, encode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode, encode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
-from rackspan.api.times import Time
 from rackspan.core.rack_path import RackPath, is_within, parse_rack
 
 KIND: Final = "RackTopology"

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from rackspan.api.codec import ApiStruct, StatusStruct, decode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.policies import AdaptiveThrottle
-from rackspan.api.times import Time
 
 KIND: Final = "Reassignment"
 PLURAL: Final = "reassignments"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rackspan.api.codec import encode
+from rackspan.api.codec import SpecError, encode
 from rackspan.api.kafkatopic import KIND, KafkaTopic, KafkaTopicSpec
 from rackspan.api.labels import API_VERSION
-from rackspan.api.spec_errors import SpecError
 from rackspan.core.text import shown
 from rackspan.imports.imported_topics import Refused, Skipped, Source
 from rackspan.imports.manifest_documents import ManifestFieldError

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
-from rackspan.api.decode_errors import unknown_fields
+from rackspan.api.codec import unknown_fields
 from rackspan.api.kafkatopic import DeletionPolicy, KafkaTopicSpec
 from rackspan.core.text import plural, shown
 from rackspan.imports.imported_configs import MIN_INSYNC, NO_CONFIGS, THROTTLED

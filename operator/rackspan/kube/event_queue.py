@@ -10,9 +10,9 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rackspan.api.codec import timestamp
 from rackspan.api.labels import GROUP, VERSION
 from rackspan.api.meta import ObjectKey
-from rackspan.api.times import timestamp
 from rackspan.kube.paths import EVENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.metrics import EVENTS_DROPPED

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
+from rackspan.api.codec import SpecError
 from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.api.spec_errors import SpecError
 from rackspan.kube.kube_objects import METADATA, METADATA_LIST, OWN_PAGE, WHOLE
 from rackspan.kube.paths import (
     DEFINITIONS,

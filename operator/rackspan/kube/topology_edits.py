@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from rackspan.api.codec import SpecError
 from rackspan.api.drains import Drains
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.api.spec_errors import SpecError
 from rackspan.kube.kube_objects import OWN_PAGE
 from rackspan.kube.leases import KubeLease
 from rackspan.kube.paths import REASSIGNMENTS, TOPICS, TOPOLOGIES, with_query

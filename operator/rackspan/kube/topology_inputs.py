@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rackspan.api.codec import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
-from rackspan.api.spec_errors import SpecError
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE, POD_PAGE

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology, reassignment
-from rackspan.api.spec_errors import SpecError
+from rackspan.api.codec import SpecError
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 

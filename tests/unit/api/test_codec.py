@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackspan.api.codec import ApiStruct, camel, decode, decode_leniently, encode
-from rackspan.api.decode_errors import decode_or_explain
-from rackspan.api.spec_errors import SpecError
-from rackspan.api.times import Time
+from rackspan.api.codec import ApiStruct, SpecError, Time, camel, decode, decode_leniently, decode_or_explain, encode
 
 
 class Colour(StrEnum):

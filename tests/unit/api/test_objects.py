@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
 
+from rackspan.api.codec import SpecError
 from rackspan.api.compliancereport import (
     ComplianceReport,
     ComplianceReportStatus,
@@ -48,7 +49,6 @@ from rackspan.api.racktopology import (
     TopicCounts,
     domain_summary,
 )
-from rackspan.api.spec_errors import SpecError
 from rackspan.core.scanning.rules import Severity
 
 METADATA = {

@@ -4,8 +4,8 @@ import pytest
 from tests.crds.cases import TOPIC_CASES
 from tests.support.manifests import TOPIC, VALID, changed
 
+from rackspan.api.codec import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.spec_errors import SpecError
 from rackspan.imports.topic_rules import broken_rules
 
 OF_STATE = [case for case in TOPIC_CASES if case.before is None]

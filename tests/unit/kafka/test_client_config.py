@@ -12,9 +12,9 @@ from tests.unit.kube.test_hostile_objects import HOSTILE, TOPOLOGY, places, with
 from tests.unit.reconcile.examples import topology
 
 from rackspan.api.client_properties import CLIENT_PROPERTIES, first_error
+from rackspan.api.codec import SpecError
 from rackspan.api.racktopology import KafkaSpec, RackTopology
 from rackspan.api.reasons import Reason
-from rackspan.api.spec_errors import SpecError
 from rackspan.kafka.client_config import client_properties
 from rackspan.kafka.oauth_login import OauthLogin, login_of
 from rackspan.reconcile.failures import FailureError, Remedy

@@ -14,9 +14,9 @@ import pytest
 from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, changed
 from tests.unit.kube.recording import Answer, RecordingApi
 
+from rackspan.api.codec import SpecError
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology, ScanTrigger
-from rackspan.api.spec_errors import SpecError
 from rackspan.kube.rest import Rest
 from rackspan.kube.topology_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError

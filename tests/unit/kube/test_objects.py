@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.kube.recording import Answer, RecordingApi
 
+from rackspan.api.codec import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import READ_ANNOTATIONS
 from rackspan.api.meta import Meta
-from rackspan.api.spec_errors import SpecError
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import OWN, reduced_event, reduced_page

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import typer
 
+from rackspan.api.codec import timestamp
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
-from rackspan.api.times import timestamp
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.printed_documents import Format, print_document
 from rackspan.cli.rendering.progress import step

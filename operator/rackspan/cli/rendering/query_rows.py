@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rackspan.api.times import timestamp
+from rackspan.api.codec import timestamp
 from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
 from rackspan.cli.rendering.tables import console, table
 

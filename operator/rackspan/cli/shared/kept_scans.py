@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rackspan.api.times import timestamp
+from rackspan.api.codec import timestamp
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.selection import first_of
 from rackspan.reports.document import ScanDocument, ScanOutcome, decode

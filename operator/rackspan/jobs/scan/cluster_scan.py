@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from rackspan.api.times import timestamp
+from rackspan.api.codec import timestamp
 from rackspan.core.scanning import examine_brokers
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_batches

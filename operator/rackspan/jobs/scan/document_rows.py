@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rackspan.api import times
+from rackspan.api import codec
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.rack_path import domain_name
 from rackspan.core.scanning import BrokerLocations
@@ -43,7 +43,7 @@ _UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_REASON_LENGTH = 5, 3, 200
 
 def timestamp(when: datetime | None) -> str | None:
     """A time as Kubernetes writes it (RFC 3339, UTC, seconds); None for None."""
-    return None if when is None else times.timestamp(when)
+    return None if when is None else codec.timestamp(when)
 
 
 def finding_rows(rows: Iterable[Row]) -> list[FindingRow]:

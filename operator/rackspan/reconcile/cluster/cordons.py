@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rackspan.api.codec import SpecError
 from rackspan.api.racktopology import KIND, RackTopology
 from rackspan.api.reasons import Reason
-from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.client import Session

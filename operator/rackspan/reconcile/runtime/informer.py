@@ -12,8 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rackspan.api.codec import SpecError
 from rackspan.api.meta import ObjectKey
-from rackspan.api.spec_errors import SpecError
 from rackspan.reconcile.ports import ObjectVersion
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from rackspan.api.codec import timestamp
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanState, ScanTrigger
 from rackspan.api.reasons import Reason
-from rackspan.api.times import timestamp
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 

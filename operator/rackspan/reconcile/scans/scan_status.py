@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from rackspan import metrics
+from rackspan.api.codec import timestamp
 from rackspan.api.conditions import SCANNED, Conditions, ConditionStatus, find_condition
 from rackspan.api.racktopology import LastScan, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
-from rackspan.api.times import timestamp
 from rackspan.core.scanning.messages import place
 from rackspan.core.scanning.rules import Severity
 from rackspan.reconcile.ports import KubernetesEvent
