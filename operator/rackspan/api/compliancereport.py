@@ -1,13 +1,13 @@
 """ComplianceReport: what the last scan of a Kafka cluster found."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Final
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time
 from rackspan.api.conditions import Condition
-from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.meta import ApiObject, ObjectKey
 from rackspan.api.racktopology import ScanEngine
 from rackspan.api.references import TopologyRef
 from rackspan.core.scanning.rules import Severity
@@ -125,26 +125,11 @@ class ComplianceReportStatus(StatusStruct, frozen=True):
         return self.failure.scan_id if self.failure else self.scan_id
 
 
-class ComplianceReport(ApiStruct, frozen=True):
+class ComplianceReport(ApiObject, frozen=True):
     """A ComplianceReport object."""
 
-    meta: Meta
     spec: ComplianceReportSpec
     status: ComplianceReportStatus = ComplianceReportStatus()
-
-    @classmethod
-    def from_object(cls, obj: Mapping[str, Any]) -> Self:
-        """A ComplianceReport from its JSON. Raises SpecError with the path of the field that cannot be read."""
-        return cls(
-            meta=Meta.from_object(obj),
-            spec=decode(ComplianceReportSpec, obj.get("spec", {}), "spec"),
-            status=ComplianceReportStatus.from_dict(obj.get("status")),
-        )
-
-    @property
-    def key(self) -> ObjectKey:
-        """The object's namespace and name."""
-        return self.meta.key
 
     @property
     def topology(self) -> ObjectKey:

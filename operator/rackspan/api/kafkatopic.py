@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, decode
+from rackspan.api.codec import ApiStruct, StatusStruct
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE, CREATED_FOR
-from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.meta import ApiObject, ObjectKey
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.policies import DurabilitySpec, TopicReassignmentSpec
 from rackspan.api.references import TopologyRef
@@ -187,26 +187,11 @@ class KafkaTopicStatus(StatusStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class KafkaTopic(ApiStruct, frozen=True):
+class KafkaTopic(ApiObject, frozen=True):
     """A KafkaTopic object."""
 
-    meta: Meta
     spec: KafkaTopicSpec
     status: KafkaTopicStatus = KafkaTopicStatus()
-
-    @classmethod
-    def from_object(cls, obj: Mapping[str, Any]) -> Self:
-        """A KafkaTopic from its JSON. Raises SpecError with the path of the field that cannot be read."""
-        return cls(
-            meta=Meta.from_object(obj),
-            spec=decode(KafkaTopicSpec, obj.get("spec", {}), "spec"),
-            status=KafkaTopicStatus.from_dict(obj.get("status")),
-        )
-
-    @property
-    def key(self) -> ObjectKey:
-        """The object's namespace and name."""
-        return self.meta.key
 
     @property
     def topic_name(self) -> str:

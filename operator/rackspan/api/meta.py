@@ -1,12 +1,12 @@
-"""What every Kubernetes object has: its key and its metadata."""
+"""What every Kubernetes object has: its key and its metadata; and what all of Rackspan's own have."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from msgspec import field
 from msgspec.structs import replace
 
-from rackspan.api.codec import ApiStruct, SpecError, Time, decode
+from rackspan.api.codec import ApiStruct, SpecError, Time, decode, fields_of
 from rackspan.api.labels import PAUSED, READ_ANNOTATIONS
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
@@ -99,6 +99,28 @@ class Meta(ApiStruct, frozen=True):
             f"the annotation {PAUSED} is {shown!a}, which is neither yes nor no: write true to pause, or false; until "
             "then it pauses"
         )
+
+
+class ApiObject(ApiStruct, frozen=True):
+    """An object of one of Rackspan's kinds, each of which has a `spec`, and a `status` that is a StatusStruct."""
+
+    meta: Meta
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """An object from its JSON. Raises SpecError with the path of the field that cannot be read."""
+        types = {field.name: field.type for field in fields_of(cls)}
+        parts: dict[str, Any] = {
+            "meta": Meta.from_object(obj),
+            "spec": decode(types["spec"], obj.get("spec", {}), "spec"),
+            "status": types["status"].from_dict(obj.get("status")),
+        }
+        return cls(**parts)
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object's namespace and name."""
+        return self.meta.key
 
 
 def _plain(value: str) -> str:

@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode, encode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time, encode
 from rackspan.api.conditions import Condition
-from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.meta import ApiObject
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
@@ -669,26 +669,11 @@ class RackTopologyStatus(StatusStruct, frozen=True):
         return self.broker_count is None or self.broker_count <= len(self.brokers)
 
 
-class RackTopology(ApiStruct, frozen=True):
+class RackTopology(ApiObject, frozen=True):
     """A RackTopology object."""
 
-    meta: Meta
     spec: RackTopologySpec
     status: RackTopologyStatus = RackTopologyStatus()
-
-    @classmethod
-    def from_object(cls, obj: Mapping[str, Any]) -> Self:
-        """A RackTopology from its JSON. Raises SpecError with the path of the field that cannot be read."""
-        return cls(
-            meta=Meta.from_object(obj),
-            spec=decode(RackTopologySpec, obj.get("spec", {}), "spec"),
-            status=RackTopologyStatus.from_dict(obj.get("status")),
-        )
-
-    @property
-    def key(self) -> ObjectKey:
-        """The object's namespace and name."""
-        return self.meta.key
 
     @property
     def has_current_racks(self) -> bool:

@@ -1,12 +1,11 @@
 """Reassignment: an approved plan, or a part of it, that the operator carries out."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final
 
-from rackspan.api.codec import ApiStruct, StatusStruct, Time, decode
+from rackspan.api.codec import ApiStruct, StatusStruct, Time
 from rackspan.api.conditions import Condition
-from rackspan.api.meta import Meta, ObjectKey
+from rackspan.api.meta import ApiObject, ObjectKey
 from rackspan.api.policies import AdaptiveThrottle
 
 KIND: Final = "Reassignment"
@@ -126,26 +125,11 @@ class ReassignmentStatus(StatusStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Reassignment(ApiStruct, frozen=True):
+class Reassignment(ApiObject, frozen=True):
     """A Reassignment object."""
 
-    meta: Meta
     spec: ReassignmentSpec
     status: ReassignmentStatus = ReassignmentStatus()
-
-    @classmethod
-    def from_object(cls, obj: Mapping[str, Any]) -> Self:
-        """A Reassignment from its JSON. Raises SpecError with the path of the field that cannot be read."""
-        return cls(
-            meta=Meta.from_object(obj),
-            spec=decode(ReassignmentSpec, obj.get("spec", {}), "spec"),
-            status=ReassignmentStatus.from_dict(obj.get("status")),
-        )
-
-    @property
-    def key(self) -> ObjectKey:
-        """The object's namespace and name."""
-        return self.meta.key
 
     @property
     def topology(self) -> ObjectKey:
