@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.codec import SpecError
@@ -35,7 +34,7 @@ from rackspan.reconcile.ports import Listed, Terminating
 from rackspan.reconcile.runtime.informer import key_of, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from rackspan.kube.event_queue import EventQueue
     from rackspan.kube.paths import ApiPath
@@ -150,8 +149,10 @@ class KubeCluster:
             try:
                 async for item in self._rest.each("list_metadata", path, OWN_PAGE, accept=METADATA_LIST):
                     if FINALIZER in (item["metadata"].get("finalizers") or ()):
-                        with _logged_where_unreadable(kind, item):
+                        try:
                             found[key_of(item)] = Meta.from_object(item)
+                        except SpecError as error:
+                            _log.error("%s %s cannot be read, and keeps its finalizer: %s", kind, key_of(item), error)
             except NotFoundError:
                 return ()
         return tuple(found.values())
@@ -217,11 +218,3 @@ class KubeCluster:
 def _not_now(what: str, error: Exception) -> Failure:
     """Why a request is made again: an API server that has just started may not serve custom resources yet."""
     return Failure(Reason.API_SERVER_UNREACHABLE, f"{what}: {error}", Remedy.RETRY)
-
-
-@contextlib.contextmanager
-def _logged_where_unreadable(kind: str, item: Mapping[str, Any]) -> Iterator[None]:
-    try:
-        yield
-    except SpecError as error:
-        _log.error("%s %s cannot be read, and keeps its finalizer: %s", kind, key_of(item), error)

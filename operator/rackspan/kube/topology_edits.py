@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api.codec import SpecError
 from rackspan.api.drains import Drains
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.meta import ApiObject
 from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.runtime.lease import LeaseRecord
+
+T = TypeVar("T", bound=ApiObject)
 
 _ATTEMPTS = 8
 _CLIENT = "rackspan-cli"
@@ -80,7 +83,9 @@ class TopologyEdits:
 
     async def topics(self) -> tuple[KafkaTopic, ...]:
         """The KafkaTopics of the topology in all namespaces; those that cannot be read are left out."""
-        found = [_kafka_topic(item) async for item in self._rest.each("list_topics", TOPICS.collection(), OWN_PAGE)]
+        found = [
+            _read(KafkaTopic, item) async for item in self._rest.each("list_topics", TOPICS.collection(), OWN_PAGE)
+        ]
         return tuple(one for one in found if one is not None and one.topology == self._key)
 
     async def reassignments(self) -> tuple[Reassignment, ...]:
@@ -90,7 +95,7 @@ class TopologyEdits:
             found = await self._rest.list_all("list_reassignments", path, OWN_PAGE)
         except NotFoundError:
             return ()
-        read = [one for item in found if (one := _reassignment(item)) is not None and one.topology == self._key]
+        read = [one for item in found if (one := _read(Reassignment, item)) is not None and one.topology == self._key]
         return tuple(sorted(read, key=lambda one: (one.meta.age, one.spec.part)))
 
     async def lease(self, key: ObjectKey) -> LeaseRecord | None:
@@ -128,16 +133,10 @@ def _topology(found: Mapping[str, Any]) -> RackTopology:
         raise _failure(f"the RackTopology cannot be read: {error}", Reason.INVALID_SPEC) from error
 
 
-def _kafka_topic(found: Mapping[str, Any]) -> KafkaTopic | None:
+def _read(kind: type[T], found: Mapping[str, Any]) -> T | None:
+    """An object of a kind; None where it cannot be read."""
     try:
-        return KafkaTopic.from_object(found)
-    except SpecError:
-        return None
-
-
-def _reassignment(found: Mapping[str, Any]) -> Reassignment | None:
-    try:
-        return Reassignment.from_object(found)
+        return kind.from_object(found)
     except SpecError:
         return None
 
