@@ -73,7 +73,7 @@ class FinalizerWriter:
 
         None on a conflict or where it is gone. Raises FailureError.
         """
-        return await self._write(kind, meta, finalizers_for(meta) or meta.finalizers, annotations)
+        return await self._write(kind, meta, with_finalizer(meta), annotations)
 
     async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
         """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
@@ -87,13 +87,13 @@ class FinalizerWriter:
             return await self._kube.set_finalizers(ref, finalizers, meta.resource_version, annotations)
 
 
-def finalizers_for(meta: Meta) -> tuple[str, ...] | None:
-    """The finalizers to write to an object that is not being deleted; None where Rackspan's is there already.
+def with_finalizer(meta: Meta) -> tuple[str, ...]:
+    """The finalizers of an object that is not being deleted, with Rackspan's.
 
     It is added under either deletionPolicy: if it were added only once the policy is Delete, it would come too late for
     an object that is deleted right after that change.
     """
-    return None if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
+    return meta.finalizers if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
 
 
 def has_finalizer(meta: Meta) -> bool:
