@@ -23,7 +23,7 @@ from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.kube.leases import KubeLease
 from rackspan.kube.rack_objects import KubeBrokerPods, KubeRackFiles
-from rackspan.kube.rest import Rest, client_of
+from rackspan.kube.rest import KubeClient, Rest
 from rackspan.kube.scan_runs import KubeScanRuns
 from rackspan.metrics import LEASE_HELD
 from rackspan.placers import load_placers
@@ -69,10 +69,10 @@ async def run(settings: Settings) -> None:
     access = Authentication(settings.kubeconfig)
     if not await _done_before(stop, access.load()):  # which may wait for a credential plugin
         return
-    own = Rest(client_of(access))  # for the Lease and Events: many other requests that hang do not hold them up
+    own = Rest(KubeClient(access))  # for the Lease and Events: many other requests that hang do not hold them up
     liveness, lease = Liveness(), settings.lease
     election = LeaderElection(KubeLease(own, lease.key), lease.identity, lease.timing, liveness)
-    rest = Rest(client_of(access), election)
+    rest = Rest(KubeClient(access), election)
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
     probes = _Probes(liveness, election)
     events = EventQueue(own, liveness)

@@ -42,8 +42,8 @@ class KubeReassignments:
         """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
         path, meta = REASSIGNMENTS.object(known.key, "status"), known.meta
         try:
-            return await self._rest.replace_status_at(
-                "replace_reassignment_status", path, meta.uid, meta.resource_version, status
+            return await self._rest.replace_status(
+                "replace_reassignment_status", path, meta.uid, status, meta.resource_version
             )
         except (ConflictError, NotFoundError):
             return None

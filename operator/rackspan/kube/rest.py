@@ -11,7 +11,7 @@ import json
 import math
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import aiohttp
 from kubernetes.aio import client
@@ -75,7 +75,7 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
         await access.load()
     except config.ConfigException as error:
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
-    return client_of(access, manager)
+    return KubeClient(access, manager)
 
 
 @contextlib.asynccontextmanager
@@ -88,13 +88,10 @@ async def connected(kubeconfig: Path | None, manager: str = "rackspan") -> Async
         await rest.close()
 
 
-def client_of(access: Authentication, manager: str = "rackspan") -> client.ApiClient:
+class KubeClient(client.ApiClient):
     """A client with these credentials, which it renews; `manager` is the field manager of what it writes."""
-    return _Client(access, manager)
 
-
-class _Client(client.ApiClient):
-    def __init__(self, access: Authentication, manager: str) -> None:
+    def __init__(self, access: Authentication, manager: str = "rackspan") -> None:
         super().__init__(access.settings)
         self.rest_client.ssl_context = access.tls
         self.user_agent = manager  # of which the API server makes the field manager
@@ -167,6 +164,13 @@ async def lines_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]
             parts = [line]
 
 
+class _Request(NamedTuple):
+    method: str
+    path: ApiPath
+    headers: Mapping[str, str]
+    body: Mapping[str, Any] | Sequence[Any] | None = None
+
+
 class Rest:
     """Requests to the API server: JSON in and out.
 
@@ -183,19 +187,19 @@ class Rest:
         self._access: Authentication | None = getattr(api, "access", None)
         self._slots = asyncio.Semaphore(_REQUESTS)
 
-    async def get(self, operation: str, path: ApiPath, *, accept: str = "application/json") -> dict[str, Any]:
+    async def get(self, operation: str, path: ApiPath, *, accept: str = WHOLE) -> dict[str, Any]:
         """Read one object or list."""
-        return await self._call(operation, "GET", path, None, {"Accept": accept})
+        return _decoded(await self.read(operation, path, accept))
 
     async def read(self, operation: str, path: ApiPath, accept: str, most: int | None = None) -> bytes:
         """The text of one object or list. Raises TooLongError where it has more than `most` bytes."""
-        return await self._text(operation, "GET", path, None, {"Accept": accept}, most)
+        return await self._text(operation, _Request("GET", path, {"Accept": accept}), most)
 
     async def lines(self, path: ApiPath, seconds: float, accept: str = WHOLE) -> AsyncGenerator[bytes, None]:
         """The lines of an answer as they come, until it ends or `seconds` are over: a watch."""
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=_TIMEOUT_SECONDS)
         try:
-            response = await self._permitted("GET", path, None, {"Accept": accept}, limit)
+            response = await self._permitted(_Request("GET", path, {"Accept": accept}), limit)
             try:
                 if response.status != _OK:
                     raise _error("GET", path, response.status, await response.read())
@@ -272,50 +276,33 @@ class Rest:
 
     async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""
-        return await self._call(operation, "POST", path, body, {"Content-Type": "application/json"})
+        return await self._call(operation, "POST", path, body)
 
     async def post_once(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object, or raise BusyError at once where that is refused for now: the caller waits longer."""
-        response, text = await self._send(operation, "POST", path, body, {"Content-Type": "application/json"})
-        if 200 <= response.status < 300:  # noqa: PLR2004
-            return _decoded(text)
-        raise _error("POST", path, response.status, text)
+        return await self._call(operation, "POST", path, body, attempts=1)
 
     async def merge_patch(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
         """JSON merge patch (RFC 7396)."""
-        return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
+        return await self._call(operation, "PATCH", path, patch, "application/merge-patch+json")
 
     async def json_patch(self, operation: str, path: ApiPath, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """JSON patch (RFC 6902). Raises ConflictError where one of its tests fails."""
-        return await self._call(operation, "PATCH", path, patch, {"Content-Type": "application/json-patch+json"})
+        return await self._call(operation, "PATCH", path, patch, "application/json-patch+json")
 
     async def replace_status(
-        self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any]
+        self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any], version: str | None = None
     ) -> dict[str, Any]:
         """Make `status` the whole status of this very object, by JSON patch (RFC 6902) of its part `status`.
 
         A merge would leave what an earlier write put there when the answer to that write was lost. Raises ConflictError
-        where another object has the name by now.
+        where another object has the name by now, or it is not at resourceVersion `version` any more, if one is given.
         """
-        patch: list[Mapping[str, Any]] = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},  # of a status, uids that differ are no conflict
-            {"op": "add", "path": "/status", "value": status},
-        ]
-        return await self.json_patch(operation, path, patch)
-
-    async def replace_status_at(
-        self, operation: str, path: ApiPath, uid: str, version: str, status: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Make `status` the whole status of this very object as it was at resourceVersion `version`.
-
-        Raises ConflictError where it has been changed since, or another object has the name by now.
-        """
-        patch: list[Mapping[str, Any]] = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/status", "value": status},
-        ]
-        return await self.json_patch(operation, path, patch)
+        # Of a status, uids that differ are no conflict.
+        patch: list[Mapping[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
+        if version is not None:
+            patch.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
+        return await self.json_patch(operation, path, [*patch, {"op": "add", "path": "/status", "value": status}])
 
     async def apply(
         self,
@@ -328,11 +315,11 @@ class Rest:
     ) -> dict[str, Any]:
         """Server-side apply: create, or make the fields that `manager` owns these and no others."""
         forced = with_query(path, {"fieldManager": manager, "force": "true", **query})
-        return await self._call(operation, "PATCH", forced, body, {"Content-Type": "application/apply-patch+yaml"})
+        return await self._call(operation, "PATCH", forced, body, "application/apply-patch+yaml")
 
     async def delete(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Delete one object with these options."""
-        return await self._call(operation, "DELETE", path, body, {"Content-Type": "application/json"})
+        return await self._call(operation, "DELETE", path, body)
 
     async def settled(self) -> None:
         """Wait until every change under way has been answered, or its time-out is over: it may take effect until then.
@@ -351,87 +338,67 @@ class Rest:
         operation: str,
         method: str,
         path: ApiPath,
-        body: Mapping[str, Any] | Sequence[Any] | None,
-        headers: dict[str, str],
+        body: Mapping[str, Any] | Sequence[Any],
+        content_type: str = WHOLE,
+        *,
+        attempts: int = _BUSY_ATTEMPTS,
     ) -> dict[str, Any]:
-        return _decoded(await self._text(operation, method, path, body, headers))
+        """Change something; the object as answered."""
+        request = _Request(method, path, {"Content-Type": content_type}, body)
+        return _decoded(await self._text(operation, request, attempts=attempts))
 
     async def _text(
-        self,
-        operation: str,
-        method: str,
-        path: ApiPath,
-        body: Mapping[str, Any] | Sequence[Any] | None,
-        headers: dict[str, str],
-        most: int | None = None,
+        self, operation: str, request: _Request, most: int | None = None, attempts: int = _BUSY_ATTEMPTS
     ) -> bytes:
-        response, text = await self._send(operation, method, path, body, headers, most)
-        for _ in range(_BUSY_ATTEMPTS - 1):
+        response, text = await self._send(operation, request, most)
+        for _ in range(attempts - 1):
             if response.status != _BUSY:
                 break
             await _pause(_retry_after_seconds(response.headers.get("Retry-After", "")))
-            response, text = await self._send(operation, method, path, body, headers, most)
+            response, text = await self._send(operation, request, most)
         if 200 <= response.status < 300:  # noqa: PLR2004
             return text
-        raise _error(method, path, response.status, text)
+        raise _error(request.method, request.path, response.status, text)
 
-    async def _send(
-        self,
-        operation: str,
-        method: str,
-        path: ApiPath,
-        body: Mapping[str, Any] | Sequence[Any] | None,
-        headers: dict[str, str],
-        most: int | None = None,
-    ) -> tuple[Any, bytes]:
+    async def _send(self, operation: str, request: _Request, most: int | None) -> tuple[Any, bytes]:
         """One request: the response, and its body."""
         async with self._slots:
             started = time.perf_counter()
             try:
-                response = await self._permitted(method, path, body, headers, _TIMEOUT_SECONDS)
+                response = await self._permitted(request, _TIMEOUT_SECONDS)
                 try:
                     return response, await read_at_most(response.response.content, most)
                 finally:
                     response.response.release()  # closed, unless it was read to its end
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _unreachable(method, path, error) from error
+                raise _unreachable(request.method, request.path, error) from error
             finally:
                 KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
                 progress()
 
-    async def _permitted(
-        self,
-        method: str,
-        path: ApiPath,
-        body: Mapping[str, Any] | Sequence[Any] | None,
-        headers: dict[str, str],
-        limit: float | aiohttp.ClientTimeout,
-    ) -> Any:
+    async def _permitted(self, request: _Request, limit: float | aiohttp.ClientTimeout) -> Any:
         """The response to one request, which is sent again with new credentials where the first are refused."""
         token = self._access.token if self._access is not None else None
-        response = await self._request(method, path, body, headers, limit)
+        response = await self._request(request, limit)
         if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
             await response.read()
             await self._access.renew(rejected=token)
-            response = await self._request(method, path, body, headers, limit)
+            response = await self._request(request, limit)
         return response
 
-    async def _request(
-        self,
-        method: str,
-        path: ApiPath,
-        body: Mapping[str, Any] | Sequence[Any] | None,
-        headers: dict[str, str],
-        limit: float | aiohttp.ClientTimeout,
-    ) -> Any:
-        request = await self._api.param_serialize(  # which may wait for a credential plugin
-            method, path, header_params=dict(headers), body=body, auth_settings=["BearerToken"]
+    async def _request(self, request: _Request, limit: float | aiohttp.ClientTimeout) -> Any:
+        serialized = await self._api.param_serialize(  # which may wait for a credential plugin
+            request.method,
+            request.path,
+            header_params=dict(request.headers),
+            body=request.body,
+            auth_settings=["BearerToken"],
         )
-        if method == "GET":
-            return await self._api.call_api(*request, _request_timeout=limit)
+        if request.method == "GET":
+            return await self._api.call_api(*serialized, _request_timeout=limit)
         self._permit.check()
         limit = min(_TIMEOUT_SECONDS, self._permit.change_timeout_seconds)
-        change = asyncio.ensure_future(self._api.call_api(*request, _request_timeout=limit))
+        change = asyncio.ensure_future(self._api.call_api(*serialized, _request_timeout=limit))
         self._changes.add(change)
         change.add_done_callback(self._on_end)
         return await asyncio.shield(change)

@@ -17,7 +17,7 @@ from dev.stack.certificates import CertificateAuthority
 from rackspan.kube import authentication as access_module
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.paths import NODES
-from rackspan.kube.rest import Rest, client_of, connect
+from rackspan.kube.rest import KubeClient, Rest, connect
 from rackspan.reconcile.failures import FailureError
 
 PLUGIN = """
@@ -149,7 +149,7 @@ async def test_a_plugin_goes_on_when_who_asked_for_a_token_waits_no_longer(rest,
 async def test_both_clients_have_the_same_token(issuer, kubeconfig):
     access = Authentication(kubeconfig)
     await access.load()
-    rest = Rest(client_of(access))
+    rest = Rest(KubeClient(access))
     first = await access.login()
     assert (first.scheme, first.token) == ("Bearer", "first")
     issuer.issue("second", seconds=3600)

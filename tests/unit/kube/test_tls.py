@@ -15,7 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.handlers.api_session import Survival, connect
 from rackspan.kube.authentication import Authentication
 from rackspan.kube.paths import NODES
-from rackspan.kube.rest import Rest, client_of
+from rackspan.kube.rest import KubeClient, Rest
 from rackspan.reconcile.failures import FailureError
 
 
@@ -115,7 +115,7 @@ async def test_an_authority_that_is_replaced_is_trusted_instead_of_the_old_one(
             _in_a_pod(tmp_path, server.port, monkeypatch)
         access = Authentication(_kubeconfig(tmp_path, server.port, {}) if where == "kubeconfig" else None)
         await access.load()
-        rest = Rest(client_of(access))
+        rest = Rest(KubeClient(access))
         session = connect(await access.login(), Survival(), tls=access.tls, trust_env=False)
         await _assert_trusted(rest, session)
     async with server.running(after):
@@ -136,7 +136,7 @@ async def test_a_file_that_cannot_be_read_leaves_what_was_read_before(authoritie
     async with server.running(certificate):
         access = Authentication(_kubeconfig(tmp_path, server.port, {}))
         await access.load()
-        rest = Rest(client_of(access))
+        rest = Rest(KubeClient(access))
         await rest.get("list", NODES.collection())
     for spoil in (lambda: trusted.write_text("-----BEGIN CERTIFI"), trusted.unlink):
         spoil()
@@ -160,7 +160,7 @@ async def test_a_certificate_of_the_client_that_is_replaced_is_shown(authorities
     async with server.running(certificate, authority):
         access = Authentication(_kubeconfig(tmp_path, server.port, user))
         await access.load()
-        rest = Rest(client_of(access))
+        rest = Rest(KubeClient(access))
         await rest.get("list", NODES.collection())
     _replace(shown.cert, mine["after"].cert)
     _replace(shown.key, mine["after"].key)
