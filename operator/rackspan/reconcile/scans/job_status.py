@@ -188,7 +188,7 @@ def _time(text: Any) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.unit.reconcile.scans.examples import UID, topology
 
-from rackspan.api.labels import SCAN_DEADLINE
+from rackspan.api.labels import SCAN_CAUSE, SCAN_DEADLINE
 from rackspan.api.racktopology import ScanEngine, ScanTrigger
 from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.scan_decision import ScanStart
@@ -208,6 +208,18 @@ def test_a_deadline_that_is_none_is_not_known(seconds):
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
     made["metadata"]["annotations"][SCAN_DEADLINE] = seconds
     assert read_run(RunKind.SPARK_APPLICATION, made).deadline is None
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "soon", "2026-01-31"])
+def test_times_that_somebody_else_wrote_end_no_pass(moment):
+    made = body(engine="SparkApplication")
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
+    made["metadata"]["annotations"][SCAN_CAUSE] = moment
+    status = {"applicationState": {"state": "COMPLETED"}, "terminationTime": moment}
+    run = read_run(RunKind.SPARK_APPLICATION, {**made, "status": status})
+    assert run.trigger is ScanTrigger.SCHEDULE
+    known = moment == "2026-01-31"
+    assert (run.scheduled_at is not None, run.finished != run.created) == (known, known)
 
 
 def waiting(reason):
