@@ -28,6 +28,14 @@ def timestamp(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def moment_of(text: object) -> datetime | None:
+    """A moment in UTC from what anybody may have written; None where that is none."""
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 class SpecError(ValueError):
     """An object cannot be read: a field is missing, or is not what the custom resource says.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rackspan.api.codec import moment_of
 from rackspan.api.reasons import Reason
 from rackspan.kube.paths import LEASES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
@@ -76,12 +77,5 @@ def _record(body: JsonObject) -> LeaseRecord:
         duration_seconds=spec.get("leaseDurationSeconds") or LEASE_SECONDS,
         transitions=spec.get("leaseTransitions") or 0,
         version=body["metadata"]["resourceVersion"],
-        renewed_at=_time(spec.get("renewTime")),
+        renewed_at=moment_of(spec.get("renewTime")),
     )
-
-
-def _time(text: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

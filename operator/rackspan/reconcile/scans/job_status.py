@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rackspan.api.codec import moment_of
 from rackspan.api.labels import (
     SCAN_CAUSE,
     SCAN_DEADLINE,
@@ -72,7 +73,7 @@ class JobRun:
     @property
     def scheduled_at(self) -> datetime | None:
         """When it was due; None where it was not started by a schedule."""
-        return _time(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
+        return moment_of(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
 
 
 def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
@@ -81,7 +82,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     try:
         trigger = ScanTrigger(labels.get(SCAN_TRIGGER, ""))
-        created = _time(metadata["creationTimestamp"])
+        created = moment_of(metadata["creationTimestamp"])
     except (ValueError, KeyError):
         return None
     # Labels hold 63 characters at most, so names may be truncated there; annotations have them in full.
@@ -161,7 +162,7 @@ def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, 
     """When it finished, whether it succeeded, reason and message."""
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
-            at = _time(condition.get("lastTransitionTime")) or created
+            at = moment_of(condition.get("lastTransitionTime")) or created
             succeeded = condition["type"] == "Complete"
             return at, succeeded, condition.get("reason", ""), condition.get("message", "")
     return None, False, "", ""
@@ -172,7 +173,7 @@ def _spark_application(status: JsonObject, created: datetime) -> tuple[datetime 
     state = application_state.get("state", "")
     if state not in _SUCCEEDED_STATES | _FAILED_STATES:
         return None, False, "", ""
-    at = _time(status.get("terminationTime")) or _time(status.get("lastSubmissionAttemptTime"))
+    at = moment_of(status.get("terminationTime")) or moment_of(status.get("lastSubmissionAttemptTime"))
     return at or created, state in _SUCCEEDED_STATES, state.title(), application_state.get("errorMessage", "")
 
 
@@ -180,15 +181,6 @@ def _deadline(seconds: Any) -> timedelta | None:
     try:
         return timedelta(seconds=int(seconds)) if 0 < int(seconds) <= _LONGEST_SECONDS else None
     except (TypeError, ValueError):
-        return None
-
-
-def _time(text: Any) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
         return None
 
 
