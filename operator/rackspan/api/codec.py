@@ -25,7 +25,11 @@ Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 def timestamp(when: datetime) -> str:
     """RFC 3339 in UTC, to the second."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        moment = when.astimezone(UTC)
+    except OverflowError:  # near the ends of the calendar, as anybody may have written it
+        moment = when
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"  # strftime cuts the zeros of early years
 
 
 def moment_of(text: object) -> datetime | None:

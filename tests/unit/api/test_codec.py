@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackspan.api.codec import ApiStruct, SpecError, Time, camel, decode, decode_leniently, decode_or_explain, encode
+from rackspan.api.racktopology import RackTopologyStatus
 
 
 class Colour(StrEnum):
@@ -191,3 +192,16 @@ def test_reading_leniently_drops_a_field_only_where_it_alone_is_refused(data):
             continue
         expected[key] = value
     assert decode_leniently(Outer, data) == decode(Outer, expected, "status")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59Z"),
+        ("0987-06-05T04:03:02.9+01:00", "0987-06-05T03:03:02Z"),
+    ],
+)
+def test_a_status_is_written_again_whatever_times_it_has(text, written):
+    assert RackTopologyStatus.from_dict({"scans": {"nextAt": text}}).to_dict()["scans"] == {"nextAt": written}
