@@ -436,6 +436,11 @@ class RackTopologySpec(ApiStruct, frozen=True):
         return self.repairs_unmanaged and not internal
 
     @property
+    def scan(self) -> ComplianceScanSpec:
+        """How a scan runs, also where the spec asks for none: the annotation may."""
+        return self.compliance or ComplianceScanSpec()
+
+    @property
     def fills_brokers(self) -> bool:
         """Whether plans fill brokers that are new or were emptied."""
         return self.rebalance is Rebalance.ON_NEW_BROKERS

@@ -26,7 +26,6 @@ from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import LastScan, RackTopology, ScansStatus
@@ -55,7 +54,7 @@ class TopologyChange:
 
 @dataclass(frozen=True, slots=True)
 class ScanStart:
-    """A scan to start. `name` is its id and its object's name; `cause` is as in `job_status.Run`."""
+    """A scan to start. `name` is its id and its object's name; `cause` is as in `JobRun`."""
 
     name: str
     trigger: ScanTrigger
@@ -100,7 +99,7 @@ def decide(
     `unstarted` has the uids of those whose pods have not started, and since when that is seen: also a scan that ran for
     long has to start again where its node was drained.
     """
-    spec = topology.spec.compliance or ComplianceScanSpec()
+    spec = topology.spec.scan
     overdue = tuple(
         run for run in runs if run.active and (now > _deadline(run, spec) or _is_stuck(run, now, unstarted))
     )

@@ -83,7 +83,7 @@ _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
 def scan_manifest(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
     """The Job or SparkApplication of a scan. Only for topologies for which `setup.failure` is None."""
-    spec = topology.spec.compliance or ComplianceScanSpec()
+    spec = topology.spec.scan
     if kind_of(spec.engine) is RunKind.SPARK_APPLICATION:
         return _spark_application(topology, spec, start, setup)
     return _job(topology, spec, start, setup)

@@ -13,7 +13,7 @@ from msgspec import structs
 from rackspan import metrics
 from rackspan.api import compliancereport, kafkatopic, racktopology
 from rackspan.api.labels import SCAN_NOW
-from rackspan.api.racktopology import ComplianceScanSpec, ScanEngine, ScansStatus, ScanState
+from rackspan.api.racktopology import ScanEngine, ScansStatus, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
@@ -114,7 +114,7 @@ class ScansReconciler(Controller):
         self._changes = {uid: change for uid, change in self._changes.items() if uid in uids}
         if not topologies and not self._runs and self._has_listed:
             return _IDLE_SECONDS
-        self._uses_applications = any(_spec(topology).engine is ScanEngine.SPARK_APPLICATION for topology in topologies)
+        self._uses_applications = any(one.spec.scan.engine is ScanEngine.SPARK_APPLICATION for one in topologies)
         try:
             await self._list()
         except FailureError as error:
@@ -233,7 +233,7 @@ class ScansReconciler(Controller):
         return over_quota or self._dependencies.setup.failure(topology) or self._unlisted(topology) or stale
 
     def _unlisted(self, topology: RackTopology) -> Failure | None:
-        return self._applications_failure if _spec(topology).engine is ScanEngine.SPARK_APPLICATION else None
+        return self._applications_failure if topology.spec.scan.engine is ScanEngine.SPARK_APPLICATION else None
 
     def _change(self, topology: RackTopology, now: datetime) -> TopologyChange | None:
         """The topology's fingerprint, and since when it has been that; None while it is not known."""
@@ -380,7 +380,3 @@ def _pass_over(error: FailureError) -> None:
     """Count and log what hinders no scan."""
     metrics.count_error("", error.failure.remedy, error.failure.reason)
     _log.warning("scans of topologies that are gone: %s", error)
-
-
-def _spec(topology: RackTopology) -> ComplianceScanSpec:
-    return topology.spec.compliance or ComplianceScanSpec()

@@ -200,7 +200,7 @@ def _interval(spec: ComplianceScanSpec) -> float:
     try:
         return Schedule.parse(spec.schedule or "", spec.time_zone).shortest_interval
     except ScheduleError:
-        return float("inf")  # an invalid schedule is reported by `decision`
+        return float("inf")  # an invalid schedule is reported by `scan_decision`
 
 
 DEFAULT_APPLICATION: Final = "local:///opt/rackspan/scan.py"
@@ -238,7 +238,7 @@ class ScanSetup:
 
     def failure(self, topology: RackTopology) -> Failure | None:
         """Why no scan of this topology can be started; None where one can."""
-        spec = topology.spec.compliance or ComplianceScanSpec()
+        spec = topology.spec.scan
         if self.namespace is None:
             return _not_set_up("the operator does not know the namespace where scans run: set RACKSPAN_SCAN_NAMESPACE")
         if spec.image is None and self.image is None:
