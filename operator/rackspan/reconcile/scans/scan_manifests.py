@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shlex
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.labels import (
     EXECUTOR_POD,
@@ -77,6 +77,26 @@ _LOCAL_DIR = "/var/data/rackspan-spark"
 """Spark's local directory, for data that does not fit into memory."""
 _TEMPLATE_DIR = "/etc/rackspan"
 _EXECUTOR_TEMPLATE_FILE = "executor-pod.json"
+_EXECUTOR_TEMPLATE_VOLUME: Final = {
+    "name": "executor-pod",
+    "downwardAPI": {
+        "items": [
+            {"path": _EXECUTOR_TEMPLATE_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{EXECUTOR_POD}']"}}
+        ]
+    },
+}
+_POD_SECURITY: Final = {
+    "runAsNonRoot": True,
+    "runAsUser": _USER,
+    "runAsGroup": _USER,
+    "fsGroup": _USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_CONTAINER_SECURITY: Final = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 _DEFAULT_REQUESTS: Final[Mapping[str, int | str]] = {"cpu": "1", "memory": "2Gi"}
 _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
@@ -113,7 +133,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
     annotations, volumes, mounts = metadata["annotations"], _volumes(spec, setup), _mounts(topology, spec)
     if distributed:
         annotations = {**annotations, EXECUTOR_POD: json.dumps(_executor_pod(setup))}
-        volumes = [*volumes, _executor_template_volume()]
+        volumes = [*volumes, _EXECUTOR_TEMPLATE_VOLUME]
         mounts = [*mounts, {"name": "executor-pod", "mountPath": _TEMPLATE_DIR, "readOnly": True}]
     conf = {**_client_mode(topology, spec, start, setup), **spec.spark_conf} if distributed else spec.spark_conf
     container = {
@@ -124,7 +144,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
         "env": _environment(conf),
         **_store(setup),
         "resources": _resources(spec, _bounds(topology, setup)),
-        "securityContext": _container_security(),
+        "securityContext": _CONTAINER_SECURITY,
         "volumeMounts": mounts,
         **({"ports": [{"containerPort": _DRIVER_PORT}, {"containerPort": _BLOCK_MANAGER_PORT}]} if distributed else {}),
     }
@@ -148,7 +168,7 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
                     "serviceAccountName": setup.service_account,
                     "automountServiceAccountToken": True,
                     "enableServiceLinks": False,
-                    "securityContext": _pod_security(),
+                    "securityContext": _POD_SECURITY,
                     **setup.pod,
                     "containers": [container],
                     "volumes": volumes,
@@ -166,7 +186,7 @@ def _executor_pod(setup: ScanSetup) -> JsonObject:
     """
     container = {
         "name": "executor",
-        "securityContext": _container_security(),
+        "securityContext": _CONTAINER_SECURITY,
         "volumeMounts": [_TMP_MOUNT],
     }
     return {
@@ -175,19 +195,11 @@ def _executor_pod(setup: ScanSetup) -> JsonObject:
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": _pod_security(),
+            "securityContext": _POD_SECURITY,
             **setup.pod,
             "containers": [container],
             "volumes": [_tmp_volume(setup)],
         },
-    }
-
-
-def _executor_template_volume() -> JsonObject:
-    annotation = {"fieldPath": f"metadata.annotations['{EXECUTOR_POD}']"}
-    return {
-        "name": "executor-pod",
-        "downwardAPI": {"items": [{"path": _EXECUTOR_TEMPLATE_FILE, "fieldRef": annotation}]},
     }
 
 
@@ -198,8 +210,8 @@ def _spark_application(
     metadata["annotations"][SCAN_DEADLINE] = str(spec.active_deadline_seconds)
     resources = _resources(spec, _bounds(topology, setup))
     pod: JsonObject = {
-        "securityContext": _container_security(),
-        "podSecurityContext": _pod_security(),
+        "securityContext": _CONTAINER_SECURITY,
+        "podSecurityContext": _POD_SECURITY,
         "labels": metadata["labels"],
         "volumeMounts": _mounts(topology, spec),
         **{key: setup.pod[key] for key in ("nodeSelector", "tolerations", "affinity") if key in setup.pod},
@@ -378,24 +390,6 @@ def _local_dir(pods: str, setup: ScanSetup) -> dict[str, str]:
     return {f"{volume}.mount.path": _LOCAL_DIR, f"{volume}.options.sizeLimit": setup.tmp_size}
 
 
-def _pod_security() -> JsonObject:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": _USER,
-        "runAsGroup": _USER,
-        "fsGroup": _USER,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def _container_security() -> JsonObject:
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-
-
 def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject]:
     mounts: list[JsonObject] = [_TMP_MOUNT]
     if spec.history_volume is not None:
@@ -408,7 +402,7 @@ def _mounts(topology: RackTopology, spec: ComplianceScanSpec) -> list[JsonObject
 def _volumes(spec: ComplianceScanSpec, setup: ScanSetup) -> list[JsonObject]:
     volumes: list[JsonObject] = [_tmp_volume(setup)]
     if spec.history_volume is not None:
-        claim: dict[str, Any] = {"claimName": spec.history_volume.claim_name}
+        claim = {"claimName": spec.history_volume.claim_name}
         volumes.append({"name": "history", "persistentVolumeClaim": claim})
     return volumes
 
