@@ -13,7 +13,7 @@ import kopf
 
 from rackspan.handlers import lifecycle, watches
 from rackspan.handlers.api_session import Survival
-from rackspan.handlers.memo import Memo
+from rackspan.handlers.watches import Memo
 from rackspan.health import HealthServer
 from rackspan.kafka.worker.calls import ClientKind
 from rackspan.kafka.worker.workers import WorkerConnector, Workers

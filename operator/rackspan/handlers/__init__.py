@@ -1,4 +1,4 @@
-"""Kopf handlers, one file per kind; each only calls the informer of its kind, see `rackspan.reconcile.routes`.
+"""Kopf handlers; those of a kind only call the informer of that kind, see `rackspan.reconcile.routes`.
 
 `Manager.prime` fills the cache before kopf starts, so nothing is decided from an incomplete cache. Later changes arrive
 as events. `@kopf.index` would do the same, but while kopf fills an index each object wakes the tasks of all others.

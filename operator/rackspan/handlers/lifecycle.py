@@ -9,7 +9,7 @@ import kopf
 
 from rackspan.api.labels import GROUP
 from rackspan.handlers.api_session import connect
-from rackspan.handlers.memo import Memo
+from rackspan.handlers.watches import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

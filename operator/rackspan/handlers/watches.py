@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
 from rackspan.api import compliancereport, kafkatopic, racktopology, reassignment
 from rackspan.api.labels import GROUP, VERSION
-from rackspan.handlers.memo import Memo
+from rackspan.handlers.api_session import Survival
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rackspan.kube.authentication import Authentication
+    from rackspan.reconcile.manager import Manager
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What kopf passes to every handler. It is copied for each object, so it holds only references."""
+
+    manager: Manager
+    access: Authentication
+    stop: Callable[[], Awaitable[object]]
+    """Ends what the manager runs, and the Kafka clients. Kopf waits 5 s for each task that it finds at its end."""
+    survival: Survival = field(default_factory=Survival)
+
+    def take(self, kind: str, event: kopf.RawEvent) -> None:
+        """Hand an event to the informer of a kind. Spec and status are taken out of it: kopf holds on to the rest."""
+        body = event["object"]
+        self.manager.informers[kind].take(event["type"], body)
+        for part in ("spec", "status"):
+            cast("dict[str, Any]", body).pop(part, None)
 
 
 @kopf.on.event(GROUP, VERSION, kafkatopic.PLURAL)

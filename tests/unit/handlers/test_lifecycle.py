@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from rackspan.api import racktopology
 from rackspan.api.labels import GROUP, VERSION
-from rackspan.handlers.memo import Memo
+from rackspan.handlers.watches import Memo
 from rackspan.kube.authentication import Login
 from rackspan.main import HANDLERS
 

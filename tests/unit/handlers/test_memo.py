@@ -2,7 +2,7 @@
 
 import pytest
 
-from rackspan.handlers.memo import Memo
+from rackspan.handlers.watches import Memo
 
 
 class Informer:
