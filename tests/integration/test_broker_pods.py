@@ -13,8 +13,7 @@ from rackspan.api.racktopology import KafkaSpec
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.kafka.client_config import client_properties
 from rackspan.kube.rack_objects import KubeBrokerPods
-from rackspan.reconcile.ports import Credentials
-from rackspan.reconcile.racks.rack_ports import Eviction
+from rackspan.reconcile.ports import Credentials, Eviction
 
 
 class Leads:

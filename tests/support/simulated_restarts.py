@@ -17,9 +17,8 @@ from rackspan.reconcile.cache import BrokerPod, Cache
 from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicConfig
+from rackspan.reconcile.ports import BrokerDescription, Eviction, PodFacts, ReplicaCounts, TopicConfig
 from rackspan.reconcile.racks.publish import RackDependencies
-from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
 from rackspan.reconcile.racks.restart import RestartsReconciler
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 

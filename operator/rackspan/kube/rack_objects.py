@@ -11,7 +11,7 @@ from rackspan.kube.kube_objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS, PODS
 from rackspan.kube.rest import BusyError, ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts, RackFileList, RackFileMeta
+from rackspan.reconcile.ports import Eviction, PodFacts, RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE
 

@@ -7,7 +7,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.rack_objects import KubeBrokerPods
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.rack_ports import Eviction, PodFacts
+from rackspan.reconcile.ports import Eviction, PodFacts
 
 POD = ObjectKey("kafka", "kafka-3")
 PATH = "/api/v1/namespaces/kafka/pods/kafka-3"

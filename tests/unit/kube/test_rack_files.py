@@ -7,7 +7,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.kube.rack_objects import KubeRackFiles
 from rackspan.kube.rest import Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
+from rackspan.reconcile.ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 METADATA = {

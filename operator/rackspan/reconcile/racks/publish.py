@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import JsonObject, KubeApi
-    from rackspan.reconcile.racks.rack_ports import BrokerPods, RackFileMeta, RackFiles
+    from rackspan.reconcile.ports import BrokerPods, JsonObject, KubeApi, RackFileMeta, RackFiles
 
 FILE_KEY: Final = "nodes"
 """The ConfigMap's key, and so the name of the file that it is mounted as."""

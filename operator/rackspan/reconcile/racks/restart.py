@@ -28,8 +28,7 @@ from rackspan.core.availability import lagging, shortfalls_without
 from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
-from rackspan.reconcile.racks.rack_ports import Eviction
+from rackspan.reconcile.ports import Eviction, KubernetesEvent, ObjectRef
 from rackspan.reconcile.racks.restart_decision import (
     GONE,
     Again,
@@ -55,9 +54,8 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.core.availability import IsrShortfall
     from rackspan.reconcile.cluster.state import ObservedCluster
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import KafkaAdmin, PodFacts
     from rackspan.reconcile.racks.publish import RackDependencies
-    from rackspan.reconcile.racks.rack_ports import PodFacts
     from rackspan.reconcile.racks.restart_decision import RestartProgress
 
 _log = logging.getLogger("rackspan.restarts")

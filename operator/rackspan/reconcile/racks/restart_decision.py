@@ -17,7 +17,7 @@ from rackspan.api.conditions import RESTARTING, Conditions, ConditionStatus
 from rackspan.api.racktopology import NotMended, RestartsStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.text import be, plural, shown
-from rackspan.reconcile.racks.rack_ports import PodFacts
+from rackspan.reconcile.ports import PodFacts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

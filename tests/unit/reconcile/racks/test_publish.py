@@ -13,10 +13,9 @@ from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS, RACK_FILE_OF, TO
 from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.ports import Listed, ObjectVersion
+from rackspan.reconcile.ports import Listed, ObjectVersion, RackFileList, RackFileMeta
 from rackspan.reconcile.racks import publish as loops
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
-from rackspan.reconcile.racks.rack_ports import RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 FORBIDDEN = Failure("NotAuthorized", "forbidden", Remedy.ACCESS)

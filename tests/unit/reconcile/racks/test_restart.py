@@ -8,8 +8,8 @@ from tests.unit.reconcile.examples import CLUSTER, NOON
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartingBroker, RestartsStatus
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import PodFacts
 from rackspan.reconcile.racks import restart
-from rackspan.reconcile.racks.rack_ports import PodFacts
 from rackspan.reconcile.racks.restart_decision import (
     BACK,
     GRACE,
