@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rackspan.core.partitions import largest
-from rackspan.core.reassignment import TopicPartition
+from rackspan.core.reassignment import TopicPartition, of_change
 from rackspan.core.text import rounded
 from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import FailureError
@@ -87,7 +87,7 @@ class PlanSizes:
 
     def sized(self, changes: Iterable[Change]) -> list[Change]:
         """Changes with the sizes that are known."""
-        return [replace(one, size_bytes=self._known.get(_partition(one))) for one in changes]
+        return [replace(one, size_bytes=self._known.get(of_change(one))) for one in changes]
 
     async def look(self, topology: RackTopology, whole: WholePlan) -> None:
         """Ask brokers if it is time. Without an answer what was known stays. Never raises."""
@@ -116,7 +116,7 @@ def steady(number: int, before: int | None) -> int:
 
 def _copied(parts: Iterable[TopicPlan]) -> Mapping[TopicPartition, tuple[int, ...]]:
     """The partitions that are copied, and the brokers that hold them."""
-    return {_partition(change): change.before for part in parts for change in part.changes if change.copied}
+    return {of_change(change): change.before for part in parts for change in part.changes if change.copied}
 
 
 def _bytes(
@@ -125,13 +125,9 @@ def _bytes(
     """The bytes of each part by its hash, None where a size is not known; of parts that were asked about."""
     found: dict[str, int | None] = {}
     for part in parts:
-        copied = [(change.copied, _partition(change)) for change in part.changes if change.copied]
+        copied = [(change.copied, of_change(change)) for change in part.changes if change.copied]
         if all(at in asked for _, at in copied):
             sizes = [(replicas, known.get(at)) for replicas, at in copied]
             unknown = any(size is None for _, size in sizes)
             found[part.hash] = None if unknown else sum(replicas * (size or 0) for replicas, size in sizes)
     return found
-
-
-def _partition(change: Change) -> TopicPartition:
-    return TopicPartition(change.topic, change.partition)
