@@ -286,18 +286,17 @@ def request_of(
 def _all_inputs(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState, above_quota: Collection[ObjectKey]
 ) -> Mapping[ObjectKey, PlanInputs]:
-    found = {topic.key: _inputs_isolated(topic, described, state, above_quota) for topic, described in seen}
-    return {key: inputs for key, inputs in found.items() if inputs is not None}
-
-
-def _inputs_isolated(
-    topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
-) -> PlanInputs | None:
-    try:
-        return inputs_of(topic, seen, state, above_quota)
-    except Exception:
-        _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
-        return None
+    """The inputs of topics that can be planned; an unexpected error leaves only the topic out that causes it."""
+    found = {}
+    for topic, described in seen:
+        try:
+            inputs = inputs_of(topic, described, state, above_quota)
+        except Exception:
+            _log.exception("KafkaTopic %s: no plan, for an unexpected error", topic.key)
+            continue
+        if inputs is not None:
+            found[topic.key] = inputs
+    return found
 
 
 def inputs_of(
@@ -349,7 +348,10 @@ def _plan_isolated(
     """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
     keys = list(wanted)
     try:
-        return _plan_together(wanted, state, pending)
+        together = plan_topics(_request(wanted, state, pending))
+        return {key: together[inputs.topic] for key, inputs in wanted.items() if inputs.topic in together}
+    except MissingRackError:
+        return {}
     except Exception:
         if len(keys) == 1:
             _log.exception("topic %s: no plan, for an unexpected error", part_name(keys[0]))
@@ -357,16 +359,6 @@ def _plan_isolated(
     first, second = ({key: wanted[key] for key in half} for half in (keys[: len(keys) // 2], keys[len(keys) // 2 :]))
     made = _plan_isolated(first, state, pending)
     return made | _plan_isolated(second, state, [*pending, *made.values()])
-
-
-def _plan_together(
-    wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]
-) -> dict[ObjectKey, TopicPlan]:
-    try:
-        made = plan_topics(_request(wanted, state, pending))
-    except MissingRackError:
-        return {}
-    return {key: made[inputs.topic] for key, inputs in wanted.items() if inputs.topic in made}
 
 
 def _request(wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Iterable[TopicPlan]) -> PlanRequest:

@@ -58,13 +58,13 @@ async def test_a_topic_that_is_gone_has_the_others_planned_anew():
 
 async def test_batches_that_wait_for_a_planning_share_the_next_one(monkeypatch):
     made = []
-    plan_together = planning._plan_together
+    plan_topics = planning.plan_topics
 
-    def counting(wanted, *rest):
-        made.append(len(wanted))
-        return plan_together(wanted, *rest)
+    def counting(request):
+        made.append(request)
+        return plan_topics(request)
 
-    monkeypatch.setattr(planning, "_plan_together", counting)
+    monkeypatch.setattr(planning, "plan_topics", counting)
     plans, where = TopologyPlan(), state(EVEN)
     batches = [[(topic(f"t{n}", partitions=2), seen(*CROWDED, name=f"t{n}"))] for n in range(20)]
     await asyncio.gather(*(plans.of(batch, where) for batch in batches))
