@@ -21,7 +21,7 @@ from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.plan_review import Present, review_plan, summary
 from rackspan.reconcile.plans.plan_sizes import LogDirSizes, PlanSizes
-from rackspan.reconcile.plans.shrinking import make_last_room, make_room
+from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last, make_room
 from rackspan.reconcile.plans.topology_plan import inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.plans.unmanaged import UnmanagedParts
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
@@ -272,7 +272,7 @@ class Approvals:
         review.state.load.settle({change.topic for change in plan.changes})
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
-        for event in await make_room(shrinking, review.state, admin):
+        for event in await make_room(shrinking, review.state, admin, lowered):
             self._dependencies.kube.record_event(event)
         name = await self._reassignments.begin(review.topology, plan)
         self._was_busy = True
@@ -300,7 +300,7 @@ class Approvals:
         # What has too many replicas still has a part in the present plan, which says whose object the topic is.
         objects = {inputs.topic: topics[key] for key, inputs in review.whole.inputs.items() if key in topics}
         shrinking = [(objects[name], some) for name, some in held.items() if name in objects]
-        for event in await make_last_room(shrinking, review.state, admin):
+        for event in await make_room(shrinking, review.state, admin, lowered_at_last):
             self._dependencies.kube.record_event(event)
 
     async def _compared(self, review: Review, admin: KafkaAdmin) -> tuple[Mapping[str, str], Collection[ObjectKey]]:

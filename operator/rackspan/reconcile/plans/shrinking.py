@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import KafkaAdmin
 
-    _Shrinking = Iterable[tuple[KafkaTopic, Collection[Change]]]
-    _Rule = Callable[[KafkaTopicSpec, Assignment, Collection[Change], ClusterState], int | None]
-
 _log = logging.getLogger("rackspan.reconcile")
 
 
@@ -55,24 +52,23 @@ def _own_min_insync(topic: KafkaTopic) -> int | None:
     return topic.status.min_in_sync_replicas if given is None else given
 
 
-async def make_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:
-    """Lower what was derived for topics that shrink, before plans of them begin; the Events about it.
+async def make_room(
+    plans: Iterable[tuple[KafkaTopic, Collection[Change]]],
+    state: ClusterState,
+    admin: KafkaAdmin,
+    value_of: Callable[[KafkaTopicSpec, Assignment, Collection[Change], ClusterState], int | None],
+) -> Sequence[KubernetesEvent]:
+    """Lower what was derived for topics that shrink to what `value_of` gives; the Events about it.
 
+    That is `lowered` before plans of them begin, and `lowered_at_last` where all that is left is to take away replicas.
     Where Kafka refuses one topic, that one waits, as its Reassignment says then, and holds up no other. Raises
     FailureError without an answer.
     """
-    return await _lower(plans, state, admin, lowered)
-
-
-async def make_last_room(plans: _Shrinking, state: ClusterState, admin: KafkaAdmin) -> Sequence[KubernetesEvent]:
-    """The same where all that is left to do is to take away replicas, and all others are in sync."""
-    return await _lower(plans, state, admin, lowered_at_last)
-
-
-async def _lower(
-    plans: _Shrinking, state: ClusterState, admin: KafkaAdmin, value_of: _Rule
-) -> Sequence[KubernetesEvent]:
-    shrinking = {topic.topic_name: (topic, changes) for topic, changes in plans if any(map(_shrinks, changes))}
+    shrinking = {
+        topic.topic_name: (topic, changes)
+        for topic, changes in plans
+        if any(len(one.replicas) < len(one.before) for one in changes)
+    }
     if not shrinking:
         return ()
     seen, configs = await admin.topics(shrinking), await admin.configs(shrinking)
@@ -129,10 +125,6 @@ def lowered_at_last(
     now = dict(enumerate(map(set, current)))
     there = all(now.get(change.partition, set()).issuperset(change.replicas) for change in changes)
     return _derived(spec, current, changes, state) if there else None
-
-
-def _shrinks(change: Change) -> bool:
-    return len(change.replicas) < len(change.before)
 
 
 def _derived(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
