@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
-    from rackspan.api.meta import ObjectKey
+    from rackspan.api.reassignment import Reassignment
     from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, Replicas
@@ -80,12 +80,13 @@ T = TypeVar("T")
 class AuditedAdmin:
     """Logs what one Reassignment changes in Kafka; implements `ReassignmentAdmin`."""
 
-    def __init__(self, admin: ReassignmentAdmin, key: ObjectKey, uid: str, plan_hash: str, approved_by: str) -> None:
+    def __init__(self, admin: ReassignmentAdmin, about: Reassignment) -> None:
+        meta = about.meta
         self._admin = admin
         self._about = {
-            "object": {"kind": reassignment.KIND, "namespace": key.namespace, "name": key.name, "uid": uid},
-            "plan": plan_hash,
-            "approvedBy": approved_by,
+            "object": {"kind": reassignment.KIND, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid},
+            "plan": about.spec.plan_hash,
+            "approvedBy": about.spec.approved_by,
         }
         self.cluster = admin.cluster
         self.partitions = admin.partitions

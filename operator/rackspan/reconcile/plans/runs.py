@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rackspan.api.reassignment import ReassignmentState
+from rackspan.api.reassignment import ReassignmentState, ReassignmentStatus
 from rackspan.core.text import plural
 from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.executor import StoppedError
@@ -16,9 +16,8 @@ from rackspan.reconcile.plans.turns import Intent, PlannedBrokers
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.api.reassignment import Reassignment, ReassignmentStatus
+    from rackspan.api.reassignment import Reassignment
     from rackspan.reconcile.plans.executor import Executor, Pass
     from rackspan.reconcile.plans.turns import MoveRules
 
@@ -50,10 +49,9 @@ _STOPPING = "stopping: "
 class Run:
     """Passes of one executor, and what they add up to. Times of the loop are in seconds."""
 
-    def __init__(self, key: ObjectKey, uid: str, approved_by: str, executor: Executor) -> None:
-        self.key = key
-        self.uid = uid
-        self.approved_by = approved_by
+    def __init__(self, of: Reassignment, executor: Executor) -> None:
+        self.of = replace(of, status=ReassignmentStatus())
+        """As it was when the run began, but for its status; kept once it is gone."""
         self.executor = executor
         self.parked = False
         """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
@@ -68,6 +66,10 @@ class Run:
         self._written_at = 0.0
         self._apart_since: float | None = None
         self._gone_since: float | None = None
+
+    def is_of(self, one: Reassignment | None) -> bool:
+        """Whether this is its run, and not that of another one of its name."""
+        return one is not None and one.meta.uid == self.of.meta.uid
 
     def is_left_alone(self, intent: Intent) -> bool:
         """Whether it is paused, with nothing left to be done in Kafka for that."""

@@ -77,8 +77,7 @@ class TopologyWorker:
         run = self._run or self._aside
         if run is None:
             return False
-        known = self._cache.reassignments.get(run.key)
-        return known is None or known.meta.uid != run.uid
+        return not run.is_of(self._cache.reassignments.get(run.of.key))
 
     async def close(self) -> None:
         """Close the connection to Kafka. What is under way there goes on, and is gone on with from the record."""
@@ -197,9 +196,8 @@ class TopologyWorker:
         """Clear all throttles of one that is not carried out any more; what is left, in words. Never raises."""
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
-                executor = self._run.executor if self._run is not None and self._run.uid == one.meta.uid else None
-                if executor is None:
-                    executor = await self._executor(one)
+                run = self._run
+                executor = run.executor if run is not None and run.is_of(one) else await self._executor(one)
                 await executor.clear_throttles()
         except (FailureError, JournalError, UnreadablePlanError, TimeoutError) as error:
             return f"throttles may be left in Kafka: {error or 'no answer in time'}"
@@ -215,13 +213,11 @@ class TopologyWorker:
             async with asyncio.timeout(_CLEARING_SECONDS):
                 if self._run is None and self._topology is not None:
                     admin = await self._connection.admin(self._topology)
-                    plan = run.executor.record.plan_hash
-                    audited = AuditedAdmin(admin, run.key, run.uid, plan, run.approved_by)
-                    run.executor = run.executor.over(audited)
+                    run.executor = run.executor.over(AuditedAdmin(admin, run.of))
                 with contextlib.suppress(JournalError):  # the record is gone with the object
                     await run.executor.clear_throttles()
         except (FailureError, TimeoutError) as error:
-            _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.key, error)
+            _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.of.key, error)
         finally:
             self._run = self._aside = None
 
@@ -291,7 +287,7 @@ class TopologyWorker:
 
     async def _pass(self, one: Reassignment, topology: RackTopology, intent: Intent) -> float:
         before = self._run or self._aside
-        if before is not None and before.uid == one.meta.uid and before.is_left_alone(intent):
+        if before is not None and before.is_of(one) and before.is_left_alone(intent):
             return _IDLE_SECONDS
         run, now = await self._run_of(one), asyncio.get_running_loop().time()
         if (known := self._writer.current(one)) is None:
@@ -341,14 +337,14 @@ class TopologyWorker:
 
     async def _run_of(self, one: Reassignment) -> Run:
         """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""
-        if self._run is None or self._run.uid != one.meta.uid:
+        if self._run is None or not self._run.is_of(one):
             await self._writer.read(one)
             executor = await self._executor(self._writer.current(one) or one)
-            if self._aside is not None and self._aside.uid == one.meta.uid:
+            if self._aside is not None and self._aside.is_of(one):
                 self._run = self._aside
                 self._run.executor = executor
             else:
-                self._run = Run(one.key, one.meta.uid, one.spec.approved_by, executor)
+                self._run = Run(one, executor)
                 self._run.stopping = stopped_by(self._writer.current(one) or one)
             self._aside = None
         return self._run
@@ -363,5 +359,4 @@ class TopologyWorker:
             raise UnreadablePlanError("its RackTopology is gone, and with it the way to Kafka")
         admin = await self._connection.admin(self._topology)
         journal = StatusJournal(one, self._cache, self._dependencies.objects)
-        audited = AuditedAdmin(admin, one.key, one.meta.uid, record.plan_hash, one.spec.approved_by)
-        return Executor(audited, journal, record, Limits())
+        return Executor(AuditedAdmin(admin, one), journal, record, Limits())

@@ -14,10 +14,10 @@ from tests.unit.reconcile.examples import topology
 
 from rackspan.api.conditions import READY, RECONCILING, STALLED, is_true
 from rackspan.api.labels import FINALIZER, PAUSED
-from rackspan.api.meta import ObjectKey
+from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.policies import AdaptiveThrottle, MaintenanceWindow
 from rackspan.api.reasons import Reason
-from rackspan.api.reassignment import Reassignment, ReassignmentStatus, ThrottleStatus
+from rackspan.api.reassignment import OwnTopologyRef, Reassignment, ReassignmentSpec, ReassignmentStatus, ThrottleStatus
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, ListChange, PaceReason, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
@@ -231,7 +231,8 @@ async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     failure, (one, *_) = Failure(Reason.KAFKA_UNREACHABLE, "gone\n", Remedy.RETRY), PLANNED
     world = World()
-    admin = AuditedAdmin(world.kafka, ObjectKey("kafka", NAME), "u", HASH, "by")
+    about = Reassignment(Meta(NAME, "kafka", "u"), ReassignmentSpec(OwnTopologyRef("prod"), HASH, approved_by="by"))
+    admin = AuditedAdmin(world.kafka, about)
     await admin.elect([one])
 
     async def fail(targets, same_size=()):
