@@ -165,7 +165,7 @@ class DurabilityStatus(ApiStruct, frozen=True):
 class KafkaTopicStatus(StatusStruct, frozen=True):
     """What the operator saw and did.
 
-    Build the next one with `dataclasses.replace`, and compare the two with `==` before writing. `adopted` says that
+    Build the next one with `msgspec.structs.replace`, and compare the two with `==` before writing. `adopted` says that
     the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
     adoption. False denies what the annotation CREATED_FOR says. `cluster_id` says where either holds.
     """

@@ -635,7 +635,7 @@ class DeletionsStatus(ApiStruct, frozen=True):
 
 
 class RackTopologyStatus(StatusStruct, frozen=True):
-    """What the operator saw. Build the next one with `dataclasses.replace`, and compare with `==` before writing.
+    """What the operator saw. Build the next one with `msgspec.structs.replace`, and compare with `==` before writing.
 
     `lease` is the `namespace/name` of the Lease that the operator holds which writes this status, and renews while it
     runs. `cordons` are the brokers that the operator has cordoned in Kafka, or is about to. `state`, and what ends in

@@ -1,4 +1,4 @@
-"""`reconcile.reassignments.ports.ReassignmentObjects` over the Kubernetes API."""
+"""`reconcile.reassignment_ports.ReassignmentObjects` over the Kubernetes API."""
 
 from __future__ import annotations
 

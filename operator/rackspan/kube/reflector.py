@@ -1,8 +1,8 @@
 """Lists objects, then watches them: for kinds of which a cluster has very many, and of which few parts are needed.
 
 Named after client-go's `tools/cache.Reflector`. A list comes in pages, of which one is in memory at once, and of each
-object only what `objects.Pod` names is decoded. A watch goes on from the version of the list, so that nothing is missed
-in between; where the API server has forgotten that version, all is listed again.
+object only what `kube_objects.Pod` names is decoded. A watch goes on from the version of the list, so that nothing is
+missed in between; where the API server has forgotten that version, all is listed again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`reconcile.ports.ScanRuns` over the Kubernetes API: the Jobs and SparkApplications of one namespace."""
+"""`reconcile.scans.job_status.ScanRuns` over the Kubernetes API: the Jobs and SparkApplications of one namespace."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ObjectVersions:
     def __init__(self) -> None:
         self._known: defaultdict[str, dict[ObjectKey, ObjectVersion]] = defaultdict(dict)
         self.deleted_uids: set[str] = set()
-        """Uids deleted since the last sweep (`relist.sweep`) began: what it reads of them is outdated."""
+        """Uids deleted since the last `sweep` began: what it reads of them is outdated."""
 
     def record(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
         """Record a body; whether it is new, and so has to be handled.
