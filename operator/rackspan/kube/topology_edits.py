@@ -1,21 +1,25 @@
-"""A RackTopology as a person changes it from the command line: what it drains, and which plan is approved."""
+"""A RackTopology as a person changes it from the command line: what it drains, an approved plan, a scan now."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api.codec import SpecError
+from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.drains import Drains
 from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.labels import APPROVE_PLAN
+from rackspan.api.labels import APPROVE_PLAN, SCAN_NOW
 from rackspan.api.meta import ApiObject
-from rackspan.api.racktopology import RackTopology
+from rackspan.api.racktopology import LastScan, RackTopology, ScanState
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.kube.kube_objects import OWN_PAGE
 from rackspan.kube.leases import KubeLease
-from rackspan.kube.paths import REASSIGNMENTS, TOPICS, TOPOLOGIES, with_query
+from rackspan.kube.paths import REASSIGNMENTS, REPORTS, TOPICS, TOPOLOGIES, with_query
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connected
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -147,3 +151,60 @@ def _gone(key: ObjectKey) -> FailureError:
 
 def _failure(message: str, reason: Reason) -> FailureError:
     return FailureError(Failure(reason, message, Remedy.ACCESS))
+
+
+_POLL_SECONDS = 2.0
+_ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedScan:
+    """A scan that the operator started and that has ended, and the report it wrote, if it did."""
+
+    scan: LastScan
+    report: ComplianceReport | None
+
+
+async def request_scan(
+    key: ObjectKey, announce: Callable[[str], None], patience: float, kubeconfig: Path | None = None
+) -> FinishedScan:
+    """
+    Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
+
+    `announce` is called with each step, in words for people.
+
+    Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
+    """
+    try:
+        # wait_for can swallow a cancellation up to Python 3.11
+        async with connected(kubeconfig, _CLIENT) as rest, asyncio.timeout(patience):
+            return await follow_scan(rest, key, announce)
+    except NotFoundError as error:
+        raise _gone(key) from error
+    except TimeoutError as error:
+        words = f"no scan of {key} has ended within {patience:g} s; see the condition Scanned of the RackTopology"
+        raise FailureError(Failure(Reason.WAITING, words, Remedy.RETRY)) from error
+
+
+async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:
+    """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
+    topology, value = TopologyEdits(rest, key), f"cli-{secrets.token_hex(4)}"
+    patch = {"metadata": {"annotations": {SCAN_NOW: value}}}
+    await rest.merge_patch("request_scan", TOPOLOGIES.object(key), patch)
+    announce("asked the operator")
+    while True:
+        status = (await topology.read()).status
+        scan = status.last_scan
+        if status.scans is not None and status.scans.handled_request == value and scan is not None:
+            if scan.state in _ENDED:
+                return FinishedScan(scan, await _report(rest, key, scan.scan_id))
+            announce(f"scan {scan.scan_id} is {scan.state.lower()}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _report(rest: Rest, key: ObjectKey, scan_id: str) -> ComplianceReport | None:
+    try:
+        found = ComplianceReport.from_object(await rest.get("get_report", REPORTS.object(key)))
+    except NotFoundError:
+        return None
+    return found if found.status.scan_id == scan_id else None

@@ -12,7 +12,7 @@ from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.kube.scan_requests import follow_scan
+from rackspan.kube.topology_edits import follow_scan
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 

@@ -9,7 +9,7 @@ import contextlib
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.kube import scan_requests
+from rackspan.kube import topology_edits
 from rackspan.kube.authentication import Authentication
 
 
@@ -32,9 +32,9 @@ async def scan_requested(waits_for, monkeypatch):
     async def follow_scan(*_):
         return await waits_for
 
-    monkeypatch.setattr(scan_requests, "connected", connected)
-    monkeypatch.setattr(scan_requests, "follow_scan", follow_scan)
-    await scan_requests.request_scan(ObjectKey("shop", "prod"), print, 60.0)
+    monkeypatch.setattr(topology_edits, "connected", connected)
+    monkeypatch.setattr(topology_edits, "follow_scan", follow_scan)
+    await topology_edits.request_scan(ObjectKey("shop", "prod"), print, 60.0)
 
 
 @pytest.mark.parametrize("turns", range(5))

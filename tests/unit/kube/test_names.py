@@ -15,8 +15,8 @@ from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.rest import Rest
 from rackspan.kube.scan_reports import publish_scan_with
-from rackspan.kube.scan_requests import follow_scan
 from rackspan.kube.scan_runs import KubeScanRuns
+from rackspan.kube.topology_edits import follow_scan
 from rackspan.kube.topology_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef

@@ -24,7 +24,7 @@ def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, ou
 
     Raises CommandError where there is no scan by then, or it failed, and FailureError where it cannot be asked for.
     """
-    from rackspan.kube.scan_requests import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
+    from rackspan.kube.topology_edits import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
 
     with step(f"scanning {topology}") as progress:
         followed = asyncio.run(request_scan(topology, progress.describe, patience, kubeconfig))
