@@ -51,7 +51,7 @@ PACES: Final = {
 }
 _WINDOW = timedelta(seconds=60)
 """Over which the rate of copies is measured."""
-_LONGEST = timedelta(days=3650)
+_LONGEST_SECONDS = 3650 * 86400
 _FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
 
 
@@ -207,4 +207,4 @@ class Rate:
         rate = self.per_second
         if not rate or not self._seen:
             return None
-        return self._seen[-1][0] + min(timedelta(seconds=min(left / rate, _LONGEST.total_seconds())), _LONGEST)
+        return self._seen[-1][0] + timedelta(seconds=min(left / rate, _LONGEST_SECONDS))

@@ -64,8 +64,8 @@ class Run:
         self._rate = Rate()
         self._throttle_by = ""
         self._written_at = 0.0
-        self._apart_since: float | None = None
-        self._gone_since: float | None = None
+        self._changed_since: dict[object, float] = {}
+        """By the function that tells of a change: since when it does."""
 
     def is_of(self, one: Reassignment | None) -> bool:
         """Whether this is its run, and not that of another one of its name."""
@@ -77,14 +77,12 @@ class Run:
 
     def refuse_changed(self, topology: RackTopology, now: float) -> None:
         """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
-        apart = turns.racks_changed(self._brokers, topology)
-        gone = turns.brokers_gone(self._brokers, topology)
-        self._apart_since = None if apart is None else now if self._apart_since is None else self._apart_since
-        self._gone_since = None if gone is None else now if self._gone_since is None else self._gone_since
-        if apart is not None and self._apart_since is not None and now - self._apart_since >= _RACKS_SECONDS:
-            raise StoppedError(apart)
-        if gone is not None and self._gone_since is not None and now - self._gone_since >= _GONE_SECONDS:
-            raise StoppedError(gone)
+        for look, seconds in ((turns.racks_changed, _RACKS_SECONDS), (turns.brokers_gone, _GONE_SECONDS)):
+            why = look(self._brokers, topology)
+            if why is None:
+                self._changed_since.pop(look, None)
+            elif now - self._changed_since.setdefault(look, now) >= seconds:
+                raise StoppedError(why)
 
     async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
@@ -93,7 +91,7 @@ class Run:
         self.parked = False
         if intent is Intent.CANCEL:
             seen = await self.executor.take_back()
-        elif intent is Intent.RUN and self._apart_since is None:
+        elif intent is Intent.RUN and turns.racks_changed not in self._changed_since:
             seen = await self.executor.advance()
         else:  # also while a broker seems to stand in another rack: it may be where nothing should go
             seen = await self.executor.wind_down()
@@ -118,14 +116,12 @@ class Run:
 
     def progress(self, one: Reassignment, seen: Pass, state: ReassignmentState) -> tuple[ReassignmentStatus, str]:
         """The counts of a pass, and what they mean."""
-        why = (
-            paused_by(one)
-            if state is ReassignmentState.PAUSED
-            else f"{_STOPPING}{self.stopping}"
-            if self.stopping
-            else ""
-        )
-        return self._counted(one, seen), f"{why}; {progress_sentence(seen)}" if why else progress_sentence(seen)
+        words = [progress_sentence(seen)]
+        if state is ReassignmentState.PAUSED:
+            words.insert(0, paused_by(one))
+        elif self.stopping:
+            words.insert(0, f"{_STOPPING}{self.stopping}")
+        return self._counted(one, seen), "; ".join(words)
 
     def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
         """The last counts, and how it ended."""
