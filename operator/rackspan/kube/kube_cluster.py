@@ -28,7 +28,7 @@ from rackspan.kube.paths import (
     TOPOLOGIES,
 )
 from rackspan.kube.reflector import KubeReflector
-from rackspan.kube.rest import ConflictError, ForbiddenError, NotFoundError, Rest
+from rackspan.kube.rest import ConflictError, ForbiddenError, NotFoundError, Rest, not_now
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed, Terminating
 from rackspan.reconcile.runtime.informer import key_of, version_of
@@ -71,7 +71,7 @@ class KubeCluster:
             found = await self.find(ref.kind, ref.key)
             if found is None or found["metadata"]["uid"] != ref.uid:
                 return None
-            raise FailureError(_not_now(f"PATCH {path}", error)) from error
+            raise not_now("PATCH", path, error) from error
 
     async def set_finalizers(
         self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
@@ -190,7 +190,7 @@ class KubeCluster:
                 async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
                     yield dict(item)
             except NotFoundError as error:
-                raise FailureError(_not_now(f"GET {path}", error)) from error
+                raise not_now("GET", path, error) from error
             except ForbiddenError as error:
                 if not namespace:
                     raise
@@ -204,7 +204,7 @@ class KubeCluster:
         try:
             found = OWN_PAGE.decode(await self._rest.read("find", path, WHOLE))
         except NotFoundError as error:
-            raise FailureError(_not_now(f"GET {path}", error)) from error
+            raise not_now("GET", path, error) from error
         return next(map(dict, found), None)
 
     def _lists(self, kind: str) -> tuple[ApiPath, ...]:
@@ -213,8 +213,3 @@ class KubeCluster:
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""
         self._events.put(announcement)
-
-
-def _not_now(what: str, error: Exception) -> Failure:
-    """Why a request is made again: an API server that has just started may not serve custom resources yet."""
-    return Failure(Reason.API_SERVER_UNREACHABLE, f"{what}: {error}", Remedy.RETRY)

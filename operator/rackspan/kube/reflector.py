@@ -17,7 +17,7 @@ import msgspec
 from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
-from rackspan.kube.rest import ExpiredError, ForbiddenError, NotFoundError
+from rackspan.kube.rest import ExpiredError, ForbiddenError, NotFoundError, not_now
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.informer import key_of
 
@@ -78,8 +78,7 @@ class KubeReflector:
                 if not attempts_left:
                     raise
             except NotFoundError as error:
-                what = f"GET {self._path}: {error}"
-                raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)) from error
+                raise not_now("GET", self._path, error) from error
             except ForbiddenError as error:
                 if not self._namespace:
                     raise

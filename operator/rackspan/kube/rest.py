@@ -427,6 +427,11 @@ def _failure(what: str) -> Failure:
     return Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY)
 
 
+def not_now(method: str, path: str, error: Exception) -> FailureError:
+    """Why a request is made again: an API server that has just started may not serve custom resources yet."""
+    return FailureError(_failure(f"{method} {path}: {error}"))
+
+
 async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
