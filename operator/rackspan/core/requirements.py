@@ -1,7 +1,7 @@
 """
 What a topic should be: one type for all who place it, plan for it or hold what lies there against it.
 
-A KafkaTopic's spec becomes requirements in one place, `rackspan.api.topic_requirements`.
+A KafkaTopic's spec becomes requirements in one place, `rackspan.api.kafkatopic`.
 """
 
 from collections.abc import Mapping

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from rackspan.api.kafkatopic import TopicPlacement
+from rackspan.api.kafkatopic import TopicPlacement, requirements_of
 from rackspan.api.policies import DurabilitySpec
-from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.compliance import judge
 from rackspan.core.planning import PlanRequest, plan
 from rackspan.core.text import plural, shown

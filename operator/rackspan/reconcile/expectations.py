@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rackspan.api.kafkatopic import durability_of, requirements_of
 from rackspan.api.racktopology import MissingRackPolicy
-from rackspan.api.topic_requirements import durability_of, requirements_of
 from rackspan.core.rack_path import format_rack, parse_rack
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations

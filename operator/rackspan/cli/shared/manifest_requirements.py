@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import typer
 
+from rackspan.api.kafkatopic import requirements_of
 from rackspan.api.meta import ObjectKey
 from rackspan.api.policies import DurabilitySpec
 from rackspan.api.reasons import Reason
-from rackspan.api.topic_requirements import requirements_of
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_reported

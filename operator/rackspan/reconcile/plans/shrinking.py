@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rackspan.api.kafkatopic import KIND
-from rackspan.api.topic_requirements import requirements_of
+from rackspan.api.kafkatopic import KIND, requirements_of
 from rackspan.core.durability import insync_bounds
 from rackspan.core.placement import Placement
 from rackspan.reconcile import audit_log

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rackspan.api.kafkatopic import requirements_of
 from rackspan.api.reasons import Reason
-from rackspan.api.topic_requirements import requirements_of
 from rackspan.core.compliance import Compliance, judge
 from rackspan.core.durability import DurabilityError, min_insync
 from rackspan.core.placement import (
