@@ -75,12 +75,13 @@ def topic_hold(
     hold: ApprovalHold | None, key: ObjectKey, plan_hash: str, around: HoldContext, *, may_approve: bool
 ) -> PlanHold:
     """What one topic's part waits for; `may_approve` says whether its own object can approve it."""
+    how = _approve("kafkatopics.rackspan.dev", key, plan_hash)
     if hold is ApprovalHold.STALE:
-        message = f"another plan was approved than this one, which is there now; {_approve_topic(key, plan_hash)}"
+        message = f"another plan was approved than this one, which is there now; {how}"
     elif hold is ApprovalHold.APPROVAL and not may_approve:
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
-        message = sentence(hold, key, _approve_topic(key, plan_hash), around)
+        message = sentence(hold, key, how, around)
     return PlanHold(REASON_OF[hold], message)
 
 
@@ -111,10 +112,6 @@ def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around:
 def approve_topology(key: ObjectKey, plan_hash: str) -> str:
     """How to approve a whole plan."""
     return _approve("racktopologies.rackspan.dev", key, plan_hash)
-
-
-def _approve_topic(key: ObjectKey, plan_hash: str) -> str:
-    return _approve("kafkatopics.rackspan.dev", key, plan_hash)
 
 
 def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from datetime import timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -26,7 +25,7 @@ from rackspan.core.reassignment import PaceReason
 from rackspan.core.text import plural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from rackspan.api.reassignment import Reassignment, ReassignmentStatus
@@ -132,21 +131,18 @@ def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
 def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
     if not waiting:
         return None
+    by_reason: defaultdict[WaitReason, list[Waiting]] = defaultdict(list)
+    for one in waiting:
+        by_reason[one.reason].append(one)
     reasons = (
-        WaitingFor(reason.value, count, tuple(map(_sample, islice(_of(reason, waiting), MAX_SAMPLES))))
-        for reason, count in Counter(one.reason for one in waiting).items()
+        WaitingFor(
+            reason.value, len(some), tuple(f"{one.partition}{one.details}"[:MAX_SAMPLE] for one in some[:MAX_SAMPLES])
+        )
+        for reason, some in by_reason.items()
     )
     found = tuple(sorted(reasons, key=lambda one: (-one.partitions, one.reason)))
     summary = ", ".join(f"{one.partitions:,} {one.reason}" for one in found)
     return WaitingStatus(len(waiting), summary, found)
-
-
-def _of(reason: WaitReason, waiting: Sequence[Waiting]) -> Iterator[Waiting]:
-    return (one for one in waiting if one.reason is reason)
-
-
-def _sample(one: Waiting) -> str:
-    return f"{one.partition}{one.details}"[:MAX_SAMPLE]
 
 
 def progress_sentence(seen: Pass) -> str:
