@@ -23,7 +23,7 @@ from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.kafka.worker.workers import WorkerClient
 from rackspan.kube.kube_reassignments import KubeReassignments
 from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.plans.reassignment_objects import ReassignmentWriter, StatusJournal
+from rackspan.reconcile.plans.reassignment_status import ReassignmentWriter, StatusJournal
 
 IMPORTED = Executor, operator
 """The commands import them late; here they are before the forks, not in each of them."""

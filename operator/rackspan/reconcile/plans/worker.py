@@ -20,7 +20,7 @@ from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.approved_plans import UnreadablePlanError, in_order, record_from
 from rackspan.reconcile.plans.executor import Executor, StoppedError
 from rackspan.reconcile.plans.reassignment_gauges import measure
-from rackspan.reconcile.plans.reassignment_objects import (
+from rackspan.reconcile.plans.reassignment_status import (
     JournalError,
     ReassignmentWriter,
     RecordTooLargeError,

@@ -26,7 +26,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans import approved_plans, runs, worker
-from rackspan.reconcile.plans import reassignment_objects as object_journal
+from rackspan.reconcile.plans import reassignment_status as object_journal
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, BegunPlan, record_from
 from rackspan.reconcile.plans.reassignment_status import PACES
 from rackspan.reconcile.plans.worker import TopologyWorker
