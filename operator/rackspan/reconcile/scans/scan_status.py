@@ -70,15 +70,11 @@ def last_scan(
     if newest is not None:
         why = (unstarted or {}).get(newest.uid)
         if newest in overdue and why is not None:
-            within = f"{POD_START_DEADLINE.total_seconds():.0f} s"
-            return _failed(
-                _began(newest), now, Reason.SCAN_NOT_STARTED, f"its pod did not start within {within}: {why}"
-            )
+            message = f"its pod did not start within {POD_START_DEADLINE.total_seconds():.0f} s: {why}"
+            return _with_report(_failed(_began(newest), now, Reason.SCAN_NOT_STARTED, message), report)
         return _with_report(_from_run(newest, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
         ended = _failed(before, now, Reason.SCAN_FAILED, "what ran the scan was deleted before it ended")
-        if report is not None and report.last_scan_id == before.scan_id:
-            ended = replace(ended, state=ScanState.COMPLETED, reason=None, message=None)
         return _with_report(ended, report)
     return _with_report(before, report) if before is not None else None
 
@@ -129,16 +125,21 @@ def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: L
 
 
 def _with_report(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
-    """`scan` with the results of its own report, whose message on failure says more than the pod's."""
+    """`scan` with the results of its own report, which is the last that it does: so that says how it went.
+
+    Where what ran it ended in another way, such as by its deadline, nothing of the scan was left to do.
+    """
     if report is None or scan.state is ScanState.RUNNING or report.last_scan_id != scan.scan_id:
         return scan
     if report.failure is not None:
-        message = f"{report.failure.reason}: {report.failure.message}"
-        reason = scan.reason or Reason.SCAN_FAILED
-        return replace(scan, state=ScanState.FAILED, reason=reason, message=message[:MAX_MESSAGE_CHARS])
+        message = f"{report.failure.reason}: {report.failure.message}"[:MAX_MESSAGE_CHARS]
+        return replace(scan, state=ScanState.FAILED, reason=Reason.SCAN_FAILED, message=message)
     summary = report.summary
     return replace(
         scan,
+        state=ScanState.COMPLETED,
+        reason=None,
+        message=None,
         findings=summary.findings if summary else None,
         non_compliant=summary.non_compliant if summary else None,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 from prometheus_client import REGISTRY
 from tests.support.reports import NOW, document, failed_document, finding
@@ -74,6 +75,24 @@ def test_a_scan_whose_job_was_deleted_by_hand_failed():
     assert (gone.state, gone.finished_at) == (ScanState.FAILED, NOW)
     assert "deleted" in gone.message
     assert last_scan(RUNNING, [], (), report(), NOW).state is ScanState.COMPLETED, "unless it had reported"
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("ended", [SCAN, failed(SCAN), failed(SCAN, "DeadlineExceeded"), succeeded(SCAN)])
+@pytest.mark.parametrize("unstarted", [{}, {SCAN.uid: "its pod is pending"}])
+def test_a_scans_own_report_says_how_it_went_while_its_job_is_there_and_after(ended, unstarted, recorded):
+    overdue = (ended,) if ended.active else ()
+    for own in (report(), report(failed_document("prod-1", "KafkaUnreachable", "no broker answers"))):
+        there = last_scan(RUNNING, [ended], overdue, own, NOW, unstarted)
+        deleted = last_scan(there, [replace(ended, deleting=True)], (), own, NOW)
+        gone = last_scan(deleted if recorded else RUNNING, [], (), own, NOW)
+        assert there == deleted
+        assert there == structs.replace(gone, finished_at=there.finished_at)
+        if own.failure is None:
+            assert (there.state, there.findings, there.reason) == (ScanState.COMPLETED, 5, None)
+        else:
+            message = "KafkaUnreachable: no broker answers"
+            assert (there.state, there.message, there.reason) == (ScanState.FAILED, message, Reason.SCAN_FAILED)
 
 
 def test_the_latest_scan_is_told_of():
