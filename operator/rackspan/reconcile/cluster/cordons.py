@@ -28,7 +28,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.cluster.racks import RackView
@@ -154,23 +154,23 @@ class Cordons:
             return False
         self._failed, self._failed_at = changes, now
         self._recorded = tuple(sorted(changes.recorded))
+        answers: dict[int, Failure | None] = {}
+        lost = None
         try:
             if changes.cordon and not await record():
                 return False
-            refused = {**await admin.cordon(sorted(changes.cordon)), **await admin.uncordon(sorted(changes.release))}
+            answers |= await _asked(topology, "CordonBroker", changes.cordon, admin.cordon)
+            answers |= await _asked(topology, "UncordonBroker", changes.release, admin.uncordon)
         except FailureError as error:
-            self.problem = str(error)
-            return False
-        _audit(topology, "CordonBroker", changes.cordon, refused)
-        _audit(topology, "UncordonBroker", changes.release, refused)
-        released = {broker for broker in changes.release if refused.get(broker) is None}
-        not_set = {broker for broker in changes.cordon if _is_answer(refused.get(broker))}
+            lost = str(error)
+        released = {broker for broker in changes.release & answers.keys() if answers[broker] is None}
+        not_set = {broker for broker in changes.cordon if _is_answer(answers.get(broker))}
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
-        failed = {broker: failure.message for broker, failure in refused.items() if failure is not None}
-        self.problem = _problem(changes.unable, failed)
-        if not failed:
+        failed = {broker: failure.message for broker, failure in answers.items() if failure is not None}
+        self.problem = lost or _problem(changes.unable, failed)
+        if not failed and lost is None:
             self._failed = None
-        return len(failed) < len(refused)
+        return len(failed) < len(answers)
 
 
 def cordons_left(topology: RackTopology, brokers: Collection[int], where: str) -> KubernetesEvent:
@@ -206,13 +206,12 @@ async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaC
         admin = await session.connect(topology, fresh_secrets=True)
         if (await admin.cluster()).cluster_id != topology.status.cluster_id:
             return None
-        refused = await admin.uncordon(ours)
+        refused = await _asked(topology, "UncordonBroker", ours, admin.uncordon)
     except FailureError as error:
         _log.warning("topology %s: its cordons are not released: %s", topology.key, error)
         return None
     finally:
         await session.close()
-    _audit(topology, "UncordonBroker", ours, refused)
     return [broker for broker in ours if refused.get(broker) is not None]
 
 
@@ -221,9 +220,24 @@ def _is_answer(failure: Failure | None) -> bool:
     return failure is not None and failure.reason is not Reason.KAFKA_UNREACHABLE
 
 
-def _audit(
-    topology: RackTopology, operation: str, brokers: Iterable[int], refused: Mapping[int, Failure | None]
-) -> None:
+async def _asked(
+    topology: RackTopology,
+    operation: str,
+    brokers: Collection[int],
+    call: Callable[[Sequence[int]], Awaitable[Mapping[int, Failure | None]]],
+) -> Mapping[int, Failure | None]:
+    """The answers of Kafka to a change, by broker, each with a line in the audit log. Raises FailureError.
+
+    A call that fails as a whole has a line with that failure for each broker.
+    """
+    answers: Mapping[int, Failure | None] = {}
     about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
-    for broker in sorted(brokers):
-        audit_log.record(operation, {"broker": str(broker), "object": about}, refused.get(broker))
+    try:
+        answers = await call(sorted(brokers))
+    except FailureError as error:
+        answers = dict.fromkeys(brokers, error.failure)
+        raise
+    finally:
+        for broker in sorted(answers):
+            audit_log.record(operation, {"broker": str(broker), "object": about}, answers[broker])
+    return answers

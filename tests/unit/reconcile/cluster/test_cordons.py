@@ -1,6 +1,7 @@
 """Drained brokers are cordoned in Kafka: before nothing else, never those of others, and released at the end."""
 
 import itertools
+import logging
 from dataclasses import replace
 from unittest.mock import AsyncMock, MagicMock
 
@@ -11,12 +12,14 @@ from tests.unit.reconcile.kube_memory import MemoryCluster
 
 from rackspan.api.racktopology import DrainSpec
 from rackspan.api.reasons import Reason
+from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster import cordons as module
 from rackspan.reconcile.cluster.cordons import Cordons, cordon_changes, release_cordons
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ClusterDescription
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "not authorized", Remedy.ACCESS)
+AWAY = Failure(Reason.KAFKA_CLIENT_FAILED, "no broker answers", Remedy.RETRY)
 BROKERS = frozenset(range(6))
 
 
@@ -93,7 +96,7 @@ def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drain
 class Kafka:
     """Cordons of brokers, which are set only once they are recorded."""
 
-    def __init__(self, *, cordoned=(), refuses=(), dies=False):
+    def __init__(self, *, cordoned=(), refuses=(), dies=()):
         self.set, self.refuses, self.dies = set(cordoned), set(refuses), dies
         self.recorded, self.asked = (), []
 
@@ -103,12 +106,14 @@ class Kafka:
     async def cordon(self, brokers):
         self.asked += brokers
         assert set(brokers) <= set(self.recorded)
-        if self.dies:
-            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY))
+        if "cordon" in self.dies:
+            raise FailureError(AWAY)
         self.set |= set(brokers) - self.refuses
         return {broker: REFUSED if broker in self.refuses else None for broker in brokers}
 
     async def uncordon(self, brokers):
+        if "uncordon" in self.dies:
+            raise FailureError(AWAY)
         self.set -= set(brokers) - self.refuses
         return {broker: REFUSED if broker in self.refuses else None for broker in brokers}
 
@@ -143,7 +148,7 @@ async def test_a_cordon_that_somebody_has_set_just_now_is_theirs():
 
 
 async def test_an_operator_that_was_killed_in_between_knows_its_own_cordons():
-    dying = Kafka(dies=True)
+    dying = Kafka(dies={"cordon"})
     changed, found = await reconcile(Cordons(), dying, about(), drained={1})
     assert (changed, found.status.cordons) == (False, (1,))
     kafka = Kafka()
@@ -175,6 +180,32 @@ async def test_what_kafka_refuses_is_told_and_tried_again_after_a_minute(monkeyp
     kafka.refuses = set()
     await reconcile(cordons, kafka, found, drained={1, 2})
     assert (kafka.set, cordons.problem) == ({1, 2}, None)
+
+
+@pytest.mark.parametrize(
+    ("dies", "drained", "lines", "after"),
+    [
+        ((), {2, 3}, {"1 UncordonBroker": "ok", "2 CordonBroker": "ok", "3 CordonBroker": "NotAuthorized"}, (2,)),
+        (
+            {"uncordon"},
+            {2, 3},
+            {"1 UncordonBroker": "KafkaClientFailed", "2 CordonBroker": "ok", "3 CordonBroker": "NotAuthorized"},
+            (1, 2),
+        ),
+        ({"cordon"}, {2, 3}, {"2 CordonBroker": "KafkaClientFailed", "3 CordonBroker": "KafkaClientFailed"}, (1, 2, 3)),
+        ({"uncordon"}, (), {"1 UncordonBroker": "KafkaClientFailed"}, (1,)),
+    ],
+)
+async def test_each_change_is_in_the_audit_log_also_where_another_fails(dies, drained, lines, after, caplog):
+    caplog.set_level(logging.INFO, audit_log.LOGGER)
+    cordons, kafka = Cordons(), Kafka(cordoned={1}, dies=dies, refuses={3})
+    changed, found = await reconcile(cordons, kafka, about(recorded=(1,)), drained=drained)
+    entries = [one.audit for one in caplog.records if one.name == audit_log.LOGGER]
+    assert {f"{one['broker']} {one['operation']}": one["answer"] for one in entries} == lines
+    assert len(entries) == len(lines)
+    assert changed is ("ok" in lines.values())
+    assert found.status.cordons == after
+    assert cordons.problem == (AWAY.message if dies else f"broker 3: {REFUSED.message}")
 
 
 async def test_brokers_without_cordons_are_told():
