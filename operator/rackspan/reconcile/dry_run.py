@@ -156,22 +156,24 @@ def laid_over(
 ) -> tuple[Mapping[ObjectKey, KafkaTopic], Mapping[ObjectKey, Failure]]:
     """The KafkaTopics of a topology once files are applied, and why some of the files' would be refused.
 
-    `namespaces` are the labels of all. What an object has beside its spec stays.
+    `live` are those that the topology admits, `namespaces` the labels of all. What an object has beside its spec stays.
+    A change that the API server or the topology refuses is left out: so it takes no topic from others.
     """
     after = {topic.key: topic for topic in live}
     refused: dict[ObjectKey, Failure] = {}
     for topic in files:
         before = after.get(topic.key)
-        after[topic.key] = topic if before is None else structs.replace(before, spec=topic.spec)
-        if before is not None and (problem := _forbidden_change(before, topic)) is not None:
+        forbidden = None if before is None else _forbidden_change(before, topic)
+        if problem := forbidden or refusal(topic, topology, namespaces):
             refused[topic.key] = problem
+        else:
+            after[topic.key] = topic if before is None else structs.replace(before, spec=topic.spec)
     claims: defaultdict[str, list[tuple[KafkaTopic, RackTopology]]] = defaultdict(list)
     for topic in after.values():
         claims[topic.topic_name].append((topic, topology))
     for topic in files:
-        problem = refusal(topic, topology, namespaces) or rival(topic, owner(claims[topic.topic_name]))
-        if problem is not None:
-            refused.setdefault(topic.key, problem)
+        if topic.key not in refused and (problem := rival(topic, owner(claims[topic.topic_name]))):
+            refused[topic.key] = problem
     return after, refused
 
 

@@ -122,7 +122,8 @@ class LiveTopology:
                 stands = await observe_topology(seen.topology, after.values(), inputs.cache, admin, placers())
                 if not files:
                     return cls(inputs, stands)
-                made, state, names = await judge_observed(stands, [after[one.key] for one in given], admin)
+                laid = [after[one.key] for one in given if one.key not in refused]
+                made, state, names = await judge_observed(stands, laid, admin)
                 made = replace(made, problems={**made.problems, **refused})
                 return cls(inputs, stands, applied_files(files, made, state, names))
 
