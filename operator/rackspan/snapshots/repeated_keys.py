@@ -17,22 +17,28 @@ from rackspan.core.text import shown
 from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
 from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotFieldError
 
-_COLON = b":"
+_COLON, _ESCAPED = b":", b"\\u003"
+"""A colon, and how its escape begins: the `a` at the end may be a capital."""
 _encode = Encoder().encode
 
 
 def refuse_repeated_keys(document: SnapshotDocument, text: bytes) -> None:
     """Check the document except for its topics. Raises SnapshotFieldError."""
-    of_topics = sum(bytes(topic).count(_COLON) for topic in document.topics)
-    if text.count(_COLON) - of_topics != _encode(replace(document, topics=[])).count(_COLON):
+    of_topics = sum(_colons(bytes(topic)) for topic in document.topics)
+    if _colons(text) - of_topics != _encode(replace(document, topics=[])).count(_COLON):
         _refuse(text, "$")
 
 
 def refuse_repeated_keys_of_topic(topic: TopicDocument, text: Raw, path: str) -> None:
     """Check the object of one topic, at `path`. Raises SnapshotFieldError."""
     raw = bytes(text)
-    if raw.count(_COLON) != _encode(topic).count(_COLON):
+    if _colons(raw) != _encode(topic).count(_COLON):
         _refuse(raw, path)
+
+
+def _colons(text: bytes) -> int:
+    """Colons of a text, also those that are escaped: never fewer, or one would stand for a key that is given twice."""
+    return text.count(_COLON) + (text.count(_ESCAPED) if b"\\" in text else 0)
 
 
 def _refuse(text: bytes, path: str) -> None:

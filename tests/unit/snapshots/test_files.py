@@ -79,6 +79,11 @@ def test_brokers_that_were_down_are_known_by_their_replicas():
         ('"isr": [5, 7]', '"isr": [5], "isr": [5, 7]', r'f: \$\.topics\[0\]: the key "isr"'),
         ('"leader": null', '"leader": 3, "leader": null', r'f: \$\.topics\[1\]: the key "leader"'),
         ('{"x": true}', '{"x": true, "\\u0078": "a:b"}', r'f: \$\.topics\[1\]: the key "x"'),
+        ('{"x": true}', '{"x": true, "x": "a\\u003ab"}', r'f: \$\.topics\[1\]: the key "x"'),
+        ('{"x": true}', '{"y": "\\u003A", "x": 1, "x": true}', r'f: \$\.topics\[1\]: the key "x"'),
+        ('{"x": true}', '{"x": 1, "x": "\\u005cu003a"}', r'f: \$\.topics\[1\]: the key "x"'),
+        ('"clusterId": "one"', '"clusterId": "a", "clusterId": "\\u003a"', r'f: \$: the key "clusterId"'),
+        ('{"x": true}', '{"\\\\u003a": "\\u003a\\\\\\u003a", "x": 1, "x": true}', r'f: \$\.topics\[1\]: the key "x"'),
     ],
 )
 def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentence):
@@ -109,6 +114,7 @@ def test_colons_in_strings_are_no_keys():
         {"brokers": brokers, "topics": [topic("a", {"partition": 0, "replicas": [3]}, config={"u:v": "w:x"})]}
     )
     assert parse_snapshot(text.replace("w:x", "w\\u003ax").encode()).configs == ({"u:v": "w:x"},)
+    assert parse_snapshot(text.replace("w:x", "w\\\\u003Ax").encode()).configs == ({"u:v": "w\\u003Ax"},)
 
 
 def test_whatever_fields_a_file_has_it_is_decoded_once(monkeypatch):
