@@ -18,6 +18,9 @@ BUILD_INFO = Gauge("rackspan_build_info", "1, with what this operator is made of
 BUILD_INFO.labels(version("rackspan"), platform.python_version()).set(1)
 
 LEASE_HELD = Gauge("rackspan_lease_held", "1 while this operator is sure of its Lease and may change anything, else 0")
+NAMESPACES_LEFT_OUT = Gauge(
+    "rackspan_namespaces_left_out", "Watched namespaces that this operator may not read, and for which it does nothing"
+)
 CONNECTED = Gauge(
     "rackspan_topology_connected",
     "1 where Kafka answered the last time it was asked and is the cluster that is meant, else 0",

@@ -248,6 +248,7 @@ def test_a_namespace_that_may_not_be_read_costs_no_other(plane, tenants, operato
             return json.loads(operator.get("/readyz")[1])["leftOut"] == [*namespaces]
 
         until(told, f"{namespaces} to be left out")
+        assert operator.metric("rackspan_namespaces_left_out") == len(namespaces)
 
     for name in ("first", "second"):
         until_left_out("theirs")

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from rackspan import metrics
 from rackspan.reconcile.failures import DeniedError, FailureError
 from rackspan.reconcile.plans.reassignments_reconciler import ReassignmentsReconciler
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
@@ -140,6 +141,7 @@ class Manager:
         """Do nothing for the objects of these namespaces, whose watches are refused, and go on with all others."""
         new, back = namespaces - self.cache.left_out, self.cache.left_out - namespaces
         self.cache.left_out = namespaces
+        metrics.NAMESPACES_LEFT_OUT.set(len(namespaces))
         for namespace in sorted(new):
             _log.warning("namespace %s may not be read, and is left out: has the operator its Role there?", namespace)
         for namespace in sorted(back):

@@ -383,5 +383,9 @@ async def test_an_operator_that_may_read_no_namespace_is_not_ready(two, kube):
     two.start()
     two.leave_out(frozenset({"shop", "theirs"}))
     assert two.ready() == {"ok": False, "connected": {}, "leftOut": ["shop", "theirs"]}
+    assert REGISTRY.get_sample_value("rackspan_namespaces_left_out") == 2
     two.leave_out(frozenset({"theirs"}))
     assert two.ready()["ok"] is True
+    assert REGISTRY.get_sample_value("rackspan_namespaces_left_out") == 1
+    two.leave_out(frozenset())
+    assert REGISTRY.get_sample_value("rackspan_namespaces_left_out") == 0
