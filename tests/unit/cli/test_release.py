@@ -7,8 +7,9 @@ from tests.support.command import cli
 
 from rackspan.cli.commands import release
 from rackspan.cli.commands.release import _cordons
-from rackspan.kube import deployments, rest
+from rackspan.kube import deployments, kube_cluster, rest
 from rackspan.reconcile import uninstall
+from rackspan.reconcile.ports import Listed
 
 
 class Kube:
@@ -27,6 +28,8 @@ async def test_brokers_that_stay_cordoned_are_named():
 
 
 class Rest:
+    """Nothing is asked."""
+
     def __init__(self, *_):
         pass
 
@@ -46,6 +49,9 @@ def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
     async def at_once(*_, **__):
         return ()
 
+    async def all_readable(*_):
+        return Listed({})
+
     async def never(*_, **__):
         await asyncio.sleep(60)
 
@@ -53,9 +59,46 @@ def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
     monkeypatch.setattr(rest, "Rest", Rest)
     for name in ("_leave_kafka", "_cordons"):
         monkeypatch.setattr(release, name, at_once)
+    monkeypatch.setattr(kube_cluster.KubeCluster, "listed", all_readable)
     monkeypatch.setattr(deployments, "scale_to_zero", at_once)
     monkeypatch.setattr(module, step, never)
     monkeypatch.setattr(release, "_PATIENCE_SECONDS", 0.1)
     ran = cli("release", "--operator", "rackspan/rackspan")
     assert (ran.code, ran.error) == (2, f"after 0.1 s: {told}")
     assert ran.hint
+
+
+@pytest.mark.parametrize(("there", "released"), [(("mine", "theirs"), ("mine",)), (("theirs",), None)])
+def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeypatch, there, released):
+    class Namespaces:
+        """Of which one may not be read by the right to list KafkaTopics."""
+
+        def __init__(self, _rest, _events, namespaces):
+            self.namespaces = tuple(namespaces)
+
+        async def listed(self, kind):
+            return Listed({}, frozenset({"theirs"} if kind == "KafkaTopic" else ()))
+
+        async def with_finalizer(self, _kind):
+            return ()
+
+    async def nothing(*_, **__):
+        return ()
+
+    async def one_of_each(kube, *, leaving_only):
+        seen.append(kube.namespaces)
+        assert not leaving_only
+        return dict.fromkeys(uninstall.KINDS, 1)
+
+    seen = []
+    monkeypatch.setattr(rest, "connect", nothing)
+    monkeypatch.setattr(rest, "Rest", Rest)
+    monkeypatch.setattr(kube_cluster, "KubeCluster", Namespaces)
+    monkeypatch.setattr(uninstall, "release", one_of_each)
+    monkeypatch.setattr(release, "_NO_NEW_FINALIZER_SECONDS", 0.0)
+    for name in ("_leave_kafka", "_cordons"):
+        monkeypatch.setattr(release, name, nothing)
+    ran = cli("release", *(word for name in there for word in ("-n", name)))
+    assert seen == ([released] if released else [])
+    assert (ran.code, ran.error) == (2, "may not be read, and nothing is released there: namespace theirs")
+    assert ran.out.startswith("released 1 KafkaTopic, ") is bool(released)

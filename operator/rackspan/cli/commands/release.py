@@ -46,11 +46,15 @@ def release(
     Kubernetes nor in Kafka. A running operator puts the finalizer back.
     """
     deployment = _deployment(operator) if operator else None
-    counts, left = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
+    counts, left, denied = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
     for problem in left:
         note(problem)
-    *first, last = (plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
-    print(f"released {', '.join(first)} and {last}; nothing was deleted in Kafka")
+    if counts:
+        *first, last = (plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
+        print(f"released {', '.join(first)} and {last}; nothing was deleted in Kafka")
+    if denied:
+        what = f"may not be read, and nothing is released there: namespace {few(sorted(denied))}"
+        raise CommandError(what, "run it again with the rights of the operator there")
 
 
 def _deployment(text: str) -> tuple[str, str]:
@@ -62,7 +66,8 @@ def _deployment(text: str) -> tuple[str, str]:
 
 async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
-) -> tuple[dict[str, int], Sequence[str]]:
+) -> tuple[dict[str, int], Sequence[str], frozenset[str]]:
+    """What is released by kind, what is left in Kafka, and the namespaces that may not be read."""
     from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
     from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
     from rackspan.kube.event_queue import EventQueue  # noqa: PLC0415
@@ -80,6 +85,12 @@ async def _release(
                 key = ObjectKey(*deployment)
                 late = f"Deployment {key} still has Pods", "see why they do not end, then run it again"
                 await scale_to_zero(rest, key)
+            denied = frozenset().union(*[(await kube.listed(kind)).denied for kind in KINDS])
+            if denied:
+                readable = [name for name in namespaces if name not in denied]
+                if not readable:
+                    return {}, (), denied
+                kube = KubeCluster(rest, EventQueue(rest), readable)
             late = "throttles and cordons could not all be taken off in Kafka", "run it again when Kafka answers"
             left = [*await _leave_kafka(kube, rest), *await _cordons(kube)]
             late = (
@@ -91,7 +102,7 @@ async def _release(
                 counts = {kind: counts[kind] + number for kind, number in found.items()}
                 await asyncio.sleep(_NO_NEW_FINALIZER_SECONDS)
                 if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
-                    return counts, left
+                    return counts, left, denied
     except TimeoutError as error:
         problem, hint = late
         raise CommandError(f"after {_PATIENCE_SECONDS:g} s: {problem}", hint) from error
