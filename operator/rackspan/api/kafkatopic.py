@@ -13,6 +13,7 @@ from rackspan.api.meta import ApiObject, ObjectKey
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.policies import DurabilitySpec, TopicReassignmentSpec
 from rackspan.api.references import TopologyRef
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import Durability
 from rackspan.core.placement import Spread, Unsatisfiable
 from rackspan.core.rack_path import parse_rack
@@ -107,7 +108,7 @@ class KafkaTopicSpec(ApiStruct, frozen=True):
     @property
     def own_min_insync(self) -> int | None:
         """The min.insync.replicas among the configs; None where there is none, or no number."""
-        given = self.config_values.get("min.insync.replicas", "")
+        given = self.config_values.get(MIN_INSYNC, "")
         return int(given) if given.isascii() and given.isdigit() else None
 
 

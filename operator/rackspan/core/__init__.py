@@ -3,7 +3,7 @@ Everything that is computed, and nothing that is read, written or asked: pure fu
 
 From the ground up; nothing imports what stands above it, and a contract in `pyproject.toml` checks that:
 
-- `text`: numbers and foreign texts as people read them
+- `text`, `config_keys`: numbers and foreign texts as people read them, and Kafka's keys
 - `rack_path`, `rack_file`: rack ids, and the file with each node's own
 - `topology`: brokers and where they stand, the rack tree
 - `snapshot`: a cluster at one moment, partitions in columns

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import effective_min_insync
 from rackspan.core.rack_path import domain_name
 from rackspan.core.snapshot import NONE, BoolArray, Partitions
@@ -55,7 +56,7 @@ class DomainOutage:
 
 def min_insync_replicas(configs: Sequence[Mapping[str, str]]) -> IntArray:
     """`min.insync.replicas` per topic, Kafka's default of 1 where it is not set, shape (topics,)."""
-    return np.array([int(config.get("min.insync.replicas", 1)) for config in configs], dtype=np.int64)
+    return np.array([int(config.get(MIN_INSYNC, 1)) for config in configs], dtype=np.int64)
 
 
 def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost: Iterable[int]) -> Outage:

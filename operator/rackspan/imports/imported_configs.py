@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.text import shown
 from rackspan.imports.imported_topics import not_kept
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from rackspan.imports.imported_topics import Remark
 
-MIN_INSYNC: Final = "min.insync.replicas"
 _MOST_CONFIGS, _LONGEST_VALUE = 100, 4096
 THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 NO_CONFIGS: Final = ("partitions", "num.partitions", "replication.factor", "default.replication.factor")

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as _admin
 
 from rackspan.api.reasons import Reason
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.partitions import InSync, TopicPartition, present_replicas
 from rackspan.kafka.kafka_errors import (
     connection_failure,
@@ -232,7 +233,7 @@ class ConfluentAdmin:
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
         """The brokers' min.insync.replicas; None where it cannot be read."""
         try:
-            value = await self.broker_setting(brokers, "min.insync.replicas")
+            value = await self.broker_setting(brokers, MIN_INSYNC)
             return _replicas(value) if value else None
         except (FailureError, ValueError):
             return None
@@ -564,7 +565,7 @@ def _config(answer: Future[Any]) -> TopicConfig | None:
 def config_seen(entries: Mapping[str, Any]) -> TopicConfig:
     """A topic's configuration from the entries of one answer."""
     own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    min_insync = entries.get("min.insync.replicas")
+    min_insync = entries.get(MIN_INSYNC)
     return TopicConfig(
         # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.
         own={key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},

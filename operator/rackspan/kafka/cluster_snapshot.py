@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicCollection
 
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
-_MIN_INSYNC = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +264,10 @@ def _config(seen: TopicConfig | None) -> Mapping[str, str]:
     """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
     if seen is None:
         return {}
-    return {**seen.own, **({} if seen.min_insync is None else {_MIN_INSYNC: str(seen.min_insync)})}
+    return {**seen.own, **({} if seen.min_insync is None else {MIN_INSYNC: str(seen.min_insync)})}
 
 
 def _inherited(seen: TopicConfig | None) -> frozenset[str]:
     """Whether min.insync.replicas comes from the brokers."""
-    inherits = seen is not None and seen.min_insync is not None and _MIN_INSYNC not in seen.own
-    return frozenset({_MIN_INSYNC}) if inherits else frozenset()
+    inherits = seen is not None and seen.min_insync is not None and MIN_INSYNC not in seen.own
+    return frozenset({MIN_INSYNC}) if inherits else frozenset()

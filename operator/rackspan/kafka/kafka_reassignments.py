@@ -22,6 +22,7 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest
 
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.partitions import (
     Disk,
     ListChange,
@@ -47,7 +48,6 @@ T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
 """How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
-_MIN_INSYNC = "min.insync.replicas"
 _NO_ID = uuid.UUID(int=0)
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
@@ -116,9 +116,9 @@ class KafkaReassignments(ConfluentAdmin):
         """Each topic's effective min.insync.replicas, where it can be read."""
         return {
             one.resource_name: int(entry.value)
-            for one in self._described(Setting(SettingKind.TOPIC, topic, _MIN_INSYNC) for topic in topics)
+            for one in self._described(Setting(SettingKind.TOPIC, topic, MIN_INSYNC) for topic in topics)
             for entry in one.configs
-            if entry.name == _MIN_INSYNC and (entry.value or "").isdecimal()
+            if entry.name == MIN_INSYNC and (entry.value or "").isdecimal()
         }
 
     @in_thread

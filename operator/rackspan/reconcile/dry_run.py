@@ -20,6 +20,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import unmanaged_key
 from rackspan.api.racktopology import Adoption, KafkaSpec, LevelSpec, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
@@ -34,7 +35,6 @@ from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of
 from rackspan.reconcile.plans.unmanaged import unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
 from rackspan.reconcile.specs.ownership import owner, refusal, rival
-from rackspan.reconcile.specs.placement import MIN_ISR
 from rackspan.reconcile.specs.topic_quotas import Demand, above_quotas
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
 
@@ -244,7 +244,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
     )
     racks = RackView(tree.levels, rows, ignore_missing=True)
     least = min_insync_replicas(snapshot.configs).tolist()
-    inherited = (value for value, keys in zip(least, snapshot.inherited, strict=False) if MIN_ISR in keys)
+    inherited = (value for value, keys in zip(least, snapshot.inherited, strict=False) if MIN_INSYNC in keys)
     key = ObjectKey("cluster", snapshot.cluster_id or "unknown")
     return ClusterState(key, spec, snapshot.cluster_id or "", racks, BrokerLoad(counts), placers, next(inherited, None))
 

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import UNSET, DecodeError, Raw
 from msgspec.json import Decoder
 
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import shown
@@ -24,7 +25,6 @@ from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotError, Snapsho
 
 T = TypeVar("T")
 STDIN = "-"
-MIN_INSYNC = "min.insync.replicas"
 Advance = Callable[[int, int], None]
 """Called while reading with the number of topics done and of all topics."""
 

@@ -6,9 +6,9 @@ from typing import Any
 from rich.console import Console
 
 from rackspan.cli.rendering.tables import print_hidden, table
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import LevelGuarantee, WriteGuarantee
 
-_MIN_INSYNC = "min.insync.replicas"
 _Kind = tuple[int, tuple[LevelGuarantee, ...]]
 """What a row shows: `min.insync.replicas`, and the levels."""
 
@@ -23,7 +23,7 @@ def guarantee_documents(
             "topic": names[at],
             "replicationFactor": found.replicas,
             "minInsyncReplicas": found.min_insync,
-            "inherited": bool(inherited) and _MIN_INSYNC in inherited[at],
+            "inherited": bool(inherited) and MIN_INSYNC in inherited[at],
             "levels": level_documents(found.levels),
             "message": found.sentence,
         }

@@ -20,6 +20,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_
 from rackspan.cli.shared.manifest_files import read_files
 from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.cli.shared.selection import placers
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import WriteGuarantee, write_guarantees
 from rackspan.core.placement import Placement
 from rackspan.core.planning import Problem
@@ -27,7 +28,6 @@ from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import shown
 from rackspan.core.topology import RackTree
-from rackspan.imports.imported_configs import MIN_INSYNC
 from rackspan.imports.imported_topics import Refused
 from rackspan.imports.manifests import ManifestTopic, read_topics
 from rackspan.reconcile.cluster.state import ClusterState

@@ -10,12 +10,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from rackspan.api.kafkatopic import KIND, requirements_of
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import insync_bounds
 from rackspan.core.placement import Placement
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ConfigChange, KubernetesEvent, ObjectRef, TopicDescription
-from rackspan.reconcile.specs.placement import MIN_ISR, Assignment, managed_config
+from rackspan.reconcile.specs.placement import Assignment, managed_config
 from rackspan.reconcile.specs.topic_configs import config_event
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ async def make_room(
             continue
         value = value_of(topic.spec, found.replicas, planned, state)
         if value is not None and value < config.min_insync:
-            changes.append(ConfigChange(name, {MIN_ISR: str(value)}))
+            changes.append(ConfigChange(name, {MIN_INSYNC: str(value)}))
     outcomes = await admin.alter_configs(changes) if changes else {}
     events = []
     for change in changes:
@@ -89,7 +90,7 @@ async def make_room(
         if failure is None:
             events.append(config_event(ObjectRef(KIND, topic.key, topic.meta.uid), change))
         else:
-            _log.warning("%s of %s was not lowered: %s", MIN_ISR, change.name, failure.message)
+            _log.warning("%s of %s was not lowered: %s", MIN_INSYNC, change.name, failure.message)
     return events
 
 
@@ -128,11 +129,11 @@ def lowered_at_last(
 
 def _derived(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
     """What the durability gives the planned replicas; None where nothing is derived."""
-    if MIN_ISR in spec.config_values:
+    if MIN_INSYNC in spec.config_values:
         return None
     planned = dict(enumerate(current)) | {change.partition: change.replicas for change in changes}
     try:
-        found = managed_config(spec, tuple(planned.values()), state).values.get(MIN_ISR)
+        found = managed_config(spec, tuple(planned.values()), state).values.get(MIN_INSYNC)
     except FailureError:
         return None  # reported by the topic's condition
     return None if found is None else int(found)

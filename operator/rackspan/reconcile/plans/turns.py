@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rackspan.api.policies import throttle_of
 from rackspan.api.reassignment import ReassignmentState
-from rackspan.core.rack_path import RackPathError, parse_rack
+from rackspan.core.rack_path import rack_or_none
 from rackspan.core.reassignment import Limits
 from rackspan.core.text import plural
 from rackspan.reconcile.runtime.schedule import is_open
@@ -106,7 +106,7 @@ class PlannedBrokers:
 
 def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None:
     """The first broker of a plan that does not stand where the plan says, in words."""
-    paths = {rack: _path(rack) for rack in {broker.rack for broker in topology.status.brokers}}
+    paths = {rack: rack_or_none(rack) for rack in {broker.rack for broker in topology.status.brokers}}
     now = {broker.id: paths[broker.rack] for broker in topology.status.brokers}
     for broker, then in planned.racks.items():
         found = now.get(broker)
@@ -142,13 +142,6 @@ def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
         last[one.spec.plan_hash] = max(last.get(one.spec.plan_hash, ""), at)
     kept = set(sorted(last, key=lambda plan: last[plan], reverse=True)[:HISTORY]) | waited_for
     return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
-
-
-def _path(rack: str | None) -> RackPath | None:
-    try:
-        return None if rack is None else parse_rack(rack)
-    except RackPathError:
-        return None
 
 
 def counted(objects: Collection[Reassignment]) -> Mapping[ReassignmentState, int]:

@@ -11,6 +11,7 @@ import numpy as np
 from rackspan.api.kafkatopic import requirements_of
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import DurabilityError, min_insync
 from rackspan.core.placement import (
     ClusterView,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 
 Assignment = tuple[tuple[int, ...], ...]
-MIN_ISR = "min.insync.replicas"
 MAX_REPLICAS = 500_000
 """Of one topic: for example 100,000 partitions with five replicas each."""
 MAX_CELLS = 100_000_000
@@ -149,7 +149,7 @@ def _with_min_insync(
         found = min_insync(tree, in_place, required.durability, spec.own_min_insync)
     except DurabilityError as error:
         raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
-    return {**spec.config_values, MIN_ISR: spec.config_values.get(MIN_ISR, str(found.value))}
+    return {**spec.config_values, MIN_INSYNC: spec.config_values.get(MIN_INSYNC, str(found.value))}
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:

@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reasons import Reason
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.metrics import count_error
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.batching import batches, config_records, partition_records, topic_records
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
 from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutError, ThirdPartyPlacers, in_thread
-from rackspan.reconcile.specs.placement import MIN_ISR, PORTION, cost, third_party_placer, too_large
+from rackspan.reconcile.specs.placement import PORTION, cost, third_party_placer, too_large
 from rackspan.reconcile.specs.topic_configs import differing
 from rackspan.reconcile.topics.creation_claims import with_known_claim
 from rackspan.reconcile.topics.outcome import Outcome
@@ -253,7 +254,7 @@ async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: Ka
 
 
 def _min_insync(config: Mapping[str, str], state: ClusterState) -> int | None:
-    value = config.get(MIN_ISR)
+    value = config.get(MIN_INSYNC)
     return int(value) if value is not None else state.default_min_insync
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.text import plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 from rackspan.reconcile.specs.ownership import adoption_refused, internal
-from rackspan.reconcile.specs.placement import MIN_ISR, Judged, ManagedConfig, managed_config, place, too_large
+from rackspan.reconcile.specs.placement import Judged, ManagedConfig, managed_config, place, too_large
 from rackspan.reconcile.specs.topic_configs import differing
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def decide(
     except FailureError as error:
         managed, config_problem = ManagedConfig(topic.spec.config_values), error.failure
     different = differing(managed.values, own)
-    held = _min_insync_held(seen) if MIN_ISR in different else None
+    held = _min_insync_held(seen) if MIN_INSYNC in different else None
     if held is not None:
-        different = {key: value for key, value in different.items() if key != MIN_ISR}
+        different = {key: value for key, value in different.items() if key != MIN_INSYNC}
     configure = ConfigChange(topic.topic_name, different) if different else None
     problem = grow_problem or config_problem or held
     return TopicDecision(grow=grow, configure=configure, problem=problem, judged=managed.judged)

@@ -19,10 +19,10 @@ from rackspan.api.conditions import (
     find_condition,
 )
 from rackspan.api.reasons import Reason
+from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.text import plural
 from rackspan.reconcile.plans.holds import PLAN_REASONS
 from rackspan.reconcile.ports import KubernetesEvent
-from rackspan.reconcile.specs.placement import MIN_ISR
 from rackspan.reconcile.specs.topic_configs import config_event
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _was_as_asked(outcome: Outcome) -> bool:
 def _derived_anew(outcome: Outcome) -> bool:
     """Whether another min.insync.replicas than before follows from the durability, since replicas have moved."""
     topic, change = outcome.topic, outcome.decision.configure
-    if change is None or MIN_ISR in topic.spec.config_values:
+    if change is None or MIN_INSYNC in topic.spec.config_values:
         return False
-    return change.set.get(MIN_ISR, "") not in ("", str(topic.status.min_in_sync_replicas))
+    return change.set.get(MIN_INSYNC, "") not in ("", str(topic.status.min_in_sync_replicas))
 
 
 def _changed(before: Sequence[Condition], condition: Condition) -> bool:

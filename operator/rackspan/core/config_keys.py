@@ -1,0 +1,5 @@
+"""Keys of Kafka's topic configs that several rooms read."""
+
+from typing import Final
+
+MIN_INSYNC: Final = "min.insync.replicas"
