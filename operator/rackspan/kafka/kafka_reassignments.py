@@ -48,6 +48,8 @@ T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
 """How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
+_MOST_BYTES = 2**56
+"""Of all replicas that are asked about: 64 PiB."""
 _NO_ID = uuid.UUID(int=0)
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
@@ -139,12 +141,15 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def sizes(self, partitions: Mapping[TopicPartition, Collection[int]]) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas on the given brokers; those that are not reported are left out."""
+        """Bytes of replicas on the given brokers; those that are not reported are left out.
+
+        Where together they are more than any cluster has, none is known: every sum of sizes fits into 64 bits.
+        """
         asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, brokers in partitions.items():
             for broker in brokers:
                 asked[broker][at.topic].append(at.partition)
-        return {
+        found = {
             (TopicPartition(topic.name, one.partition_index), broker): one.partition_size
             for broker, directories in self._log_dirs(asked).items()
             for directory in directories
@@ -152,6 +157,7 @@ class KafkaReassignments(ConfluentAdmin):
             for one in topic.partitions
             if not one.is_future_key and one.partition_size >= 0
         }
+        return found if sum(found.values()) <= _MOST_BYTES else {}
 
     @in_thread
     def alter(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,14 @@ def test_partitions_come_back_from_arrow_as_they_were(cluster):
     assert fewest.tolist() == partitions.fewest_replicas.tolist()
     for column in COLUMNS:
         assert getattr(found, column).tolist() == getattr(partitions, column).tolist(), column
+
+
+@pytest.mark.parametrize("size", [2**57, 2**62, 2**63 - 1])
+def test_sizes_that_no_cluster_has_are_not_known_and_nothing_is_lost_with_them(size):
+    rows = [(0, number, [0, 1, 2], {0, 1, 2}, 0, size) for number in range(4)]
+    found = as_table(table(["orders"], rows), np.array([2], dtype=np.int64))
+    assert partitions_of(found)[0].size_bytes.tolist() == [-1] * 4
+    assert _judged(found).num_rows > 0
 
 
 def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():

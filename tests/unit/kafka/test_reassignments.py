@@ -223,6 +223,14 @@ async def test_sizes_are_those_of_replicas_and_a_negative_one_is_none(admin):
     assert found == {(AT, 0): 5, (TopicPartition("orders", 3), 0): 0}
 
 
+@pytest.mark.parametrize(("size", "known"), [(2**50, True), (2**62, False), (2**63 - 1, False)])
+async def test_sizes_that_no_cluster_has_are_not_known(admin, monkeypatch, size, known):
+    """They are added up, and statuses and columns take 64 bits."""
+    monkeypatch.setitem(globals(), "HELD", [(number, size, False) for number in range(4)])
+    found = await admin.sizes({TopicPartition("orders", number): [0] for number in range(4)})
+    assert set(found.values()) == ({size} if known else set())
+
+
 async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin):
     assert await admin.min_insync(["orders", "gone", "secret"]) == {"orders": 2}
     ((_, request, _),) = Client.asked
