@@ -11,7 +11,6 @@ these are told to it late.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 from collections import Counter
@@ -46,7 +45,7 @@ _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The one error of a watch after which kopf lists again; all others end it."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends within so long was cut."""
-_SILENT_SECONDS: Final = 150.0
+SILENT_SECONDS: Final = 150.0
 """A watch that brings nothing for so long, not even a bookmark, of which the API server sends one a minute, is about a
 version that this has not come to: etcd was restored from a backup."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
@@ -124,9 +123,9 @@ class Survival:
         """Have kopf read the events of a watch reduced."""
         path = watch.url.path
         if watch.ok and path not in self._lost:
-            watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, path))
+            watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, self._lost.add, path))
         elif watch.ok or watch.status in _NO_SUCH_VERSION:
-            why = "the API server was away" if watch.ok else f"a watch was answered with {watch.status}"
+            why = "the API server was away, or silent" if watch.ok else f"a watch was answered with {watch.status}"
             _log.info("%s: %s: listing again", path, why)
             watch.status, watch.content = _OK, cast("aiohttp.StreamReader", _Expired(watch.content))
 
@@ -220,27 +219,42 @@ class _Content:
 
 
 class _Events(_Content):
-    """One that has begun. `ended` is awaited at its end, with its path and how many seconds it lasted."""
+    """One that has begun.
+
+    `ended` is awaited at its end, with its path and how many seconds it lasted. `lost` is called with its path where
+    kopf gives it up, and it has brought nothing.
+    """
 
     def __init__(
-        self, content: aiohttp.StreamReader, ended: Callable[[str, float], Awaitable[None]], path: str
+        self,
+        content: aiohttp.StreamReader,
+        ended: Callable[[str, float], Awaitable[None]],
+        lost: Callable[[str], None],
+        path: str,
     ) -> None:
         super().__init__(content)
         self._ended = ended
+        self._lost = lost
         self._path = path
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
         begun, silent = clock(), True
-        with contextlib.suppress(aiohttp.ClientError):  # kopf asks again, however a watch ends
+        try:
             async for line in lines_of(self._content):
                 silent, event = False, _known_event(line)
                 if event is None:
                     _log.info("a watch brought %r: listing again", line[:200])
                 yield event or _EXPIRED
+        except aiohttp.ClientError:
+            pass  # kopf asks again, however a watch ends
+        except asyncio.CancelledError:  # by kopf's inactivity_timeout, or because the operator ends
+            if silent and clock() - begun >= SILENT_SECONDS:
+                self._lost(self._path)
+            raise
         seconds = clock() - begun
         await self._ended(self._path, seconds)
-        if silent and seconds >= _SILENT_SECONDS:
+        if silent and seconds >= SILENT_SECONDS:
             yield _EXPIRED
 
 

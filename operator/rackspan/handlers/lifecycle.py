@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import kopf
 
 from rackspan.api.labels import GROUP
-from rackspan.handlers.api_session import connect
+from rackspan.handlers.api_session import SILENT_SECONDS, connect
 from rackspan.handlers.watches import Memo
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> No
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
     settings.watching.reconnect_backoff = 0.5  # from an answer that `api_session` calls expired to the next list
     settings.watching.server_timeout = 600
+    # A connection that dies without a word ends by this alone; `api_session` takes silence for more than that first.
+    settings.watching.inactivity_timeout = SILENT_SECONDS + 30
     settings.watching.chunk_size = 500  # `api_session` asks for fewer
     memo.manager.start()
 

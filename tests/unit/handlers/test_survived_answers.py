@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import ssl
+from unittest.mock import MagicMock
 
 import kopf
 import pytest
@@ -16,6 +17,7 @@ from kopf._cogs.structs import credentials
 
 from rackspan.handlers import api_session
 from rackspan.handlers.api_session import Survival, connect
+from rackspan.handlers.lifecycle import configure
 from rackspan.kube.authentication import Login
 
 PATH = "/apis/rackspan.dev/v1alpha1/kafkatopics"
@@ -71,11 +73,13 @@ async def answered(answer, survival=None):
             await vault.close()
 
 
-async def next_event(namespace=None):
+async def next_event(namespace=None, **watching_settings):
     """The next one that kopf tells of, however often it lists and watches until then."""
     settings = kopf.OperatorSettings()
     settings.watching.chunk_size = 500
     settings.watching.reconnect_backoff = 0
+    for name, value in watching_settings.items():
+        setattr(settings.watching, name, value)
     settings.networking.error_backoffs = (0, 0)
     watch = watching.infinite_watch(settings=settings, resource=RESOURCE, namespace=namespace)
     async with asyncio.timeout(60), contextlib.aclosing(watch):
@@ -83,6 +87,41 @@ async def next_event(namespace=None):
             if not isinstance(event, watching.Bookmark) and event["type"] != "BOOKMARK":
                 return event
     return None
+
+
+@pytest.mark.parametrize(
+    ("brought", "then"),
+    [(None, ["watch 1"]), ((), ["watch 1", "list", "watch 1"]), ((BOOKMARK,), ["watch 9"])],
+    ids=["no answer", "nothing", "a bookmark"],
+)
+async def test_a_watch_whose_connection_died_without_a_word_begins_anew(monkeypatch, brought, then):
+    """One that brought nothing may have been about a version that the API server has not come to."""
+    monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
+    asked = []
+
+    async def answer(request):
+        if "watch" not in request.query:
+            asked.append("list")
+            return listed()
+        asked.append(f"watch {request.query['resourceVersion']}")
+        if len(asked) > 2:
+            return told(ADDED)
+        silent = web.StreamResponse()
+        if brought is not None:
+            await silent.prepare(request)
+            await silent.write(told(*brought).body)
+        await asyncio.sleep(60)
+        return silent
+
+    async with answered(answer):
+        assert (await next_event(inactivity_timeout=0.4))["type"] == "ADDED"
+    assert asked == ["list", "watch 1", *then]
+
+
+def test_kopf_waits_longer_for_a_word_than_a_watch_may_be_silent_and_not_for_ever():
+    settings = kopf.OperatorSettings()
+    asyncio.run(configure(settings, MagicMock()))
+    assert api_session.SILENT_SECONDS < settings.watching.inactivity_timeout < settings.watching.server_timeout
 
 
 @pytest.mark.parametrize(
@@ -179,7 +218,7 @@ async def test_kopf_lists_again_after_an_outage(outage):
 @pytest.mark.parametrize(("brought", "then"), [((), "list"), ((BOOKMARK,), "watch")])
 async def test_kopf_lists_again_after_a_watch_that_long_brought_nothing(monkeypatch, brought, then):
     """Not even a bookmark, of which there is one a minute: the API server has not come to that version yet."""
-    monkeypatch.setattr(api_session, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
     asked = []
 
     async def answer(request):
