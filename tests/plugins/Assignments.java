@@ -136,9 +136,22 @@ public class Assignments {
             topic.forEach(partition -> partitions.add(new TreeSet<>()));
             owners.add(partitions);
         }
-        assigned.members().forEach((member, has) -> has.partitions().forEach((topic, numbers) ->
-            numbers.forEach(number -> owners.get((int) topic.getLeastSignificantBits()).get(number).add(member))));
+        assigned.members().forEach((member, has) -> has.partitions().forEach((topic, numbers) -> {
+            compare(numbers);
+            numbers.forEach(number -> owners.get((int) topic.getLeastSignificantBits()).get(number).add(member));
+        }));
         return owners;
+    }
+
+    /** A broker compares what a member gets with a set of its own. */
+    private static void compare(Set<Integer> numbers) {
+        Set<Integer> same = new HashSet<>(numbers);
+        Set<Integer> next = new HashSet<>();
+        numbers.forEach(number -> next.add(number + 1));
+        boolean alike = numbers.equals(same) && same.equals(numbers);
+        if (!alike || numbers.equals(next) != numbers.isEmpty() || next.equals(numbers) != numbers.isEmpty()) {
+            throw new IllegalStateException(numbers + " is not compared as sets are");
+        }
     }
 
     /** The one owner of each partition, where partitions must not be shared. */

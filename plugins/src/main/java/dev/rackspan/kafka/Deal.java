@@ -1,10 +1,7 @@
 package dev.rackspan.kafka;
 
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -139,23 +136,40 @@ final class Deal {
     }
 
     GroupAssignment assignment() {
-        Map<String, MemberAssignment> assigned = new HashMap<>();
-        List<Map<Uuid, Set<Integer>>> partitions = new ArrayList<>();
+        int[] topicOf = new int[reader.length];
+        for (int topic = 0; topic < readers.topics.length; topic++) {
+            Arrays.fill(topicOf, readers.first[topic], readers.first[topic + 1], topic);
+        }
+        int[][] dealt = dealt();
+        Map<String, MemberAssignment> assigned = new HashMap<>(2 * count.length);
         for (int member = 0; member < count.length; member++) {
             boolean same = count[member] == kept[member] && kept[member] == readers.hasSize[member];
-            Map<Uuid, Set<Integer>> all = same ? readers.has.get(member) : new HashMap<>();
-            partitions.add(same ? null : all);
-            assigned.put(readers.members[member], new Assigned(all));
-        }
-        for (int topic = 0; topic < readers.topics.length; topic++) {
-            Uuid id = readers.topics[topic];
-            for (int item = readers.first[topic]; item < readers.first[topic + 1]; item++) {
-                Map<Uuid, Set<Integer>> all = partitions.get(reader[item]);
-                if (all != null) {
-                    all.computeIfAbsent(id, added -> new HashSet<>()).add(item - readers.first[topic]);
-                }
-            }
+            Map<Uuid, Set<Integer>> has = same ? readers.has.get(member) : byTopic(dealt[member], topicOf);
+            assigned.put(readers.members[member], new Assigned(has));
         }
         return new GroupAssignment(assigned);
+    }
+
+    /** The partitions of each member, in their order. */
+    private int[][] dealt() {
+        int[][] dealt = new int[count.length][];
+        Arrays.setAll(dealt, member -> new int[count[member]]);
+        int[] found = new int[count.length];
+        for (int item = 0; item < reader.length; item++) {
+            dealt[reader[item]][found[reader[item]]++] = item;
+        }
+        return dealt;
+    }
+
+    private Map<Uuid, Set<Integer>> byTopic(int[] items, int[] topicOf) {
+        Map<Uuid, Set<Integer>> byTopic = new HashMap<>(2 * Math.min(items.length, readers.topics.length));
+        for (int from = 0, to = 0; from < items.length; from = to) {
+            int topic = topicOf[items[from]];
+            while (to < items.length && topicOf[items[to]] == topic) {
+                to++;
+            }
+            byTopic.put(readers.topics[topic], new Slice(items, from, to, readers.first[topic]));
+        }
+        return byTopic;
     }
 }
