@@ -46,22 +46,25 @@ final class Readers {
     final int[] kindOfSort;
     private final int[] audienceOfSort;
     private final int[] valueOfSort;
-    private final List<BitSet> audiences;
+    /** Which subscriptions have the topics of each audience. */
+    private final BitSet[] audiences;
     private final int[] placeOfKind;
     private final Nearness nearness;
     private final int weight;
 
     Readers(GroupSpec group, SubscribedTopicDescriber describer, Nearness.Source source) {
-        Member[] inOrder = inOrder(group);
+        List<Member> held = new ArrayList<>();
+        group.memberIds().forEach(id -> held.add(new Member(group, id)));
+        Member[] inOrder = inOrder(held);
         members = new String[inOrder.length];
         Arrays.setAll(members, member -> inOrder[member].id);
         List<Set<Uuid>> subscribed = new ArrayList<>();
         int[] subscriptionOf = subscriptionOf(inOrder, group.subscriptionType(), subscribed);
         subscriptions = subscribed.size();
-        topics = subscribed.stream().flatMap(Set::stream).distinct().sorted().toArray(Uuid[]::new);
+        topics = topicsOf(subscribed);
         first = firstOf(topics, describer);
-        audiences = new ArrayList<>();
-        int[] audienceOfTopic = audienceOf(topics, subscribed, audiences);
+        int[] audienceOfTopic = new int[topics.length];
+        audiences = audiences(topics, subscribed, audienceOfTopic);
 
         nearness = new Nearness(racksOf(inOrder), topics, first, describer, source);
         int[] placeOf = nearness.placeOf;
@@ -79,14 +82,11 @@ final class Readers {
         }
         weight = kindSize.length + 2;
 
-        has = new ArrayList<>();
-        for (Member member : inOrder) {
-            has.add(member.has);
-        }
+        has = Arrays.stream(inOrder).map(member -> member.has).toList();
         hasSize = new int[members.length];
         owner = new int[first[topics.length]];
         Arrays.fill(owner, -1);
-        findOwners(audienceOfTopic, subscriptionOf);
+        findOwners(held, audienceOfTopic, subscriptionOf);
         sortOf = new int[owner.length];
         long wide = kindSize.length + 1L;
         Numbers sorts = new Numbers();
@@ -110,7 +110,7 @@ final class Readers {
 
     /** What a partition of a sort is worth to a member of a kind: near before kept; -1 where it is not subscribed to. */
     int worth(int sort, int kind) {
-        if (!audiences.get(audienceOfSort[sort]).get(subscriptionOfKind[kind])) {
+        if (!audiences[audienceOfSort[sort]].get(subscriptionOfKind[kind])) {
             return -1;
         }
         int kept = kindOfSort[sort] == kind ? 1 : 0;
@@ -131,11 +131,11 @@ final class Readers {
         for (int kind = 0; kind < kindSize.length; kind++) {
             size[subscriptionOfKind[kind]] += kindSize[kind];
         }
-        int[] supply = new int[audiences.size()];
+        int[] supply = new int[audiences.length];
         for (int sort = 0; sort < sortSize.length; sort++) {
             supply[audienceOfSort[sort]] += sortSize[sort];
         }
-        Transport even = new Transport(size, supply, (audience, one) -> audiences.get(audience).get(one) ? 0 : -1);
+        Transport even = new Transport(size, supply, (audience, one) -> audiences[audience].get(one) ? 0 : -1);
         even.pour();
         even.improve(0);
         int[] loads = new int[subscriptions];
@@ -143,25 +143,39 @@ final class Readers {
         return loads;
     }
 
-    private record Member(String name, String id, MemberSubscription subscription, Map<Uuid, Set<Integer>> has)
-        implements Comparable<Member> {
-        @Override
-        public int compareTo(Member other) {
-            int byName = name.compareTo(other.name);
-            return byName == 0 ? id.compareTo(other.id) : byName;
+    private static final class Member {
+        private final String id;
+        private final String name;
+        private final MemberSubscription subscription;
+        private final Map<Uuid, Set<Integer>> has;
+        private int number;
+
+        Member(GroupSpec group, String id) {
+            this.id = id;
+            subscription = group.memberSubscription(id);
+            name = subscription.instanceId().orElse(id);
+            has = group.memberAssignment(id).partitions();
         }
     }
 
-    private static Member[] inOrder(GroupSpec group) {
-        Member[] inOrder = new Member[group.memberIds().size()];
-        int found = 0;
-        for (String id : group.memberIds()) {
-            MemberSubscription subscription = group.memberSubscription(id);
-            inOrder[found++] = new Member(
-                subscription.instanceId().orElse(id), id, subscription, group.memberAssignment(id).partitions());
+    private static Member[] inOrder(List<Member> held) {
+        Member[] inOrder = held.toArray(Member[]::new);
+        Arrays.sort(inOrder, (one, other) -> {
+            int byName = one.name.compareTo(other.name);
+            return byName == 0 ? one.id.compareTo(other.id) : byName;
+        });
+        for (int number = 0; number < inOrder.length; number++) {
+            inOrder[number].number = number;
         }
-        Arrays.sort(inOrder);
         return inOrder;
+    }
+
+    private static Uuid[] topicsOf(List<Set<Uuid>> subscribed) {
+        Set<Uuid> all = new HashSet<>();
+        subscribed.forEach(all::addAll);
+        Uuid[] topics = all.toArray(Uuid[]::new);
+        Arrays.sort(topics);
+        return topics;
     }
 
     private static int[] subscriptionOf(Member[] members, SubscriptionType type, List<Set<Uuid>> subscribed) {
@@ -196,20 +210,20 @@ final class Readers {
         return first;
     }
 
-    private static int[] audienceOf(Uuid[] topics, List<Set<Uuid>> subscribed, List<BitSet> audiences) {
+    private static BitSet[] audiences(Uuid[] topics, List<Set<Uuid>> subscribed, int[] audienceOfTopic) {
         Map<BitSet, Integer> known = new HashMap<>();
-        int[] audienceOf = new int[topics.length];
+        List<BitSet> audiences = new ArrayList<>();
         for (int topic = 0; topic < topics.length; topic++) {
             BitSet audience = new BitSet(subscribed.size());
             for (int one = 0; one < subscribed.size(); one++) {
                 audience.set(one, subscribed.get(one).contains(topics[topic]));
             }
-            audienceOf[topic] = known.computeIfAbsent(audience, added -> {
+            audienceOfTopic[topic] = known.computeIfAbsent(audience, added -> {
                 audiences.add(added);
                 return audiences.size() - 1;
             });
         }
-        return audienceOf;
+        return audiences.toArray(BitSet[]::new);
     }
 
     private static String[] racksOf(Member[] members) {
@@ -218,23 +232,26 @@ final class Readers {
         return racks;
     }
 
-    private void findOwners(int[] audienceOfTopic, int[] subscriptionOf) {
-        Map<Uuid, Integer> number = new HashMap<>(2 * topics.length);
+    private void findOwners(List<Member> held, int[] audienceOfTopic, int[] subscriptionOf) {
+        Map<Uuid, Integer> numberOf = new HashMap<>(2 * topics.length);
         for (int topic = 0; topic < topics.length; topic++) {
-            number.put(topics[topic], topic);
+            numberOf.put(topics[topic], topic);
         }
-        for (int member = 0; member < members.length; member++) {
-            for (Map.Entry<Uuid, Set<Integer>> some : has.get(member).entrySet()) {
-                hasSize[member] += some.getValue().size();
-                Integer topic = number.get(some.getKey());
-                if (topic != null && audiences.get(audienceOfTopic[topic]).get(subscriptionOf[member])) {
-                    for (int partition : some.getValue()) {
-                        if (partition < first[topic + 1] - first[topic]) {
-                            owner[first[topic] + partition] = member;
+        // In the broker's own order, which is that of its memory: in another one this takes a third longer.
+        for (Member member : held) {
+            member.has.forEach((id, numbers) -> {
+                hasSize[member.number] += numbers.size();
+                Integer topic = numberOf.get(id);
+                if (topic != null && audiences[audienceOfTopic[topic]].get(subscriptionOf[member.number])) {
+                    int from = first[topic];
+                    int partitions = first[topic + 1] - from;
+                    for (int number : numbers) {
+                        if (number < partitions) {
+                            owner[from + number] = member.number;
                         }
                     }
                 }
-            }
+            });
         }
     }
 }
