@@ -5,6 +5,7 @@ import random
 from itertools import product
 
 import numpy as np
+import pytest
 from dev.paths import REPOSITORY
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly
@@ -15,10 +16,10 @@ SMALL, LARGE = 600, 300
 PATHS = ("/eu", "/eu/a", "/eu/a/r1", "/eu/a/r2", "/eu/b/r1", "/us/a/r1", "/us", "eu/a/r1", "/eu/a /r1", "")
 
 
-def a_group(chance, racks, *, members, partitions, alike=False):
+def a_group(chance, racks, *, members, partitions, alike=False, replicas=3):
     """Members anywhere, some without a rack or with fewer topics, and partitions anywhere, some read by somebody."""
     topics = [
-        [chance.sample(racks, chance.randint(0, min(3, len(racks)))) for _ in range(number)]
+        [chance.sample(racks, chance.randint(0, min(replicas, len(racks)))) for _ in range(number)]
         for number in (chance.randint(1, partitions) for _ in range(chance.randint(1, 3)))
     ]
     every = list(range(len(topics)))
@@ -103,9 +104,10 @@ def test_each_case_comes_out(java):
         assert (case["about"], counts, near) == (case["about"], case["counts"], case["near"])
 
 
-def test_no_assignment_that_is_as_even_is_nearer(java):
+@pytest.mark.parametrize("replicas", [3, 7])
+def test_no_assignment_that_is_as_even_is_nearer(java, replicas):
     chance = random.Random(3)
-    groups = [a_group(chance, PATHS, members=4, partitions=3) for _ in range(SMALL)]
+    groups = [a_group(chance, PATHS, members=4, partitions=3, replicas=replicas) for _ in range(SMALL)]
     groups = [group for group in groups if len(flat(group["topics"])) <= 6]
     for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
         assert is_allowed(group, owners)
@@ -132,6 +134,16 @@ def of_the_core(group):
 def test_with_flat_racks_it_comes_to_the_cores_best(java):
     chance = random.Random(4)
     groups = [a_group(chance, ["a", "b", "c", "d"], members=9, partitions=30) for _ in range(LARGE)]
+    for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
+        readers, names = of_the_core(group)
+        best = assign_evenly(readers)
+        assert judged(group, flat(owners)) == judged(group, [names[owner] for owner in best.owner]), group
+
+
+def test_with_more_racks_than_members_it_comes_to_the_cores_best(java):
+    chance = random.Random(10)
+    racks = [f"rack-{letters}{number}" for letters in ("Aa", "BB") for number in range(50)]  # Java's hashes in pairs
+    groups = [a_group(chance, racks, members=60, partitions=200, replicas=5) for _ in range(LARGE // 10)]
     for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
         readers, names = of_the_core(group)
         best = assign_evenly(readers)

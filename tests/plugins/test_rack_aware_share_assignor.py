@@ -18,11 +18,11 @@ CASES = json.loads((REPOSITORY / "plugins/cases/share_assignment.json").read_tex
 GROUPS = 300
 
 
-def a_group(chance, racks, *, members, partitions, alike=False):
+def a_group(chance, racks, *, members, partitions, alike=False, replicas=3):
     """Members anywhere, often more than partitions, some without a rack or with fewer topics."""
     topics = [
-        [chance.sample(racks, chance.randint(0, min(3, len(racks)))) for _ in range(chance.randint(1, partitions))]
-        for _ in range(chance.randint(1, 3))
+        [chance.sample(racks, chance.randint(0, min(replicas, len(racks)))) for _ in range(number)]
+        for number in (chance.randint(1, partitions) for _ in range(chance.randint(1, 3)))
     ]
     every = list(range(len(topics)))
     alike = alike or chance.random() < 0.5
@@ -88,10 +88,11 @@ def test_every_partition_has_as_many_members_as_with_kafkas_own_and_members_as_m
             assert [len(names) for names in flat(own)] == [len(names) for names in flat(other)]
 
 
-def test_with_at_most_as_many_members_as_partitions_no_assignment_that_is_as_even_is_nearer(java):
+@pytest.mark.parametrize("replicas", [3, 6])
+def test_with_at_most_as_many_members_as_partitions_no_assignment_that_is_as_even_is_nearer(java, replicas):
     groups = [
         group
-        for group in groups_like(2, members=4, partitions=3, alike=True)
+        for group in groups_like(2, members=4, partitions=3, alike=True, replicas=replicas)
         if len(group["members"]) <= len(flat(group["topics"])) <= 6
     ]
     assert len(groups) > 50

@@ -22,10 +22,6 @@ final class Numbers {
         return number;
     }
 
-    int size() {
-        return used;
-    }
-
     int[] counts() {
         return Arrays.copyOf(counts, used);
     }

@@ -20,8 +20,8 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
  * The members of a group and the partitions that they may read, as numbers, and which of them are alike.
  *
  * <p>Members are of one kind if they subscribe to the same topics and all brokers are as near to one as to the other;
- * partitions are of one sort if the same members may read them, they are as near to each of them, and their readers are of
- * one kind now.
+ * partitions are of one sort if the same members may read them, their replicas are in racks that are as near to each of
+ * them, and their readers are of one kind now.
  */
 final class Readers {
     final String[] members;
@@ -114,7 +114,7 @@ final class Readers {
             return -1;
         }
         int kept = kindOfSort[sort] == kind ? 1 : 0;
-        return nearness.steps(valueOfSort[sort], placeOfKind[kind]) * weight + kept;
+        return nearness.steps(valueOfSort[sort])[placeOfKind[kind]] * weight + kept;
     }
 
     /** No partition is worth more than that. */
