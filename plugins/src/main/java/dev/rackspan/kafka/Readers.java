@@ -108,13 +108,16 @@ final class Readers {
         }
     }
 
-    /** What a partition of a sort is worth to a member of a kind: near before kept; -1 where it is not subscribed to. */
-    int worth(int sort, int kind) {
-        if (!audiences[audienceOfSort[sort]].get(subscriptionOfKind[kind])) {
-            return -1;
+    /** What a partition of a sort is worth to a member of each kind: near before kept; -1 where it is not subscribed to. */
+    void worth(int sort, int[] byKind) {
+        BitSet audience = audiences[audienceOfSort[sort]];
+        int[] steps = nearness.steps(valueOfSort[sort]);
+        for (int kind = 0; kind < byKind.length; kind++) {
+            byKind[kind] = audience.get(subscriptionOfKind[kind]) ? steps[placeOfKind[kind]] * weight : -1;
         }
-        int kept = kindOfSort[sort] == kind ? 1 : 0;
-        return nearness.steps(valueOfSort[sort])[placeOfKind[kind]] * weight + kept;
+        if (kindOfSort[sort] >= 0) {
+            byKind[kindOfSort[sort]]++;
+        }
     }
 
     /** No partition is worth more than that. */
@@ -135,7 +138,8 @@ final class Readers {
         for (int sort = 0; sort < sortSize.length; sort++) {
             supply[audienceOfSort[sort]] += sortSize[sort];
         }
-        Transport even = new Transport(size, supply, (audience, one) -> audiences[audience].get(one) ? 0 : -1);
+        Transport even = new Transport(size, supply, (audience, bySubscription) ->
+            Arrays.setAll(bySubscription, one -> audiences[audience].get(one) ? 0 : -1));
         even.pour();
         even.improve(0);
         int[] loads = new int[subscriptions];

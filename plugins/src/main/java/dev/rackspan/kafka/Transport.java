@@ -3,6 +3,7 @@ package dev.rackspan.kafka;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * How many items of each sort go to each kind of member: the most even counts per member, and of those what is worth most.
@@ -15,9 +16,9 @@ import java.util.List;
  * <p>The work is bounded: what is not found by then is left as it is, as even as the start was.
  */
 final class Transport {
-    /** What one item of a sort is worth to a member of a kind; negative where it may not have it. */
+    /** What one item of a sort is worth to a member of each kind; negative where it may not have it. */
     interface Worth {
-        int of(int sort, int kind);
+        void write(int sort, int[] byKind);
     }
 
     private static final long NEVER = Long.MAX_VALUE / 4;
@@ -30,10 +31,12 @@ final class Transport {
     private final int[] size;
     private final int[] left;
     private final Worth worth;
-    /** What `worth` says, a row for each sort; null where that were too much. */
-    private final int[] notes;
+    /** What `worth` says, a row for each sort; a row for the sort that was asked for last, where that were too much. */
+    private final int[][] rows;
     private final int[] load;
     private final Bag[] held;
+    /** Whether all is as even as it is asked for, and each item where it is worth most. */
+    private boolean perfect;
     private long steps;
 
     /** Members per kind, items per sort. */
@@ -41,24 +44,22 @@ final class Transport {
         this.size = size;
         this.left = supply.clone();
         this.worth = worth;
-        this.notes = (long) size.length * supply.length <= MOST_NOTED ? noted() : null;
+        boolean all = (long) size.length * supply.length <= MOST_NOTED;
+        this.rows = new int[all ? supply.length : 1][size.length];
+        for (int sort = 0; all && sort < supply.length; sort++) {
+            worth.write(sort, rows[sort]);
+        }
         this.load = new int[size.length];
         this.held = new Bag[size.length];
         Arrays.setAll(held, kind -> new Bag());
     }
 
-    private int[] noted() {
-        int[] noted = new int[size.length * left.length];
-        for (int sort = 0; sort < left.length; sort++) {
-            for (int kind = 0; kind < size.length; kind++) {
-                noted[sort * size.length + kind] = worth.of(sort, kind);
-            }
+    private int[] worth(int sort) {
+        if (rows.length == left.length) {
+            return rows[sort];
         }
-        return noted;
-    }
-
-    private int worth(int sort, int kind) {
-        return notes == null ? worth.of(sort, kind) : notes[sort * size.length + kind];
+        worth.write(sort, rows[0]);
+        return rows[0];
     }
 
     int load(int kind) {
@@ -72,32 +73,29 @@ final class Transport {
 
     /** Give each item to the kind that it is worth most to, as far as kinds of a pool stay even with each other. */
     void fill(int[] pool, int[] poolLoad) {
-        int[] members = new int[poolLoad.length];
-        for (int kind = 0; kind < size.length; kind++) {
-            members[pool[kind]] += size[kind];
-        }
-        int[] room = new int[size.length];
-        for (int kind = 0; kind < size.length; kind++) {
-            room[kind] = size[kind] * (poolLoad[pool[kind]] / Math.max(1, members[pool[kind]]));
-        }
-        // Many are worth as much to several kinds: each of these is asked for a part of them.
-        long[] asked = new long[size.length];
+        int[] supply = left.clone();
         int[][] best = new int[left.length][];
-        for (int sort = 0; sort < left.length; sort++) {
-            best[sort] = best(sort);
-            ask(best[sort], left[sort], asked);
+        Arrays.setAll(best, this::best);
+        Room room = new Room(pool, poolLoad, best);
+        for (int sort : byRegret(best, new int[0])) {
+            room.ask(best[sort], -left[sort]);
+            room.give(sort, best[sort]);
         }
-        int[] order = byRegret(best);
+        perfect = Arrays.stream(left).allMatch(items -> items == 0);
+        if (perfect) {
+            return;
+        }
+        // Not all can be where they are worth most: again, and those that lose least where there is room left come last.
+        int[] all = IntStream.range(0, size.length).toArray();
+        int[] order = byRegret(best, IntStream.of(all).filter(kind -> room.of(kind) > 0).toArray());
+        System.arraycopy(supply, 0, left, 0, supply.length);
+        Arrays.fill(load, 0);
+        Arrays.setAll(held, kind -> new Bag());
+        Room again = new Room(pool, poolLoad, best);
         for (int sort : order) {
-            ask(best[sort], -left[sort], asked);
-            give(sort, room, asked);
-        }
-        int[] extra = new int[poolLoad.length];
-        for (int at = 0; at < extra.length; at++) {
-            extra[at] = members[at] == 0 ? 0 : poolLoad[at] % members[at];
-        }
-        for (int sort : order) {
-            giveExtra(sort, room, pool, extra);
+            again.ask(best[sort], -left[sort]);
+            again.give(sort, best[sort]);
+            again.give(sort, all);
         }
         pour();
     }
@@ -105,10 +103,11 @@ final class Transport {
     /** Give what is left to those who have least. */
     void pour() {
         for (int sort = 0; sort < left.length; sort++) {
+            int[] worth = worth(sort);
             while (left[sort] > 0) {
                 int least = -1;
                 for (int kind = 0; kind < size.length; kind++) {
-                    if (worth(sort, kind) >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
+                    if (worth[kind] >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
                         least = kind;
                     }
                 }
@@ -117,68 +116,82 @@ final class Transport {
         }
     }
 
-    private static void ask(int[] kinds, int items, long[] asked) {
-        for (int kind : kinds) {
-            asked[kind] += items * SHARE / kinds.length;
-        }
-    }
-
     /** The kinds that a sort is worth most to. */
     private int[] best(int sort) {
+        int[] worth = worth(sort);
+        int most = 0;
+        for (int here : worth) {
+            most = Math.max(most, here);
+        }
         int[] best = new int[size.length];
         int found = 0;
         for (int kind = 0; kind < size.length; kind++) {
-            int here = worth(sort, kind);
-            int most = found == 0 ? 0 : worth(sort, best[0]);
-            if (here > most) {
-                found = 0;
-            }
-            if (here >= most) {
+            if (worth[kind] == most) {
                 best[found++] = kind;
             }
         }
         return Arrays.copyOf(best, found);
     }
 
-    private void give(int sort, int[] room, long[] asked) {
-        while (left[sort] > 0) {
-            int best = -1;
+    /** What kinds may still take, so that kinds of a pool stay even with each other. */
+    private final class Room {
+        private final int[] pool;
+        /** What members of a kind may still take of their equal shares; below 0, how many of them have one more. */
+        private final int[] share;
+        /** How many members of each pool may still have one more. */
+        private final int[] extra;
+        /** Many sorts are worth as much to several kinds: each of these is asked for a part of them. */
+        private final long[] asked;
+
+        Room(int[] pool, int[] poolLoad, int[][] best) {
+            this.pool = pool;
+            int[] members = new int[poolLoad.length];
             for (int kind = 0; kind < size.length; kind++) {
-                int more = room[kind] == 0 ? -1 : worth(sort, kind) - (best < 0 ? 0 : worth(sort, best));
-                if (more > 0 || more == 0 && (best < 0 || free(kind, room, asked) > free(best, room, asked))) {
-                    best = kind;
-                }
+                members[pool[kind]] += size[kind];
             }
-            if (best < 0) {
-                return;
+            share = new int[size.length];
+            Arrays.setAll(share, kind -> size[kind] * (poolLoad[pool[kind]] / members[pool[kind]]));
+            extra = new int[poolLoad.length];
+            Arrays.setAll(extra, at -> members[at] == 0 ? 0 : poolLoad[at] % members[at]);
+            asked = new long[size.length];
+            for (int sort = 0; sort < left.length; sort++) {
+                ask(best[sort], left[sort]);
             }
-            int amount = Math.min(left[sort], room[best]);
-            room[best] -= amount;
-            take(best, sort, amount);
         }
-    }
 
-    private static long free(int kind, int[] room, long[] asked) {
-        return room[kind] * SHARE - asked[kind];
-    }
+        void ask(int[] kinds, int items) {
+            for (int kind : kinds) {
+                asked[kind] += items * SHARE / kinds.length;
+            }
+        }
 
-    /** One more for some of the members. `room` counts down from 0 to the members of a kind that have one more. */
-    private void giveExtra(int sort, int[] room, int[] pool, int[] extra) {
-        while (left[sort] > 0) {
-            int best = -1;
-            for (int kind = 0; kind < size.length; kind++) {
-                boolean free = extra[pool[kind]] > 0 && room[kind] <= 0 && -room[kind] < size[kind];
-                if (free && worth(sort, kind) > (best < 0 ? -1 : worth(sort, best))) {
-                    best = kind;
+        int of(int kind) {
+            return share[kind] > 0 ? share[kind] : Math.min(extra[pool[kind]], size[kind] + share[kind]);
+        }
+
+        private long unasked(int kind) {
+            return share[kind] * SHARE - asked[kind];
+        }
+
+        /** To those of some kinds that a sort is worth most to, first where most is left of what is asked for. */
+        void give(int sort, int[] kinds) {
+            int[] worth = worth(sort);
+            while (left[sort] > 0) {
+                int best = -1;
+                for (int kind : kinds) {
+                    int more = of(kind) == 0 ? -1 : worth[kind] - (best < 0 ? 0 : worth[best]);
+                    if (more > 0 || more == 0 && (best < 0 || unasked(kind) > unasked(best))) {
+                        best = kind;
+                    }
                 }
+                if (best < 0) {
+                    return;
+                }
+                int amount = Math.min(left[sort], of(best));
+                extra[pool[best]] -= share[best] > 0 ? 0 : amount;
+                share[best] -= amount;
+                take(best, sort, amount);
             }
-            if (best < 0) {
-                return;
-            }
-            int amount = Math.min(left[sort], Math.min(extra[pool[best]], size[best] + room[best]));
-            room[best] -= amount;
-            extra[pool[best]] -= amount;
-            take(best, sort, amount);
         }
     }
 
@@ -188,19 +201,16 @@ final class Transport {
         held[kind].add(sort, amount);
     }
 
-    /** Sorts by what is lost if they do not go to the one kind that they are worth most to, then the pickiest first. */
-    private int[] byRegret(int[][] best) {
+    /** Sorts by what is lost if they go to one of some kinds, where most is lost first; then the pickiest first. */
+    private int[] byRegret(int[][] best, int[] others) {
         long[] keys = new long[left.length];
         for (int sort = 0; sort < left.length; sort++) {
-            long regret = 0;
-            if (best[sort].length == 1) {
-                int most = worth(sort, best[sort][0]);
-                int second = -1;
-                for (int kind = 0; kind < size.length; kind++) {
-                    second = Math.max(second, kind == best[sort][0] ? -1 : worth(sort, kind));
-                }
-                regret = most - second;
+            int[] worth = worth(sort);
+            int other = -1;
+            for (int kind : others) {
+                other = Math.max(other, worth[kind]);
             }
+            long regret = best[sort].length == 0 ? 0 : worth[best[sort][0]] - other;
             keys[sort] = (REGRETS - Math.min(regret, REGRETS)) << 42 | (long) best[sort].length << 24 | sort;
         }
         Arrays.sort(keys);
@@ -210,7 +220,7 @@ final class Transport {
     /** Hand items round until nothing is gained by it. `most` is the largest worth. */
     void improve(int most) {
         int kinds = size.length;
-        if (kinds < 2 || kinds > MOST_KINDS) {
+        if (perfect || kinds < 2 || kinds > MOST_KINDS) {
             return;
         }
         long level = (kinds + 2L) * (most + 1L);
@@ -243,11 +253,11 @@ final class Transport {
             if (sort < 0) {
                 continue;
             }
-            int here = worth(sort, kind);
+            int[] worth = worth(sort);
             for (int other = 0; other < size.length; other++) {
-                int there = worth(sort, other);
-                if (there >= 0 && other != kind && here - there < price[other]) {
-                    price[other] = here - there;
+                int lost = worth[kind] - worth[other];
+                if (worth[other] >= 0 && other != kind && lost < price[other]) {
+                    price[other] = lost;
                     passed[other] = sort;
                 }
             }
