@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from datetime import timedelta
 
 import pyarrow as pa
@@ -156,3 +157,26 @@ def test_every_query_of_the_documentation_is_answered(history, sql):
 
 def test_the_documentation_asks_every_view():
     assert {view.name for view in views()} == {name for sql in _documented() for name in re.findall(r"FROM (\w+)", sql)}
+
+
+MOMENT = "arrow_cast('2026-01-02T03:04:05.678901234', 'Timestamp(Nanosecond, None)')"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize(
+    ("form", "printed"),
+    [
+        ("json", '{"moment":"2026-01-02T03:04:05.678901Z","took":"PT0.000005S"}'),
+        ("csv", "2026-01-02T03:04:05Z,0:00:00.000005"),
+        ("table", "2026-01-02T03:04:05Z"),
+    ],
+)
+def test_times_of_nanoseconds_are_printed_such_as_those_of_now(history, monkeypatch, zone, form, printed):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    sql = f"SELECT {MOMENT} AS moment, arrow_cast(5678, 'Duration(Nanosecond)') AS took"
+    ran = cli("history", "sql", history.location, sql, "-o", form)
+    monkeypatch.undo()
+    time.tzset()
+    assert ran.code == 0, ran.err
+    assert printed in ran.out

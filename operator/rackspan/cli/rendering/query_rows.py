@@ -31,13 +31,27 @@ def print_rows(rows: "pa.Table", form: RowsFormat) -> None:
     if form is RowsFormat.PARQUET:
         _print_parquet(rows)
     elif form is RowsFormat.JSON:
-        print_document({"rows": rows.to_pylist()}, Format.JSON)
+        print_document({"rows": _values(rows)}, Format.JSON)
     elif form is RowsFormat.CSV:
         written = csv.writer(sys.stdout, lineterminator="\n")
         written.writerow(map(printed_json, rows.column_names))
-        written.writerows(map(_cells, rows.to_pylist()))
+        written.writerows(map(_cells, _values(rows)))
     else:
-        _print_table(rows.column_names, rows.to_pylist())
+        _print_table(rows.column_names, _values(rows))
+
+
+def _values(rows: "pa.Table") -> list[dict[str, Any]]:
+    """Rows as Python has them: times to the microsecond, in UTC where they name no zone, as DataFusion reads them."""
+    import pyarrow as pa  # noqa: PLC0415 - only those who keep scans have it
+
+    def of_python(type_: pa.DataType) -> pa.DataType:
+        if pa.types.is_timestamp(type_):
+            return pa.timestamp("us" if type_.unit == "ns" else type_.unit, type_.tz or "UTC")
+        return pa.duration("us") if pa.types.is_duration(type_) and type_.unit == "ns" else type_
+
+    held = pa.schema([field.with_type(of_python(field.type)) for field in rows.schema])
+    values: list[dict[str, Any]] = rows.cast(held, safe=False).to_pylist()  # safe refuses to cut nanoseconds
+    return values
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
