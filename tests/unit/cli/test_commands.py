@@ -367,6 +367,13 @@ def test_several_domains_are_lost_together(rackspan, prod):
     assert (row["domain"], row["brokers"], row["offline"]) == ("/eu/eu-1a + /us", 5, 2)
 
 
+@pytest.mark.parametrize("again", ["/us", "us"])
+def test_a_domain_that_is_named_twice_is_lost_once(rackspan, prod, again):
+    once = rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/us", "-o", "json")
+    assert once.json["losses"][0]["level"] == "region"
+    assert rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/us", "--lose", again, "-o", "json") == once
+
+
 def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 3])))
     rows = rackspan("what-if", "--snapshot", file, "-o", "json").json["losses"]

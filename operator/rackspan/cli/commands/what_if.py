@@ -88,9 +88,9 @@ def what_if(
 
 def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage) -> DomainOutage:
     """Row of domains that are lost at once. The level of a single one is its own, that of several `together`."""
-    names = [domain_name(parse_rack(path)) for path in paths]
+    names = list(dict.fromkeys(domain_name(parse_rack(path)) for path in paths))
     depth = len(parse_rack(paths[0]))
-    level = tree.nodes[depth].name if len(paths) == 1 else _TOGETHER
+    level = tree.nodes[depth].name if len(names) == 1 else _TOGETHER
     return DomainOutage(level, " + ".join(names), len(lost), outage)
 
 
