@@ -1,11 +1,14 @@
 """What each command prints, for programs and for people."""
 
 import json
+import re
 
 import pytest
 import yaml
 from tests.support.command import RACKS, cluster, topic
 from tests.support.manifests import TOPIC
+
+from rackspan.cli.shared.command_errors import ExitCode
 
 LEVELS = ("--levels", "region,zone,rack")
 WITHOUT_ELR = "Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync. "
@@ -599,6 +602,14 @@ def test_help_has_examples_and_exit_codes(rackspan, command):
     assert ran.code == 0
     assert f"$ rackspan {command}" in ran.out
     assert "Exit codes: 0 fine, 1 out of compliance" in ran.out
+
+
+@pytest.mark.parametrize("command", ["scan", "status", "drain"])
+def test_help_has_every_exit_code_and_names_who_ends_with_it(rackspan, command):
+    told = " ".join(rackspan(command, "--help").out.split()).partition("Exit codes: ")[2]
+    codes = {int(number) for number in re.findall(r"(?:^|, | or )(\d+) ", told)}
+    assert codes == set(ExitCode)
+    assert command in told
 
 
 def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):

@@ -152,10 +152,10 @@ Journal = Annotated[
 ShowAll = Annotated[bool, output_option("--all", help="Print all rows of a long table.")]
 
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 out of compliance (check) or read from afar (locality --fail-above), "
-    "2 bad input or what cannot be done, "
-    "3 Kafka did not answer or refused, 4 a plan is not carried out whole (apply, watch, drain), "
-    "74 the result could not be written."
+    "Exit codes: 0 fine, 1 out of compliance (check), something bad found (scan, status) or read from afar "
+    "(locality --fail-above), 2 bad input or what cannot be done, "
+    "3 Kafka or the API server did not answer or refused, 4 a plan is not carried out whole (apply, watch, drain), "
+    "5 no plan moves what is left (drain), 70 a defect of rackspan, 71 a crash, 74 the result could not be written."
 )
 
 
