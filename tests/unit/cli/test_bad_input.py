@@ -232,6 +232,15 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
             "--drain-rack /eu/eu-1c: the cluster has no such rack",
             "the nearest are /eu/eu-1b, /eu/eu-1a, /eu/eu-1b/r1",
         ),
+        *(
+            (
+                cluster(topic("orders", [0, 1]), racks={0: "/eu", 1: "/us/a"}),
+                [command, option, "/eu/<unnamed>"],
+                f"{option} /eu/<unnamed>: the cluster has no such rack",
+                "the nearest are /eu, /us, /us/a",
+            )
+            for command, option in (("plan", "--drain-rack"), ("what-if", "--lose"))
+        ),
         (FINE, ["what-if", "--lose", "/eu//r1"], '--lose: rack id "/eu//r1": step 2 is empty (after "/eu")', ""),
         (
             FINE,

@@ -121,7 +121,7 @@ def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:
         raise CommandError(f"{option}: {error}") from error
     found = tree.matches(pattern)
     if not found:
-        domains = [domain_name(one) for level in tree.nodes[1:-1] for one in level.paths]
+        domains = [domain_name(one) for level in tree.nodes[1:-1] for one in level.paths if all(one)]
         raise CommandError(f"{option} {path}: the cluster has no such rack", nearest(pattern, domains))
     return found
 
