@@ -241,6 +241,10 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
             )
             for command, option in (("plan", "--drain-rack"), ("what-if", "--lose"))
         ),
+        *(
+            (FINE, ["plan", *given], f"{given[0]} is for --filename with --topology", "name both, or leave it out")
+            for given in (["--dry-run=server"], ["--namespace", "kafka"])
+        ),
         (FINE, ["what-if", "--lose", "/eu//r1"], '--lose: rack id "/eu//r1": step 2 is empty (after "/eu")', ""),
         (
             FINE,

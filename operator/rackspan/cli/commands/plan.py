@@ -152,8 +152,12 @@ def plan(
     states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
     """
     with detailed_exit_codes(asked=detailed_exitcode):
-        if dry_run is FileCheck.SERVER and (topology is None or not filename):
-            raise CommandError("--dry-run=server is for --filename with --topology", "name both, or leave it out")
+        for option, given in (
+            ("--dry-run=server", dry_run is FileCheck.SERVER),
+            ("--namespace", namespace is not None),
+        ):
+            if given and (topology is None or not filename):
+                raise CommandError(f"{option} is for --filename with --topology", "name both, or leave it out")
         if topology is not None:
             refuse_options_of_topology(context, "--log-dirs", "--topic", "--replication-factor", "--partitions")
             key = topology_key(topology)
