@@ -593,6 +593,14 @@ def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(r
     assert rackspan("plan", "--snapshot", prod, *LEVELS, "--topic", "orders").out.startswith("nothing to do: ")
 
 
+def test_a_plan_of_topics_that_are_only_created_has_nothing_to_move(rackspan, prod, tmp_path):
+    """Of the topics in the files it says what is created, just above."""
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump({**TOPIC, "metadata": {"name": "fresh"}}))
+    files = ("plan", "--snapshot", prod, *LEVELS, "-f", "new.yaml")
+    assert "\nnothing to move: no partition exists yet  (plan " in rackspan(*files).out
+    assert "**Nothing to move.** No partition exists yet." in rackspan(*files, "-o", "markdown").out
+
+
 # -- all -------------------------------------------------------------------------------------------------------------
 
 

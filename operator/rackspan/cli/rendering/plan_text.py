@@ -21,7 +21,7 @@ def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
     """Print what is wrong, what it costs under a throttle in bytes per second and broker, and what changes."""
     screen = console()
     if plan.empty:
-        words = "nothing to do" if plan.feasible else "nothing of it can be done"
+        words = _nothing(plan) if plan.feasible else "nothing of it can be done"
         fine = plan.feasible and not plan.after.non_compliant
         screen.print(f"{words}: {_compliance(plan)}  (plan {plan.hash})", style="green" if fine else "bold red")
         _print_states(screen, plan)
@@ -54,6 +54,10 @@ def print_markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, 
     print("\n".join(_markdown(plan, throttle, created, show_all=show_all)))
 
 
+def _nothing(plan: Plan) -> str:
+    return "nothing to do" if plan.after.partitions else "nothing to move"
+
+
 def _compliance(plan: Plan) -> str:
     return "; ".join([_out_of_compliance(plan), *_pinned(plan.after)])
 
@@ -68,6 +72,8 @@ def _pinned(state: PlanState) -> Iterator[str]:
 
 def _out_of_compliance(plan: Plan) -> str:
     before, after = plan.before, plan.after
+    if not after.partitions:
+        return "no partition exists yet"
     if not before.non_compliant and not after.non_compliant:
         return f"{every(after.partitions, 'partition')} compliant"
     some = before.non_compliant
@@ -150,7 +156,7 @@ def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_
     for one in plan.below_min_insync[:_ROWS]:
         yield f"> [!WARNING]\n> {plain(str(one))}\n"
     state = _compliance(plan)
-    yield f"**{_cost(plan, throttle) if plan.changes else 'Nothing to do'}.** {state[0].upper()}{state[1:]}.\n"
+    yield f"**{_cost(plan, throttle) if plan.changes else _nothing(plan).capitalize()}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
     yield f"| moves (replicas to copy) | {plan.moves:,} |"
     yield f"| lower bound | {plan.lower_bound:,} |"
