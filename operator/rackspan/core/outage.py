@@ -20,8 +20,8 @@ import numpy as np
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import effective_min_insync
 from rackspan.core.rack_path import domain_name
-from rackspan.core.snapshot import NONE, BoolArray, Partitions
-from rackspan.core.topology import IntArray, Level, RackTree
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import BoolArray, IntArray, Level, RackTree
 
 _PIECE = 24  # bits: sums of so many in doubles are exact up to 2^29 replicas
 _MASK = (1 << _PIECE) - 1

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.rack_path import RackPath, parse_rack
-from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackTree, TopologyError
+from rackspan.core.topology import BoolArray, Broker, BrokerLocation, IntArray, RackTree, TopologyError
 
-BoolArray = npt.NDArray[np.bool_]
 BrokerIds = npt.NDArray[np.int32]
 
 NONE = -1
@@ -68,7 +67,7 @@ class Partitions:
         moved = replace(self, names=tuple(self.names[at] for at in by_name), topic=rank[self.topic])
         return moved.rows(np.lexsort((self.number, moved.topic)))
 
-    def rows(self, chosen: npt.NDArray[np.bool_] | IntArray) -> "Partitions":
+    def rows(self, chosen: BoolArray | IntArray) -> "Partitions":
         """Give some of the partitions; the names stay as they are."""
         return replace(
             self,

@@ -23,6 +23,7 @@ from rackspan.core.rack_path import RackPath, domain_name, format_rack, parse_ra
 from rackspan.core.text import plural
 
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 _LARGEST_DENSE_ID = 1 << 20
 _MAX_DIGITS = 10  # of a broker id, which is an int32
@@ -118,9 +119,9 @@ class RackTree:
     brokers: tuple[Broker, ...]
     nodes: tuple[Level, ...] = field(init=False, repr=False, compare=False)
     ids: IntArray = field(init=False, repr=False, compare=False)
-    eligible: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
-    online: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
-    open: npt.NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    eligible: BoolArray = field(init=False, repr=False, compare=False)
+    online: BoolArray = field(init=False, repr=False, compare=False)
+    open: BoolArray = field(init=False, repr=False, compare=False)
     _lookup: IntArray = field(init=False, repr=False, compare=False)
     missing_racks: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _either: npt.NDArray[np.object_] | None = field(init=False, repr=False, compare=False, default=None)
@@ -259,7 +260,7 @@ def _fits(glob: str, name: str) -> bool:
     return name != "" and fnmatchcase(name, glob)  # there is nothing at a missing step
 
 
-def _offering(tree: RackTree, eligible: npt.NDArray[np.bool_]) -> RackTree:
+def _offering(tree: RackTree, eligible: BoolArray) -> RackTree:
     """Give the tree in which these brokers are eligible, shape (brokers,); all but that and capacities is shared."""
     offering, put = copy(tree), object.__setattr__
     by_id = eligible[np.argsort(tree.ids)].astype(np.int64)
@@ -281,7 +282,7 @@ def _padded(rack: RackPath | None, depth: int) -> RackPath:
     return steps + ("",) * (depth - len(steps))
 
 
-def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: npt.NDArray[np.bool_]) -> tuple[Level, ...]:
+def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: BoolArray) -> tuple[Level, ...]:
     depth = len(names)
     everyone = np.arange(len(paths), dtype=np.int64)
     cuts = [[path[:step] for path in paths] for step in range(depth + 1)]
@@ -308,7 +309,7 @@ def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: npt.NDArray
     return tuple(levels)
 
 
-def _capacity(eligible: npt.NDArray[np.bool_], first_broker: IntArray) -> IntArray:
+def _capacity(eligible: BoolArray, first_broker: IntArray) -> IntArray:
     """How many brokers are eligible in each domain."""
     return _frozen(np.add.reduceat(eligible.astype(np.int64), first_broker) if len(first_broker) else first_broker)
 

@@ -13,8 +13,8 @@ from operator import attrgetter
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from rackspan.core.snapshot import NONE, BoolArray, BrokerIds, Partitions
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import NONE, BrokerIds, Partitions
+from rackspan.core.topology import BoolArray, IntArray
 from rackspan.snapshots.schema import PartitionDocument, TopicDocument
 from rackspan.snapshots.snapshot_errors import SnapshotFieldError
 

@@ -35,9 +35,9 @@ from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, mending, message, place, shown_id
 from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES
-from rackspan.core.snapshot import NONE, BoolArray, Partitions, Snapshot
+from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import be, plural
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 from rackspan.snapshots.reader import STDIN
 
 app = command_app()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _CELLS = 1 << 18  # replicas looked at in one go
 
@@ -58,7 +58,7 @@ def holdings(tree: RackTree, placed: IntArray) -> tuple[DomainHoldings, ...]:
     return tuple(reversed(found))
 
 
-def sums(values: npt.NDArray[np.integer] | npt.NDArray[np.bool_], first: IntArray) -> IntArray:
+def sums(values: npt.NDArray[np.integer] | BoolArray, first: IntArray) -> IntArray:
     """Sums of the stretches that begin at `first`, none of them empty."""
     if not len(first):
         return np.zeros(0, dtype=np.int64)

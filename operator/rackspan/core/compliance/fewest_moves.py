@@ -23,13 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings, sums
 from rackspan.core.compliance.fair_split import Windows, fair_windows
-from rackspan.core.topology import IntArray, Level, RackTree
+from rackspan.core.topology import BoolArray, IntArray, Level, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _NEVER = -(1 << 30)
 
 

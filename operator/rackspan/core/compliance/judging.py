@@ -28,9 +28,8 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
 from rackspan.core.placer import Placement, Spread, Unsatisfiable
 from rackspan.core.rack_path import domain_name
-from rackspan.core.topology import Broker, IntArray, Level, RackTree
+from rackspan.core.topology import BoolArray, Broker, IntArray, Level, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 BROKER_LEVEL = "broker"
 _NONE = -1  # beyond the end of a shorter row
 _BEYOND_IDS = 1 << 31  # broker ids are of 32 bits

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance.judging import judge
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _NONE = -1
 
 

@@ -32,9 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.shortest_paths import relaxed
-from rackspan.core.topology import IntArray
-
-BoolArray = npt.NDArray[np.bool_]
+from rackspan.core.topology import BoolArray, IntArray
 
 _FAR = np.int64(1 << 60)  # the price of what may not be; two of them still fit
 _SOME = 256  # sorts looked at in one go

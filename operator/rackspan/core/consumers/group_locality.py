@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 from rackspan.core.rack_path import RackPath, rack_or_none
-from rackspan.core.snapshot import NONE, BoolArray, Partitions
-from rackspan.core.topology import BrokerLocation, IntArray, RackTree
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import BoolArray, BrokerLocation, IntArray, RackTree
 
 FloatArray = npt.NDArray[np.float64]
 _T = TypeVar("_T")

@@ -67,9 +67,8 @@ from rackspan.core.placement.feasibility import (
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.placer import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.rack_path import RackPath, domain_name
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _Ids = npt.NDArray[np.int32]  # as Kafka holds them
 
 _GROUPS = 0x600  # purpose of hashes

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.snapshot import NONE
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -190,7 +190,7 @@ def _sizes(rows: npt.NDArray[np.integer]) -> IntArray:
     return sizes
 
 
-def _in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+def _in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> BoolArray:
     """Which entries are in the same row of `others`."""
     found = np.zeros(rows.shape, dtype=bool)
     for column in others.T:

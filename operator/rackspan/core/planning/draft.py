@@ -12,8 +12,8 @@ from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.groups import grouped
 from rackspan.core.planning.request import PlanRequest
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import NONE, BoolArray, BrokerIds
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import NONE, BrokerIds
+from rackspan.core.topology import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from rackspan.core.planning.changes import CreatedPartitions

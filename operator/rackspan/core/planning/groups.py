@@ -10,8 +10,8 @@ from rackspan.core.placement.multilevel import lasting_leaders
 from rackspan.core.placer import InfeasibleError, PlacementSpec
 from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import BoolArray, Partitions
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.snapshot import Partitions
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _NONE = TopicRequirements()
 

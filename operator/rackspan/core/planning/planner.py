@@ -38,8 +38,8 @@ from rackspan.core.planning.measuring import states
 from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.planning.topic_plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
-from rackspan.core.snapshot import NONE, BoolArray
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.snapshot import NONE
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _SEED = 0  # of choices between topics
 

@@ -18,8 +18,8 @@ from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NONE_ELIGIBLE, ONLY_ELIGIBLE, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
-from rackspan.core.snapshot import NONE, BoolArray, Partitions
-from rackspan.core.topology import IntArray
+from rackspan.core.snapshot import NONE, Partitions
+from rackspan.core.topology import BoolArray, IntArray
 
 _UNKNOWN = REASONS.index(ViolationReason.BROKER_UNKNOWN)
 _NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)

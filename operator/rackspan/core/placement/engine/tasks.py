@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from rackspan.core.topology import IntArray, RackTree
-
-BoolArray = npt.NDArray[np.bool_]
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ stretches, however many candidates there are.
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -64,7 +64,7 @@ def turns(values: IntArray) -> IntArray:
     return turn
 
 
-def poured(lies: IntArray, able: npt.NDArray[np.bool_], bounds: IntArray, amount: IntArray) -> IntArray:
+def poured(lies: IntArray, able: BoolArray, bounds: IntArray, amount: IntArray) -> IntArray:
     """
     How many of the `amount` (stretches,) each candidate gets, so that those of a stretch end as even as can be.
 

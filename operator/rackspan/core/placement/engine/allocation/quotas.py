@@ -11,11 +11,10 @@ they are intervals of whole numbers, every set of totals found here can be dealt
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _POUR = 0x700
 
@@ -34,7 +33,7 @@ def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: i
     return totals
 
 
-def poured(load: IntArray, takers: npt.NDArray[np.bool_], amount: int, seed: int) -> IntArray:
+def poured(load: IntArray, takers: BoolArray, amount: int, seed: int) -> IntArray:
     """Pour `amount` over the brokers that take any, without windows; gives what each takes, shape (brokers,)."""
     order = np.lexsort((scrambled(seed, _POUR, np.arange(len(load))), load, ~takers))[: np.count_nonzero(takers)]
     heights = load[order]

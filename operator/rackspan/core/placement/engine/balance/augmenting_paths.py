@@ -20,12 +20,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.placement.engine.weighted_choice import sorted_by
-from rackspan.core.topology import IntArray
-
-BoolArray = npt.NDArray[np.bool_]
+from rackspan.core.topology import BoolArray, IntArray
 
 _FIRST_STEP = 16  # brokers searched at once, if not all sources; each further step takes twice as many
 _NONE = np.empty(0, dtype=np.int64)

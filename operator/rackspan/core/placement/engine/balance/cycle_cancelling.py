@@ -29,9 +29,8 @@ from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
 from rackspan.core.placement.engine.balance.replicas import PlacedReplicas, Reach, any_equal
 from rackspan.core.shortest_paths import relaxed
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 
-BoolArray = npt.NDArray[np.bool_]
 _Numbers = npt.NDArray[np.int32]  # half the memory, for what there is for each pair of brokers
 _ONE = np.int32(1)  # of their kind: a plain 1 makes numpy convert, which takes 30 times as long
 MOST_BROKERS = 1 << 11

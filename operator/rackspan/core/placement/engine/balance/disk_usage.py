@@ -11,15 +11,13 @@ brokers and not with partitions. To do better than that is a packing problem, wh
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.placement.engine.balance.replicas import PlacedReplicas
 from rackspan.core.placement.engine.loads import ByteSums
 from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 
-BoolArray = npt.NDArray[np.bool_]
 _ROUNDS = 32
 _IDLE = 6  # rounds in a row that may bring nothing
 _SAMPLE = 24  # replicas of a broker that are looked at in a round

@@ -20,10 +20,9 @@ from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chain
 from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
 from rackspan.core.placement.engine.weighted_choice import turns
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray, Level, RackTree
+from rackspan.core.topology import BoolArray, IntArray, Level, RackTree
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _TIE = 0x300
 _TURNS = 32  # of direct hand-overs; chains do the rest

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings, sums
 from rackspan.core.placement.engine.balance.replicas import BalanceRules
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import BoolArray, IntArray
 
 _Lying = tuple[BalanceRules, int, tuple[DomainHoldings, ...]]  # rules, partitions, and where these lie
 _NEVER = 1 << 20
@@ -67,7 +66,7 @@ def fewest_by_surplus(
     return _at_least(load, total, priced) + _least(_lying(rules, rule, before), priced.astype(np.int64))
 
 
-def _at_least(load: IntArray, total: IntArray, some: npt.NDArray[np.bool_]) -> int:
+def _at_least(load: IntArray, total: IntArray, some: BoolArray) -> int:
     """
     What `some` brokers hold of these partitions at least, in all loads that are as even as `total`.
 

@@ -15,7 +15,6 @@ Where fair splits are loosened the bound comes from the loads alone: each broker
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.compliance.fewest_moves import loosened
@@ -26,7 +25,7 @@ from rackspan.core.placement.engine.balance.replica_order import with_followers_
 from rackspan.core.placement.engine.balance.replicas import BalanceRules, PlacedReplicas, even_out, once
 from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.placement.engine.tasks import Task
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 
 def rebalance_loads(
@@ -96,7 +95,7 @@ def _cheapened(
     return fewest_by_prices(rules, rule, before, held, prices)
 
 
-def moves_to_balance(before: IntArray, after: IntArray, able: npt.NDArray[np.bool_], *, even: bool = True) -> int:
+def moves_to_balance(before: IntArray, after: IntArray, able: BoolArray, *, even: bool = True) -> int:
     """
     A number of moves that no way from `before` to loads as even as `after` goes below, shape (brokers,) each.
 

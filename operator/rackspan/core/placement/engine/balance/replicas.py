@@ -25,9 +25,8 @@ from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy, level
 from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, turns
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
 _WAYS = 4  # hand-overs to a broker that are looked for

@@ -18,9 +18,8 @@ from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.compliance.fewest_moves import Kept, most_kept
 from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _GAIN, _FREE = 0x400, 0x480  # purposes of hashes
 _ROUNDING = 1e-6  # of a domain's deficit, in replicas
 _WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go

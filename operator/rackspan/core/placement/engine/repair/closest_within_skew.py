@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks, holdings
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-BoolArray = npt.NDArray[np.bool_]
 _PRICE, _TIE, _DRAW = 0x800, 0x840, 0x880  # purposes of hashes
 _KEPT, _UNEVEN = 1 << 40, 1 << 24  # what a replica that stays is worth, and what a square of replicas in a domain costs
 _STEPS, _CHEAPEST = 2000, -30.0  # of prices, which are logarithms; in all below 1 << 17
