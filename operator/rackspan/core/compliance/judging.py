@@ -28,10 +28,10 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
 from rackspan.core.placer import Placement, Spread, Unsatisfiable
 from rackspan.core.rack_path import domain_name
+from rackspan.core.snapshot import NONE
 from rackspan.core.topology import BoolArray, Broker, IntArray, Level, RackTree
 
 BROKER_LEVEL = "broker"
-_NONE = -1  # beyond the end of a shorter row
 _BEYOND_IDS = 1 << 31  # broker ids are of 32 bits
 
 
@@ -247,7 +247,7 @@ def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[i
 def _by_size(rows: Placement | npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
     """Partitions of each replication factor, and their replicas as a matrix."""
     if isinstance(rows, np.ndarray):
-        sizes = np.count_nonzero(rows != _NONE, axis=1)
+        sizes = np.count_nonzero(rows != NONE, axis=1)
         for size in np.unique(sizes).tolist():
             at = np.flatnonzero(sizes == size)
             yield at, rows[:, :size] if len(at) == len(rows) else rows[at, :size]
@@ -366,7 +366,7 @@ def _look_closer(
             _faults(ViolationReason.BROKER_NOT_ELIGIBLE, banned, ids, depth),
             _faults(ViolationReason.BROKER_REPEATED, _repeated(ids), ids, depth),
         ]
-        held = np.where(unknown | banned, _NONE, placed)
+        held = np.where(unknown | banned, NONE, placed)
         pairs = holdings(tree, held)
         for at, name in enumerate(tree.levels):
             skew, strict = skews.get(at + 1, (1, False))
@@ -390,7 +390,7 @@ def _satisfiable(tree: RackTree, size: int, skews: dict[int, tuple[int, bool]]) 
     """Whether any placement of `size` replicas is compliant."""
     if size > tree.capacity:
         return False
-    nothing = np.full((1, size), _NONE)
+    nothing = np.full((1, size), NONE)
     strict = any(strict for _, strict in skews.values())
     return not strict or bool(most_kept_within(tree, size, nothing, skews)[0] >= 0)
 

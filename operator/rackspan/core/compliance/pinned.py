@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance.judging import judge
+from rackspan.core.snapshot import NONE
 from rackspan.core.topology import BoolArray, IntArray, RackTree
-
-_NONE = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +41,9 @@ def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.
     """
     width = max(replicas.shape[1], wanted.shape[1])
     held, said = (
-        np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=_NONE) for rows in (replicas, wanted)
+        np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NONE) for rows in (replicas, wanted)
     )
-    named = said != _NONE
+    named = said != NONE
     new = named & ~np.logical_or.reduce([said == column[:, None] for column in held.T])
     barred = named & np.append(~tree.eligible, [False])[tree.positions(said)]
     different = named.any(axis=1) & (said != held).any(axis=1)
@@ -56,7 +55,7 @@ def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.
 
 def assigned(assignment: Sequence[Sequence[int]], number: IntArray) -> IntArray:
     """What an assignment says of partitions with these numbers, as a row each: nothing beyond its end."""
-    rows = np.full((len(assignment) + 1, max(map(len, assignment), default=0)), _NONE, dtype=np.int64)
+    rows = np.full((len(assignment) + 1, max(map(len, assignment), default=0)), NONE, dtype=np.int64)
     for at, row in enumerate(assignment):
         rows[at, : len(row)] = row
     return rows[np.minimum(number, len(assignment))]

@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from rackspan.core.snapshot import NONE
 from rackspan.core.topology import IntArray, Level, RackTree
-
-_NONE = -1
 
 
 def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Level) -> IntArray:
@@ -16,9 +15,9 @@ def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Leve
     """
     counts = np.zeros(replicas.shape, dtype=np.int64)
     at = tree.positions(replicas)
-    domain = np.sort(np.append(level.of_broker, [_NONE])[at], axis=1)
+    domain = np.sort(np.append(level.of_broker, [NONE])[at], axis=1)
     new = np.ones(domain.shape, dtype=bool)
     new[:, 1:] = domain[:, 1:] != domain[:, :-1]
     counts[new] = np.diff(np.flatnonzero(new), append=new.size)
-    counts[domain == _NONE] = 0
+    counts[domain == NONE] = 0
     return -np.sort(-counts, axis=1)

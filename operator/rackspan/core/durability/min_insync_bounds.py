@@ -25,10 +25,9 @@ import numpy.typing as npt
 from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.durability.replication_factor import nearest_replication_factor
 from rackspan.core.placer import Placement
+from rackspan.core.snapshot import NONE
 from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, RackTree
-
-_NONE = -1  # beyond the end of a shorter row
 
 
 class DurabilityError(ValueError):
@@ -110,7 +109,7 @@ def min_insync(
     if not len(rows):
         return MinInsync(given, 1, 1)
     padded = rows.padded
-    size = int(np.count_nonzero(padded != _NONE, axis=1).min())
+    size = int(np.count_nonzero(padded != NONE, axis=1).min())
     least = _least(tree, padded, durability, size)
     most = _most(tree, padded, durability, size)
     if least.value > most.value:
@@ -138,7 +137,7 @@ def insync_bounds(
     no value will do: the least is one more than its replicas, or the most is 0. Raises TopologyError for a
     level that the tree does not have.
     """
-    size = np.count_nonzero(replicas != _NONE, axis=1)
+    size = np.count_nonzero(replicas != NONE, axis=1)
     least, most = np.ones_like(size), size
     for name, domains in durability.min_domains.items():
         counts = largest_first(tree, replicas, tree.level(name))

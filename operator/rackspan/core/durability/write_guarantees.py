@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.durability.min_insync_bounds import effective_min_insync
+from rackspan.core.snapshot import NONE
 from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, Level, RackTree
 
-_NONE = -1
 _WITHOUT_ELR = " Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync."
 _ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 
@@ -94,11 +94,11 @@ def write_guarantees(
     if not replicas.size:
         return {}
     starts, of_topic = _by_topic(topic)
-    size = np.count_nonzero(replicas != _NONE, axis=1)
+    size = np.count_nonzero(replicas != NONE, axis=1)
     missing = tree.missing_racks
-    placed = np.where(np.isin(replicas, missing), _NONE, replicas) if missing else replicas
+    placed = np.where(np.isin(replicas, missing), NONE, replicas) if missing else replicas
     positions = np.ascontiguousarray(tree.positions(placed).T)
-    unplaced = size - np.count_nonzero(positions != _NONE, axis=0)
+    unplaced = size - np.count_nonzero(positions != NONE, axis=0)
     reach = effective_min_insync(min_insync[topic], size)
     found: list[list[tuple[int, int]]] = []
     for level in tree.nodes[1:]:
@@ -130,13 +130,13 @@ def _by_topic(topic: IntArray) -> tuple[IntArray, IntArray]:
 
 def _fullest(level: Level, positions: IntArray) -> IntArray:
     """Replicas in the fullest domain of each partition, shape (n,); `positions` is (w, n), and w is small."""
-    domain = np.append(level.of_broker, [_NONE])[positions]
+    domain = np.append(level.of_broker, [NONE])[positions]
     most = np.zeros(domain.shape[1], dtype=np.int64)
     for at, here in enumerate(domain):
         same = np.ones_like(most)
         for there in domain[at + 1 :]:
             same += here == there
-        np.maximum(most, np.where(here == _NONE, 0, same), out=most)
+        np.maximum(most, np.where(here == NONE, 0, same), out=most)
     return most
 
 
