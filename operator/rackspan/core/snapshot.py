@@ -8,6 +8,7 @@ replicas are padded with -1 to the longest of them.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from rackspan.core.rack_path import RackPath, parse_rack
 from rackspan.core.topology import BoolArray, Broker, BrokerLocation, IntArray, RackTree, TopologyError
 
 BrokerIds = npt.NDArray[np.int32]
+N = TypeVar("N", bound=np.integer[Any])
 
 NONE = -1
 """No broker, where an array of broker ids has nothing to say; an unknown number of bytes, too."""
@@ -127,6 +129,19 @@ class Snapshot:
         """Ids that partitions name and `brokers` does not, ascending."""
         known = [NONE, *(broker.id for broker in self.brokers)]
         return tuple(np.setdiff1d(self.partitions.replicas, known).tolist())
+
+
+def in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> BoolArray:
+    """Which entries of each row are in the same row of `others`, shape of `rows`; both have the same rows."""
+    found = np.zeros(rows.shape, dtype=bool)
+    for column in others.T:
+        found |= rows == column[:, None]
+    return found
+
+
+def of_width(rows: npt.NDArray[N], width: int) -> npt.NDArray[N]:
+    """Give a copy of the rows, each cut to that width or padded with -1."""
+    return np.pad(rows[:, :width], ((0, 0), (0, max(width - rows.shape[1], 0))), constant_values=NONE)
 
 
 def table(

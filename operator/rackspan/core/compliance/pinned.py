@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rackspan.core.compliance.judging import judge
-from rackspan.core.snapshot import NONE
+from rackspan.core.snapshot import NONE, in_row, of_width
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 
@@ -40,11 +40,9 @@ def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.
     Both are broker ids, shape (partitions, replicas), padded with -1.
     """
     width = max(replicas.shape[1], wanted.shape[1])
-    held, said = (
-        np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NONE) for rows in (replicas, wanted)
-    )
+    held, said = of_width(replicas, width), of_width(wanted, width)
     named = said != NONE
-    new = named & ~np.logical_or.reduce([said == column[:, None] for column in held.T])
+    new = named & ~in_row(said, held)
     barred = named & np.append(~tree.eligible, [False])[tree.positions(said)]
     different = named.any(axis=1) & (said != held).any(axis=1)
     ineligible = barred.any(axis=1)

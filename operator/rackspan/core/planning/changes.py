@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.snapshot import NONE
-from rackspan.core.topology import BoolArray, IntArray
+from rackspan.core.snapshot import NONE, in_row, of_width
+from rackspan.core.topology import IntArray
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -136,16 +136,16 @@ class Changes(Sequence[Change]):
     @property
     def copied(self) -> IntArray:
         """Replicas that have to be copied, of each, shape (n,); see `Change.copied`."""
-        new = ~_in_row(self.replicas, self.before) & (self.replicas != NONE)
+        new = ~in_row(self.replicas, self.before) & (self.replicas != NONE)
         return np.where(_sizes(self.before) > 0, new.sum(axis=1), 0)
 
     @property
     def reorders(self) -> int:
         """How many are reorders; see `Change.is_reorder`."""
-        same = (_in_row(self.replicas, self.before) | (self.replicas == NONE)).all(axis=1)
-        same &= (_in_row(self.before, self.replicas) | (self.before == NONE)).all(axis=1)
+        same = (in_row(self.replicas, self.before) | (self.replicas == NONE)).all(axis=1)
+        same &= (in_row(self.before, self.replicas) | (self.before == NONE)).all(axis=1)
         width = max(self.replicas.shape[1], self.before.shape[1])
-        new, old = padded(self.replicas, width), padded(self.before, width)
+        new, old = of_width(self.replicas, width), of_width(self.before, width)
         return int(np.count_nonzero(same & (new != old).any(axis=1)))
 
     @property
@@ -172,27 +172,14 @@ class Changes(Sequence[Change]):
         )
 
 
-def padded(rows: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.integer]:
-    """Give the same rows, as wide as that or wider."""
-    return np.pad(rows, ((0, 0), (0, max(width - rows.shape[1], 0))), constant_values=NONE)
-
-
 def stacked(parts: Sequence[npt.NDArray[np.integer]]) -> IntArray:
     """Give the rows of all parts, of one width."""
     if len(parts) == 1:
         return np.asarray(parts[0], dtype=np.int64)
     width = max(part.shape[1] for part in parts)
-    return np.concatenate([padded(part, width) for part in parts], dtype=np.int64)
+    return np.concatenate([of_width(part, width) for part in parts], dtype=np.int64)
 
 
 def _sizes(rows: npt.NDArray[np.integer]) -> IntArray:
     sizes: IntArray = (rows != NONE).sum(axis=1)
     return sizes
-
-
-def _in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> BoolArray:
-    """Which entries are in the same row of `others`."""
-    found = np.zeros(rows.shape, dtype=bool)
-    for column in others.T:
-        found |= rows == column[:, None]
-    return found

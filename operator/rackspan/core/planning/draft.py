@@ -12,7 +12,7 @@ from rackspan.core.placement.engine.loads import Loads
 from rackspan.core.planning.groups import grouped
 from rackspan.core.planning.request import PlanRequest
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import NONE, BrokerIds
+from rackspan.core.snapshot import NONE, BrokerIds, of_width
 from rackspan.core.topology import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Draft:
     @property
     def changed(self) -> IntArray:
         """Rows whose replicas differ from those of now."""
-        before = trimmed(self.table.replicas, slice(None), self.replicas.shape[1])
+        before = of_width(self.table.replicas, self.replicas.shape[1])
         return np.flatnonzero((before != self.replicas).any(axis=1))
 
     def decide(self, rows: IntArray, placed: IntArray) -> None:
         """Note new positions of some rows, shape (rows, replicas), -1 beyond the end."""
-        self.replicas = trimmed(self.replicas, slice(None), max(self.replicas.shape[1], placed.shape[1]))
+        self.replicas = of_width(self.replicas, max(self.replicas.shape[1], placed.shape[1]))
         self.replicas[rows] = NONE
         self.replicas[rows, : placed.shape[1]] = np.append(self.tree.ids, NONE)[placed]
 
@@ -100,9 +100,3 @@ class Draft:
 def _rows_by_topic(names: tuple[str, ...], topic: IntArray) -> dict[str, IntArray]:
     bounds = np.searchsorted(topic, np.arange(len(names) + 1)).tolist()
     return {name: np.arange(bounds[at], bounds[at + 1]) for at, name in enumerate(names)}
-
-
-def trimmed(replicas: BrokerIds, rows: IntArray | slice, size: int) -> BrokerIds:
-    """Some rows, cut or padded to one width."""
-    missing = max(size - replicas.shape[1], 0)
-    return np.pad(replicas[rows, :size], ((0, 0), (0, missing)), constant_values=NONE)

@@ -21,9 +21,9 @@ from rackspan.core.placement.engine.balance.replicas import once
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.multilevel import freedom, lasting_leaders
 from rackspan.core.planning.changes import stacked
-from rackspan.core.planning.draft import Draft, trimmed
+from rackspan.core.planning.draft import Draft
 from rackspan.core.planning.per_topic import Placed
-from rackspan.core.snapshot import NONE
+from rackspan.core.snapshot import NONE, of_width
 from rackspan.core.topology import IntArray, RackTree
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _of_groups(draft: Draft) -> Iterator[_Share]:
     for group in draft.groups:
         size, skews = group.spec.replication_factor, allowed_skews(group.tree, group.spec.spread)
         rows = group.rows[(draft.replicas[group.rows] != NONE).sum(axis=1) == size]
-        lying = trimmed(draft.replicas, rows, size)
+        lying = of_width(draft.replicas[rows], size)
         fair = ~judge(group.tree, lying).broken
         movable = fair | ~judge(group.tree, lying, group.spec.spread).broken if loosened(skews) else fair
         task = Task(group.tree, size, skews, group.preferred, rows[fair])

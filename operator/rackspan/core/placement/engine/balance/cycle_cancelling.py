@@ -27,8 +27,9 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
-from rackspan.core.placement.engine.balance.replicas import PlacedReplicas, Reach, any_equal
+from rackspan.core.placement.engine.balance.replicas import PlacedReplicas, Reach
 from rackspan.core.shortest_paths import relaxed
+from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, IntArray
 
 _Numbers = npt.NDArray[np.int32]  # half the memory, for what there is for each pair of brokers
@@ -104,7 +105,7 @@ class Exchanges:
         line = (lay * brokers + giver) * (brokers + 1)
         _add_edges(edges, line, reach)
         before = graph.before[rows]
-        item, which = np.nonzero(((before >= 0) & ~any_equal(before, graph.placed[rows]))[at])
+        item, which = np.nonzero(((before >= 0) & ~in_row(before, graph.placed[rows]))[at])
         home = graph.before[row[item], which]
         inside = reach.of(item).includes(home)
         item, home = item[inside], home[inside]

@@ -7,6 +7,7 @@ import numpy as np
 from rackspan.core.placement.engine.balance.leaders import choose_leaders
 from rackspan.core.placement.engine.tasks import Task
 from rackspan.core.placement.seeds import scrambled
+from rackspan.core.snapshot import in_row
 from rackspan.core.topology import IntArray, RackTree
 
 _ORDER = 0x900  # purpose of hashes
@@ -32,7 +33,7 @@ def with_leader_first(
     allowed = wanted & np.append(tree.online, [False])[placed]
     allowed |= ~allowed.any(axis=1, keepdims=True) & wanted
     allowed |= ~allowed.any(axis=1, keepdims=True) & (placed >= 0)
-    stays = allowed & np.logical_or.reduce([placed == column[:, None] for column in current.T], initial=False)
+    stays = allowed & in_row(placed, current)
     leads = stays & (placed == current[:, :1]) if current.shape[1] else stays
     first = np.where(
         leads.any(axis=1, keepdims=True), leads, np.where(stays.any(axis=1, keepdims=True), stays, allowed)

@@ -25,6 +25,7 @@ from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy, level
 from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, turns
+from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _CELLS = 1 << 18  # brokers that replicas draw in one go
@@ -115,7 +116,7 @@ class PlacedReplicas:
         # Per level from the root down: where the brokers of each domain begin, and where they end.
         self._bounds = [np.append(nodes.first_broker, len(load)) for nodes in trees[0].nodes[:-1]]
         self._tried = np.zeros(placed.shape, dtype=np.int16)
-        self._kept = any_equal(placed, before) & (placed >= 0)
+        self._kept = in_row(placed, before) & (placed >= 0)
         self._choosy = anchored & (self._kept.sum(axis=1) < (before >= 0).sum(axis=1))
         self._row, self._column = np.nonzero((placed >= 0) & (~self._kept | (self._choosy | ~anchored)[:, None]))
         # The level of the largest domain that each replica can move about in, 0 for the root. The replicas of each row
@@ -453,7 +454,7 @@ class PlacedReplicas:
         """The same, with replicas as indices."""
         rows, own = np.unique(row, return_inverse=True)
         old = self.before[rows]
-        gone = (old >= 0) & np.append(takers, [False])[old] & ~any_equal(old, self.placed[rows])
+        gone = (old >= 0) & np.append(takers, [False])[old] & ~in_row(old, self.placed[rows])
         at, which = np.nonzero(gone[own])
         taker = old[own[at], which]
         low, high = (edge[at] for edge in self._edges(*self._range(row, column)))
@@ -545,11 +546,3 @@ def _counts(ordered: IntArray) -> IntArray:
     for row in range(len(ordered) - 2, -1, -1):
         counts[row] = np.where(ordered[row] == ordered[row + 1], counts[row + 1], counts[row])
     return counts
-
-
-def any_equal(one: IntArray, other: IntArray) -> BoolArray:
-    """Which entries of each row of `one` are in the same row of `other`, shape of `one`; both have the same rows."""
-    found = np.zeros(one.shape, dtype=bool)
-    for column in range(other.shape[1]):
-        found |= one == other[:, column, None]
-    return found
