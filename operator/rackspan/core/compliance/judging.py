@@ -175,17 +175,18 @@ def judge(
     TopologyError for a spread over a level the tree does not have.
     """
     skews = allowed_skews(tree, spread)
-    rows = replicas if isinstance(replicas, Placement | np.ndarray) else Placement(replicas)
-    count = len(rows)
+    if not isinstance(replicas, np.ndarray):
+        replicas = (replicas if isinstance(replicas, Placement) else Placement(replicas)).padded
+    count = len(replicas)
     results, unknown = _no_results(tree, count), np.zeros(count, dtype=bool)
     readings = _readings(tree)
-    for partitions, matrix in _by_size(rows):
+    for partitions, matrix in _by_size(replicas):
         if not matrix.shape[1]:
             continue
         if readings is None:
             _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, results)
             continue
-        lost = _any_of(np.isin(matrix, readings.missing))
+        lost = np.isin(matrix, readings.missing).any(axis=1)
         unknown[partitions[lost]] = True
         at, known = partitions[~lost], matrix[~lost]
         doubts = _no_results(tree, count)
@@ -244,21 +245,12 @@ def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[i
     return skews
 
 
-def _by_size(rows: Placement | npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
+def _by_size(rows: npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
     """Partitions of each replication factor, and their replicas as a matrix."""
-    if isinstance(rows, np.ndarray):
-        sizes = np.count_nonzero(rows != NONE, axis=1)
-        for size in np.unique(sizes).tolist():
-            at = np.flatnonzero(sizes == size)
-            yield at, rows[:, :size] if len(at) == len(rows) else rows[at, :size]
-        return
-    try:
-        yield np.arange(len(rows)), rows.matrix
-    except ValueError:
-        sizes = np.array([len(row) for row in rows.partitions])
-        for size in np.unique(sizes):
-            at = np.flatnonzero(sizes == size)
-            yield at, np.array([rows.partitions[partition] for partition in at], dtype=np.int64).reshape(len(at), -1)
+    sizes = np.count_nonzero(rows != NONE, axis=1)
+    for size in np.unique(sizes).tolist():
+        at = np.flatnonzero(sizes == size)
+        yield at, rows[:, :size] if len(at) == len(rows) else rows[at, :size]
 
 
 def _judge_size(
@@ -306,12 +298,6 @@ def _outside(tree: RackTree, placed: IntArray) -> BoolArray:
             before = domain
         bad |= due < low.sum()
     return bad
-
-
-def _any_of(flags: BoolArray) -> BoolArray:
-    """Whether any flag of a row is set."""
-    found: BoolArray = np.logical_or.reduce(flags, axis=1)
-    return found
 
 
 def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: int, *, strict: bool) -> IntArray:
