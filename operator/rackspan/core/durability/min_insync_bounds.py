@@ -22,12 +22,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.durability.largest_domains import largest_first
 from rackspan.core.durability.replication_factor import nearest_replication_factor
 from rackspan.core.placer import Placement
 from rackspan.core.snapshot import NONE
 from rackspan.core.text import plural
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import IntArray, Level, RackTree
 
 
 class DurabilityError(ValueError):
@@ -146,6 +145,22 @@ def insync_bounds(
     for name, domains in durability.tolerate.items():
         most = np.minimum(most, largest_first(tree, replicas, tree.level(name))[:, domains:].sum(axis=1))
     return least, most
+
+
+def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Level) -> IntArray:
+    """
+    Replicas in each domain of a level that holds any, largest first, then zeros, in the shape of `replicas`.
+
+    Unknown brokers count nowhere.
+    """
+    counts = np.zeros(replicas.shape, dtype=np.int64)
+    at = tree.positions(replicas)
+    domain = np.sort(np.append(level.of_broker, [NONE])[at], axis=1)
+    new = np.ones(domain.shape, dtype=bool)
+    new[:, 1:] = domain[:, 1:] != domain[:, :-1]
+    counts[new] = np.diff(np.flatnonzero(new), append=new.size)
+    counts[domain == NONE] = 0
+    return -np.sort(-counts, axis=1)
 
 
 def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability, size: int) -> _Bound:

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.durability.largest_domains import largest_first
-from rackspan.core.durability.min_insync_bounds import effective_min_insync
+from rackspan.core.durability.min_insync_bounds import effective_min_insync, largest_first
 from rackspan.core.snapshot import NONE
 from rackspan.core.text import plural
 from rackspan.core.topology import IntArray, Level, RackTree
