@@ -1,7 +1,11 @@
-"""A plan in the making: the partitions of a cluster, and what has been decided about them so far."""
+"""
+A plan in the making: the partitions of a cluster, and what has been decided about them so far.
+
+Partitions of topics that should be alike are planned for together, as a group.
+"""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,11 +13,13 @@ import numpy as np
 
 from rackspan.core.compliance import Compliance
 from rackspan.core.placement.engine.loads import Loads
-from rackspan.core.planning.groups import grouped
-from rackspan.core.planning.request import PlanRequest
+from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
+from rackspan.core.placement.multilevel import lasting_leaders
+from rackspan.core.placer import InfeasibleError, PlacementSpec
+from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.requirements import TopicRequirements
-from rackspan.core.snapshot import NONE, BrokerIds, of_width
-from rackspan.core.topology import BoolArray, IntArray
+from rackspan.core.snapshot import NONE, BrokerIds, Partitions, of_width
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 if TYPE_CHECKING:
     from rackspan.core.planning.changes import CreatedPartitions
@@ -39,6 +45,29 @@ class Counted:
             self.unfair[level] += times * count
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionGroup:
+    """
+    Partitions under the same rules, as row numbers.
+
+    `spec` has their brokers, replication factor, spread and preferred leaders.
+    """
+
+    cluster: RackTree
+    spec: PlacementSpec
+    rows: IntArray
+
+    @property
+    def tree(self) -> RackTree:
+        """Which brokers are eligible for them: made anew each time, as there may be a group for each topic."""
+        return self.cluster.selected(self.spec.include, self.spec.exclude)
+
+    @property
+    def preferred(self) -> BoolArray:
+        """The brokers that should lead, whether they are online now or not, shape (brokers,)."""
+        return lasting_leaders(self.tree, self.spec.leaders)
+
+
 class Draft:
     """
     Rows of the table, their replicas as decided so far, and the loads before that and from it.
@@ -55,7 +84,7 @@ class Draft:
         self.rows_of = _rows_by_topic(self.table.names, self.table.topic)
         self.chosen = self._of_topics(lambda name: request.topics is None or name in request.topics)
         self.pinned = self.chosen & self._of_topics(lambda name: bool(self.requirements(name).assignment))
-        self.groups, self.problems = grouped(request, self.table, self.chosen & ~self.pinned)
+        self.groups, self.problems = _grouped(request, self.table, self.chosen & ~self.pinned)
         self.created: list[CreatedPartitions] = []
         self.compliance = Counted()
         self.before = self.tree.positions(self.table.replicas)
@@ -100,3 +129,44 @@ class Draft:
 def _rows_by_topic(names: tuple[str, ...], topic: IntArray) -> dict[str, IntArray]:
     bounds = np.searchsorted(topic, np.arange(len(names) + 1)).tolist()
     return {name: np.arange(bounds[at], bounds[at + 1]) for at, name in enumerate(names)}
+
+
+def _grouped(request: PlanRequest, table: Partitions, chosen: BoolArray) -> tuple[list[PartitionGroup], list[Problem]]:
+    """Group the `chosen` rows of a table; what cannot be done is left out of the groups and named."""
+    groups, problems = [], []
+    for required, size, rows in _alike(request.requirements, table, np.flatnonzero(chosen)):
+        spec = required.placement_spec("", 0, size)
+        try:
+            tree = checked_tree(spec, request.tree)
+            refuse_impossible_spread(tree, spec)
+            lasting_leaders(tree, spec.leaders)
+        except InfeasibleError as error:
+            topics = tuple(table.names[topic] for topic in np.unique(table.topic[rows]).tolist())
+            problems.append(Problem(topics, error.reason, error.smallest_change))
+        else:
+            groups.append(PartitionGroup(request.tree, spec, rows))
+    return groups, problems
+
+
+def _alike(
+    requirements: Mapping[str, TopicRequirements], table: Partitions, chosen: IntArray
+) -> Iterator[tuple[TopicRequirements, int, IntArray]]:
+    """Rows of topics that should be alike, and their replication factor: the required one, else the one they have."""
+    kinds: dict[TopicRequirements, int] = {_NONE: 0}
+    of_topic = np.array(
+        [
+            kinds.setdefault(requirements[name].of_existing(0), len(kinds)) if name in requirements else 0
+            for name in table.names
+        ],
+        dtype=np.int64,
+    )
+    own, kind = table.replication_factor, of_topic[table.topic[chosen]]
+    ends = np.cumsum(np.bincount(kind, minlength=len(kinds)))
+    by_kind = np.split(chosen[np.argsort(kind, kind="stable")], ends[:-1])
+    for required, rows in zip(kinds, by_kind, strict=True):
+        if required.replication_factor is not None:
+            if len(rows):
+                yield required, required.replication_factor, rows
+            continue
+        for size in np.unique(own[rows]).tolist():
+            yield required, size, rows[own[rows] == size]
