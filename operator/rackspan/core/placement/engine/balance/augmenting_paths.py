@@ -128,13 +128,12 @@ class Chains:
     """
     Chains from the sources of a search, of which no two share a partition.
 
-    `gives` (brokers,) says how many may begin at each source.
+    `gives` (brokers,) says how many may begin at each source, and is counted down.
     """
 
     def __init__(self, graph: Graph, found: Search, gives: IntArray) -> None:
         self._graph, self._found = graph, found
-        self._left: dict[int, int] = {}
-        self._gives = gives
+        self._left = gives
         self._next: dict[int, int] = {}  # by broker, the first hand-over to it that has not failed
         self._used: set[int] = set()
 
@@ -143,8 +142,8 @@ class Chains:
         found, way, steps = self._found, [end], list[tuple[int, int, int]]()
         while way:
             broker = way[-1]
-            if found.sources[broker] and self._left.get(broker, int(self._gives[broker])) > 0:
-                self._left[broker] = self._left.get(broker, int(self._gives[broker])) - 1
+            if found.sources[broker] and self._left[broker] > 0:
+                self._left[broker] -= 1
                 self._used.update(partition for partition, _, _ in steps)
                 return Chain(broker, end, tuple(steps))
             at = self._usable(broker)
