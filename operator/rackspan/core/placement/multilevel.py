@@ -42,7 +42,7 @@ What lies there already and is fair is left alone; what is not is repaired with 
 (`engine.repair.partitions`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -89,7 +89,7 @@ class MultiLevel:
 
 def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Placement:
     """Keep what is fair, repair what is not, create what is missing, on a tree that was checked before."""
-    loads = Loads(_counted(tree, cluster.replicas), _counted(tree, cluster.leaders), np.zeros(len(tree)))
+    loads = Loads.of(tree, cluster.replicas, cluster.leaders)
     preferred = _preferred_brokers(tree, reachable_leaders(tree, spec.leaders))
     rows = _repaired(tree, spec, loads, preferred) if spec.current else []
     if spec.partitions == len(spec.current):
@@ -274,9 +274,3 @@ def _led(ids: _Ids, lead: IntArray) -> _Ids:
             ahead = 1 + (turn + replica) % turns
             led[turn::turns, replica] = twice[ahead * count :].take(leaders)
     return led
-
-
-def _counted(tree: RackTree, counts: Mapping[int, int]) -> IntArray:
-    if not counts:
-        return np.zeros(len(tree), dtype=np.int64)
-    return np.fromiter((counts.get(broker, 0) for broker in tree.ids.tolist()), dtype=np.int64, count=len(tree))

@@ -99,16 +99,9 @@ class Draft:
 
     def _loads_before(self) -> Loads:
         """What lies on the brokers before anything is changed."""
-        loads, elsewhere = Loads.none(self.tree), self.request.elsewhere
-        for load, counts in ((loads.replicas, elsewhere.replicas), (loads.leaders, elsewhere.leaders)):
-            if counts:
-                load += [counts.get(broker, 0) for broker in self.tree.ids.tolist()]
+        loads = Loads.of(self.tree, self.request.elsewhere.replicas, self.request.elsewhere.leaders)
         loads.add(self.before, self.table.size_bytes)
         return loads
-
-    def placed(self) -> IntArray:
-        """Positions as decided so far, shape (partitions, replicas)."""
-        return self.tree.positions(self.replicas)
 
     @property
     def changed(self) -> IntArray:

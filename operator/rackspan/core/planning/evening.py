@@ -51,7 +51,7 @@ def even_out_all(draft: Draft) -> int:
     count, new = len(draft.table), [one for one in draft.created if isinstance(one, Placed)]
     starts = [count, *(count + np.cumsum([len(one.replicas) for one in new])).tolist()]
     places = [slice(start, stop) for start, stop in pairwise(starts)]
-    placed = stacked([draft.placed(), *(draft.tree.positions(one.replicas) for one in new)])
+    placed = stacked([draft.tree.positions(draft.replicas), *(draft.tree.positions(one.replicas) for one in new)])
     before = stacked([draft.before, np.full((starts[-1] - count, 1), NONE)])
     sizes = np.append(draft.table.size_bytes, np.full(starts[-1] - count, NONE))
     shares = [*_of_groups(draft), *_of_created(new, places, placed)]

@@ -1,5 +1,6 @@
 """What lies on brokers: replicas, leaders and bytes, as arrays that planning keeps up to date."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,15 @@ class Loads:
     size_bytes: ByteSums
 
     @classmethod
-    def none(cls, tree: RackTree) -> "Loads":
-        """Nothing lies anywhere."""
-        count = len(tree)
-        return cls(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros(count))
+    def of(cls, tree: RackTree, replicas: Mapping[int, int], leaders: Mapping[int, int]) -> "Loads":
+        """What lies on brokers, by their ids; one that is missing has none. Bytes are not known."""
+        held, led = (
+            np.array([counts.get(broker, 0) for broker in tree.ids.tolist()], dtype=np.int64)
+            if counts
+            else np.zeros(len(tree), dtype=np.int64)
+            for counts in (replicas, leaders)
+        )
+        return cls(held, led, np.zeros(len(tree)))
 
     def copy(self) -> "Loads":
         """Give the same counts, to be changed apart from these."""
