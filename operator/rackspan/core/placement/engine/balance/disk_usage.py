@@ -90,8 +90,8 @@ def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: ByteS
     giver, taker = _pairs(replicas, shelf, load, turn)
     if not len(giver):
         return 0, 0
-    out, out_fits = _towards(replicas, shelf, shelf.some(giver, turn), taker)
-    back, back_fits = _towards(replicas, shelf, shelf.some(taker, turn), giver)
+    out, back = shelf.some(giver, turn), shelf.some(taker, turn)
+    out_fits, back_fits = _fits(replicas, shelf, out, taker), _fits(replicas, shelf, back, giver)
     # One more in return: nothing at all, where that leaves replicas per broker as even as they are.
     alone = replicas.load[giver] == replicas.load[taker] + 1
     back = np.concatenate([back, np.full((len(giver), 1), -1)], axis=1)
@@ -156,13 +156,13 @@ def _best(giver: IntArray, taker: IntArray, gain: ByteSums, load: ByteSums) -> I
     return order
 
 
-def _towards(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> tuple[IntArray, BoolArray]:
-    """The places, and which of the followers there could lie on the broker of their line instead."""
+def _fits(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> BoolArray:
+    """Which of the followers at these places could lie on the broker of their line instead."""
     line, nth = np.nonzero(places >= 0)
     at = places[line, nth]
     fits = np.zeros(places.shape, dtype=bool)
     fits[line, nth] = replicas.fits(shelf.row[at], shelf.column[at], broker[line])
-    return places, fits
+    return fits
 
 
 def _apart(pair: IntArray, leaving: IntArray, coming: IntArray, row: IntArray) -> tuple[IntArray, IntArray, IntArray]:
