@@ -70,7 +70,7 @@ def repair_partitions(
 
 def _can_stay(current: IntArray, tree: RackTree) -> IntArray:
     """Replicas on eligible brokers, each broker once; -1 for the others."""
-    return once(np.where((current >= 0) & np.append(tree.eligible, [False])[current], current, -1))
+    return once(np.where(np.append(tree.eligible, [False])[current], current, -1))
 
 
 def _repaired(task: Task, held: IntArray, load: IntArray, seed: int) -> IntArray:
