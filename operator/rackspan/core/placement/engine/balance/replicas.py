@@ -73,13 +73,6 @@ class BalanceRules:
     windows: Windows
 
 
-def windows_by_rule(rules: Sequence[BalanceRules]) -> tuple[list[IntArray], list[IntArray]]:
-    """The least and the most that domains may hold, per named level, each of shape (rules, domains)."""
-    levels = range(1, len(rules[0].tree.nodes) - 1)
-    low = [np.array([one.windows.low[at] for one in rules]) for at in levels]
-    return low, [np.array([one.windows.high[at] for one in rules]) for at in levels]
-
-
 class PlacedReplicas:
     """
     Who holds which replica of some partitions; an item is a partition and a column of `placed`.
@@ -112,7 +105,9 @@ class PlacedReplicas:
         self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.open for tree in trees])
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
-        self._low, self._high = windows_by_rule(rules)
+        named = range(1, len(trees[0].nodes) - 1)
+        self._low = [np.array([one.windows.low[at] for one in rules]) for at in named]
+        self._high = [np.array([one.windows.high[at] for one in rules]) for at in named]
         # Per level from the root down: where the brokers of each domain begin, and where they end.
         self._bounds = [np.append(nodes.first_broker, len(load)) for nodes in trees[0].nodes[:-1]]
         self._tried = np.zeros(placed.shape, dtype=np.int16)
