@@ -72,27 +72,17 @@ class StepContext:
     What a partition's step depends on beside itself.
 
     `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
-    `recreated` says whether its topic is another one by now, `refused` are brokers to which Kafka moves nothing,
-    `cordoned` those that no list may name now, and `replaced` those that were cordoned when lists were asked for.
     """
 
+    observed: Observed
     racks: Racks
-    online: frozenset[int]
     min_insync: int
-    recreated: bool = False
-    refused: frozenset[int] = frozenset()
-    cordoned: frozenset[int] = frozenset()
-    replaced: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "StepContext":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
-        least = effective_min_insync(observed.min_insync.get(change.topic, 1), most)
-        recreated = change.topic in observed.recreated
-        return cls(
-            racks, observed.online, int(least), recreated, observed.refused, observed.cordoned, observed.replaced
-        )
+        return cls(observed, racks, int(effective_min_insync(observed.min_insync.get(change.topic, 1), most)))
 
 
 def next_step(
@@ -104,7 +94,7 @@ def next_step(
     What was asked for and is not there is asked for again: the call was lost, or what was seen is older than it.
     """
     if state is None:
-        return StepHold(WaitReason.RECREATED if around.recreated else WaitReason.GONE)
+        return StepHold(WaitReason.RECREATED if change.topic in around.observed.recreated else WaitReason.GONE)
     if state.under_way:
         ours = started is not None and state.heading_for == frozenset(started)
         return _under_way(state, around) if ours else StepHold(WaitReason.REASSIGNED_BY_OTHERS)
@@ -120,7 +110,7 @@ def next_step(
         return _asked_again(state, started, planned, around)
     if current == planned:
         return Arrange(change.replicas)
-    leaving, removals = (current & around.cordoned) - planned, removable(state, planned, around)
+    leaving, removals = (current & around.observed.cordoned) - planned, removable(state, planned, around)
     if removals and removals >= leaving:
         return Arrange(_arranged(change, [broker for broker in state.replicas if broker not in removals]))
     if planned <= current:
@@ -153,7 +143,7 @@ def removable(state: PartitionState, wanted: frozenset[int], around: StepContext
             max(
                 able,
                 key=lambda one: (
-                    one in around.cordoned,
+                    one in around.observed.cordoned,
                     one not in state.in_sync,
                     around.racks.spread(state.in_sync - gone - {one}),
                     state.replicas.index(one),
@@ -184,9 +174,9 @@ def why_needed(
 
 def _away(brokers: frozenset[int], state: PartitionState, around: StepContext) -> StepHold | None:
     """Wait for those of some brokers that are away, or whose disk is; None where none is."""
-    online = around.online - state.offline
+    online = around.observed.online - state.offline
     away = brokers - online
-    reason = WaitReason.DISK_OFFLINE if away <= around.online else WaitReason.BROKER_OFFLINE
+    reason = WaitReason.DISK_OFFLINE if away <= around.observed.online else WaitReason.BROKER_OFFLINE
     return StepHold(reason, tuple(sorted(away))) if away else None
 
 
@@ -204,7 +194,8 @@ def _under_way(state: PartitionState, around: StepContext) -> Step:
 def _addition(change: Change, state: PartitionState, leaving: frozenset[int], around: StepContext) -> Step:
     """Copy a planned replica; those of `leaving` are off the list at once, with enough others in their place."""
     missing = [broker for broker in change.replicas if broker not in state.replicas]
-    able = [broker for broker in missing if broker in around.online - around.refused - around.cordoned]
+    takers = around.observed.online - around.observed.refused - around.observed.cordoned
+    able = [broker for broker in missing if broker in takers]
     planned, staying = frozenset(change.replicas), state.in_sync - leaving
     kept = staying & planned or staying
     able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
@@ -245,10 +236,10 @@ def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
 
     What only refused ones are to take is given up.
     """
-    if around.refused.issuperset(brokers):
+    if around.observed.refused.issuperset(brokers):
         return StepHold(WaitReason.REFUSED, tuple(brokers))
-    cordoned = tuple(broker for broker in brokers if broker in around.cordoned & around.online)
-    away = tuple(broker for broker in brokers if broker not in around.online)
+    cordoned = tuple(broker for broker in brokers if broker in around.observed.cordoned & around.observed.online)
+    away = tuple(broker for broker in brokers if broker not in around.observed.online)
     return StepHold(WaitReason.CORDONED, cordoned) if cordoned else StepHold(WaitReason.BROKER_OFFLINE, away)
 
 
@@ -262,10 +253,10 @@ def _asked_again(state: PartitionState, started: tuple[int, ...], planned: froze
     gone = frozenset(state.replicas).difference(started)
     # Only planned replicas are ever added, one at a time: another one that is missing, somebody else has taken off.
     # Others leave at the same time from cordoned brokers alone: a list without one has somebody else gone back from.
-    replaces = gone and gone <= around.replaced - planned
+    replaces = gone and gone <= around.observed.replaced - planned
     if not planned.issuperset(added) or (added and not replaces and (gone or len(added) > 1)):
         return StepHold(WaitReason.CHANGED_BY_OTHERS)
-    if not around.online - around.cordoned >= frozenset(added):
+    if not around.observed.online - around.observed.cordoned >= frozenset(added):
         return _not_taken(list(added), around)
     wrong = why_needed(state, planned, gone, around, added)
     if wrong:
