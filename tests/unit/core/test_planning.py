@@ -12,7 +12,7 @@ from tests.unit.core.clusters import cluster, grid
 from rackspan.core.placement import ClusterView, MissingRackError, PlacementSpec, Spread, Unsatisfiable
 from rackspan.core.placement.engine.balance.replicas import PlacedReplicas
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.planning import PlanRequest, Problem, plan, rebalance
+from rackspan.core.planning import PlanRequest, Problem, plan, plan_topics, rebalance
 from rackspan.core.planning.draft import Draft
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import table, tree_of
@@ -352,3 +352,16 @@ def test_topics_that_each_name_brokers_of_their_own_hold_no_tree_each():
     kept = [one for one in gc.get_objects() if isinstance(one, RackTree) and one.either is tree.either]
     assert len(kept) < 600  # what a cache keeps
     assert {id(broker) for one in kept for broker in one.brokers} <= {id(broker) for broker in tree.either.ravel()}
+
+
+def test_plans_by_topic_are_made_without_holding_every_problem_against_every_topic(monkeypatch):
+    names = [f"topic-{number}" for number in range(200)]
+    asked = {name: TopicRequirements(include=(f"/{name}",)) for name in names}
+    request = PlanRequest(tree_of(SIX), topics(**{name: [(0, 1, 2)] for name in names}), requirements=asked)
+    read, slot = [], Problem.topics
+    seen = property(lambda problem: read.append(1) or slot.__get__(problem), slot.__set__)
+    monkeypatch.setattr(Problem, "topics", seen)
+    plans = plan_topics(request)
+    monkeypatch.undo()
+    assert {name: [one.topics for one in plans[name].problems] for name in names} == {name: [(name,)] for name in names}
+    assert len(read) <= 2 * len(names)

@@ -22,6 +22,7 @@ more even and every split stays fair. Its bound is that of all plans that end as
 were emptied: those that hold less than half of an even share, and would hold twice as much.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -98,6 +99,10 @@ def fill_topics(request: PlanRequest) -> tuple[Mapping[str, TopicPlan], int]:
 def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
     changes = _changes(draft)
     fingerprints = Fingerprints(draft.tree, draft.request.requirements)
+    problems: dict[str, list[Problem]] = defaultdict(list)
+    for problem in draft.problems:
+        for topic in problem.topics:
+            problems[topic].append(problem)
     plans = {}
     for at, topic in enumerate(draft.table.names):
         rows = draft.rows_of[topic]
@@ -107,7 +112,7 @@ def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
                 hash=fingerprints.of(draft.table.rows(rows), own),
                 changes=own,
                 lower_bound=int(draft.bound[rows].sum()),
-                problems=tuple(problem for problem in draft.problems if topic in problem.topics),
+                problems=tuple(problems[topic]),
             )
     return plans
 
