@@ -55,6 +55,12 @@ def test_a_member_reads_from_the_replica_with_exactly_its_rack_id():
     assert counts(seen) == (4, 3, 1, 2)
 
 
+@pytest.mark.parametrize("number", [-1, 4, 99])
+def test_a_partition_that_is_claimed_and_does_not_exist_is_no_other_topics(number):
+    # What members of a classic group claim is written by one of them, and brokers pass it on as it is.
+    assert counts(locality(REPLICAS, group(member(rack="/eu/a", sales=[number])), {})) == (0, 0, 0, 0)
+
+
 def test_a_follower_serves_where_it_is_in_the_readers_rack():
     seen = locality(REPLICAS, group(member(rack="/eu/b", orders=[1])), {})
     assert counts(seen) == (1, 1, 1, 0)

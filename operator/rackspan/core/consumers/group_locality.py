@@ -190,7 +190,7 @@ class ReplicaPlaces:
             return np.full(len(topic), NONE, dtype=np.int64)
         keys = topic * self._span + number
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        known = (topic >= 0) & (number < self._span) & (self._keys[at] == keys)
+        known = (topic >= 0) & (number >= 0) & (number < self._span) & (self._keys[at] == keys)
         return np.where(known, self._order[at], NONE)
 
     def shared_steps(self, client_rack: str | None) -> IntArray:
