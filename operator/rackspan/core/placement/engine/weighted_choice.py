@@ -44,6 +44,12 @@ def drawn(
     return found
 
 
+def spaced(numbers: IntArray) -> npt.NDArray[np.float64]:
+    """Fractions from 0 up to 1, those of neighbouring numbers far apart."""
+    fractions: npt.NDArray[np.float64] = np.modf(numbers * _GOLDEN)[0]
+    return fractions
+
+
 def ranks(values: IntArray) -> IntArray:
     """Which of its equals each one is, in order, where equal ones stand together."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
@@ -85,7 +91,7 @@ def poured(lies: IntArray, able: BoolArray, bounds: IntArray, amount: IntArray) 
     left = amount - np.add.reduceat(given, bounds[:-1])
     wet = np.flatnonzero(able & (lies <= water))
     owner = np.repeat(np.arange(len(sizes)), sizes)[wet]
-    order = np.lexsort((np.modf(wet * _GOLDEN)[0], owner))
+    order = np.lexsort((spaced(wet), owner))
     more = wet[order[ranks(owner[order]) < left[owner[order]]]]
     given[more] += 1
     return given

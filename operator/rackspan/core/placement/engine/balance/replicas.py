@@ -24,14 +24,13 @@ import numpy.typing as npt
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy, level
-from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, turns
+from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, spaced, turns
 from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
 _WAYS = 4  # hand-overs to a broker that are looked for
-_GOLDEN = (5**0.5 - 1) / 2
 _RETRIES = 1 << 14  # offers of a replica that are counted
 _SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
 
@@ -356,7 +355,7 @@ class PlacedReplicas:
             deficit = np.where(able, np.maximum(water - lies, 0), 0)
             if not deficit.any():
                 deficit = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
-            fraction = np.modf(np.arange(len(mine)) * _GOLDEN)[0]  # neighbours far apart: they have one giver
+            fraction = spaced(np.arange(len(mine)))  # neighbours have one giver
             taker[mine] = reach.of(mine).drawn(prefix_of(deficit), np.full(len(mine), first), fraction)
         return taker
 
@@ -471,7 +470,7 @@ class PlacedReplicas:
         some = np.flatnonzero(hopes[high] > hopes[low])
         row, column, level, domain = (part[some] for part in (row, column, level, domain))
         reach = self._reach(row, column, (level, domain))
-        taker = self._drawn_able(row, reach, deficit, np.modf(np.arange(len(row)) * _GOLDEN)[0])
+        taker = self._drawn_able(row, reach, deficit, spaced(np.arange(len(row))))
         met = np.flatnonzero(taker >= 0)
         found = [(row[met], column[met], taker[met])]
         left = np.arange(len(row))
