@@ -27,9 +27,14 @@ class Change:
     size_bytes: int | None = None
 
     @property
+    def added(self) -> frozenset[int]:
+        """The brokers that hold it only afterwards."""
+        return frozenset(self.replicas).difference(self.before)
+
+    @property
     def copied(self) -> int:
         """Replicas that have to be copied to a broker that has none; a new partition has nothing to copy."""
-        return len(set(self.replicas).difference(self.before)) if self.before else 0
+        return len(self.added) if self.before else 0
 
     @property
     def is_reorder(self) -> bool:

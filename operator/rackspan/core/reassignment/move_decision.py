@@ -108,7 +108,7 @@ class Tally:
             if not change.copied:
                 continue
             at = of_change(change)
-            self._new[at] = frozenset(change.replicas).difference(change.before)
+            self._new[at] = change.added
             self._moves += len(self._new[at])
             self._weigh(at, sizes.get(at) or change.size_bytes or 0)
 

@@ -113,7 +113,7 @@ class ThrottledReplicas:
         for change in changes:
             if change.copied:
                 self._changes[change.topic].append(change)
-                self._behind[of_change(change)] = _new(change)
+                self._behind[of_change(change)] = change.added
         self._leaders: dict[str, str] = {}
         self._followers: dict[str, str] = {}
 
@@ -123,7 +123,7 @@ class ThrottledReplicas:
             at = of_change(change)
             state = observed.partitions.get(at)
             if state is not None and at in self._behind:
-                behind = _new(change) - state.in_sync
+                behind = change.added - state.in_sync
                 if behind != self._behind[at]:
                     self._behind[at] = behind
                     self._followers.pop(at.topic, None)
@@ -187,10 +187,6 @@ def wanted_lists(replicas: ThrottledReplicas, topics: Collection[str]) -> dict[S
         for key, text in ((LEADERS, replicas.leaders(topic)), (FOLLOWERS, replicas.followers(topic)))
     }
     return {one: text if len(text) <= _LONGEST else ALL_REPLICAS for one, text in texts.items() if text}
-
-
-def _new(change: Change) -> frozenset[int]:
-    return frozenset(change.replicas).difference(change.before)
 
 
 def _names(text: str | None) -> Sequence[str]:

@@ -97,10 +97,10 @@ class Worklist:
         found: dict[TopicPartition, Change] = {}
         for at in self._queue:
             change = self._left[at]
-            new = [broker for broker in change.replicas if broker not in change.before]
-            if new and all(takers[broker] >= most for broker in new):
+            added = change.added
+            if added and all(takers[broker] >= most for broker in added):
                 continue
-            takers.update(new)
+            takers.update(added)
             found[at] = change
             if len(found) >= max(self._window, limits.moves):
                 break
