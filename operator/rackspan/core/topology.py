@@ -24,6 +24,7 @@ from rackspan.core.text import plural
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 
 _LARGEST_DENSE_ID = 1 << 20
 _MAX_DIGITS = 10  # of a broker id, which is an int32

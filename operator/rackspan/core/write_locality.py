@@ -18,8 +18,8 @@ from rackspan.core.snapshot import NONE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rackspan.core.consumers.group_locality import FloatArray, ReplicaPlaces
-    from rackspan.core.topology import IntArray
+    from rackspan.core.consumers.group_locality import ReplicaPlaces
+    from rackspan.core.topology import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

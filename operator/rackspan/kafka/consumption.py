@@ -25,9 +25,9 @@ from rackspan.kafka.kafka_reassignments import KafkaReassignments
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from rackspan.core.consumers.group_locality import FloatArray, GroupSeen, ReplicaPlaces
+    from rackspan.core.consumers.group_locality import GroupSeen, ReplicaPlaces
     from rackspan.core.consumers.rates import Offsets
-    from rackspan.core.topology import IntArray
+    from rackspan.core.topology import FloatArray, IntArray
 
 _CALL_SECONDS = 30.0
 _GROUPS_AT_ONCE = 50

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rackspan.api.racktopology import RackTopologySpec
-    from rackspan.core.consumers.group_locality import FloatArray, GroupSeen
+    from rackspan.core.consumers.group_locality import GroupSeen
     from rackspan.core.rack_path import RackPath
     from rackspan.core.snapshot import Snapshot
-    from rackspan.core.topology import RackTree
+    from rackspan.core.topology import FloatArray, RackTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest
-from rackspan.core.consumers.group_locality import FloatArray, GroupSeen, ReplicaPlaces, Selector
+from rackspan.core.consumers.group_locality import GroupSeen, ReplicaPlaces, Selector
 from rackspan.core.rack_path import RackPath
-from rackspan.core.topology import TopologyError
+from rackspan.core.topology import FloatArray, TopologyError
 from rackspan.reports.group_rows import racks_of_hosts
 
 

@@ -25,14 +25,12 @@ from ipaddress import ip_address
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 from rackspan.core.rack_path import RackPath, rack_or_none
 from rackspan.core.snapshot import NONE, Partitions
-from rackspan.core.topology import BoolArray, BrokerLocation, IntArray, RackTree
+from rackspan.core.topology import BoolArray, BrokerLocation, FloatArray, IntArray, RackTree
 
-FloatArray = npt.NDArray[np.float64]
 _T = TypeVar("_T")
 
 _RANGE = "range"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rackspan.core.consumers.group_locality import FloatArray, ReplicaPlaces
+from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.snapshot import NONE
-from rackspan.core.topology import IntArray
+from rackspan.core.topology import FloatArray, IntArray
 
 Offsets = Mapping[tuple[str, int], int]
 """Committed offsets by topic and partition."""

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rackspan.core.consumers.group_locality import FloatArray, ReplicaPlaces
+from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.rack_path import RackPathError
-from rackspan.core.topology import TopologyError
+from rackspan.core.topology import FloatArray, TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster

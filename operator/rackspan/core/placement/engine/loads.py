@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import FloatArray, IntArray, RackTree
 
-ByteSums = npt.NDArray[np.float64]
+ByteSums = FloatArray
 """Sums of bytes: exact up to 2^53, and beyond that they round where int64 would wrap."""
 
 

@@ -7,9 +7,8 @@ stretches, however many candidates there are.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from rackspan.core.topology import BoolArray, IntArray
+from rackspan.core.topology import BoolArray, FloatArray, IntArray
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -25,7 +24,7 @@ def drawn(
     high: IntArray,
     first: IntArray,
     last: IntArray,
-    fraction: npt.NDArray[np.float64],
+    fraction: FloatArray,
 ) -> IntArray:
     """
     Draw for each row one of the candidates from `low` up to but not including `high`, -1 where all have no weight.
@@ -44,9 +43,9 @@ def drawn(
     return found
 
 
-def spaced(numbers: IntArray) -> npt.NDArray[np.float64]:
+def spaced(numbers: IntArray) -> FloatArray:
     """Fractions from 0 up to 1, those of neighbouring numbers far apart."""
-    fractions: npt.NDArray[np.float64] = np.modf(numbers * _GOLDEN)[0]
+    fractions: FloatArray = np.modf(numbers * _GOLDEN)[0]
     return fractions
 
 

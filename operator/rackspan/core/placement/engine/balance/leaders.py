@@ -20,9 +20,7 @@ from rackspan.core.placement.engine.balance.augmenting_paths import Chain, Chain
 from rackspan.core.placement.engine.balance.augmenting_paths import level as level_loads
 from rackspan.core.placement.engine.weighted_choice import turns
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import BoolArray, IntArray, Level, RackTree
-
-FloatArray = npt.NDArray[np.float64]
+from rackspan.core.topology import BoolArray, FloatArray, IntArray, Level, RackTree
 
 _TIE = 0x300
 _TURNS = 32  # of direct hand-overs; chains do the rest

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy, level
 from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix_of, ranks, sorted_by, spaced, turns
 from rackspan.core.snapshot import in_row
-from rackspan.core.topology import BoolArray, IntArray, RackTree
+from rackspan.core.topology import BoolArray, FloatArray, IntArray, RackTree
 
 _CELLS = 1 << 18  # brokers that replicas draw in one go
 _TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
@@ -57,7 +56,7 @@ class Reach:
         out = (self.first <= broker[:, None]) & (broker[:, None] < self.last)
         return (self.low <= broker) & (broker < self.high) & ~out.any(axis=1)
 
-    def drawn(self, prefix: IntArray, offset: IntArray, fraction: npt.NDArray[np.float64]) -> IntArray:
+    def drawn(self, prefix: IntArray, offset: IntArray, fraction: FloatArray) -> IntArray:
         """Draw a broker for each, -1 where there is none; `offset` (replicas,) is the broker where weights begin."""
         low, high = self.low - offset, self.high - offset
         found = drawn(prefix, low, high, self.first - offset[:, None], self.last - offset[:, None], fraction)
@@ -222,7 +221,7 @@ class PlacedReplicas:
         """Partition and column of the replicas that might change hands: the same ones at all times."""
         return self._row, self._column
 
-    def drawn(self, row: IntArray, column: IntArray, weights: IntArray, fraction: npt.NDArray[np.float64]) -> IntArray:
+    def drawn(self, row: IntArray, column: IntArray, weights: IntArray, fraction: FloatArray) -> IntArray:
         """Draw a broker by weight (brokers,) for each of these replicas, the best for one that stays."""
         stays = self._kept[row, column] & self._anchored[row]
         taker = np.full(len(row), -1)
@@ -359,9 +358,7 @@ class PlacedReplicas:
             taker[mine] = reach.of(mine).drawn(prefix_of(deficit), np.full(len(mine), first), fraction)
         return taker
 
-    def _drawn_able(
-        self, row: IntArray, reach: Reach, weights: IntArray, fraction: npt.NDArray[np.float64]
-    ) -> IntArray:
+    def _drawn_able(self, row: IntArray, reach: Reach, weights: IntArray, fraction: FloatArray) -> IntArray:
         """
         Draw by weight (brokers,) a broker for each replica out of those that its partition may be given.
 

@@ -18,7 +18,7 @@ from rackspan.core.compliance.fair_split import Windows
 from rackspan.core.compliance.fewest_moves import Kept, most_kept
 from rackspan.core.placement.engine.weighted_choice import drawn, prefix_of
 from rackspan.core.placement.seeds import scrambled
-from rackspan.core.topology import BoolArray, IntArray, RackTree
+from rackspan.core.topology import BoolArray, FloatArray, IntArray, RackTree
 
 _GAIN, _FREE = 0x400, 0x480  # purposes of hashes
 _ROUNDING = 1e-6  # of a domain's deficit, in replicas
@@ -199,7 +199,7 @@ def _first_of(wanted: IntArray, key: IntArray, value: IntArray, barred: IntArray
     return value[np.searchsorted(key, wanted)]
 
 
-def _evenly(group: IntArray, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+def _evenly(group: IntArray, order: npt.NDArray[np.uint32]) -> FloatArray:
     """Fractions from 0 to 1 that lie evenly in each group, dealt in that order."""
     by = np.argsort((group << 32) | order)
     first = np.flatnonzero(np.diff(group[by], prepend=-1))
