@@ -156,7 +156,8 @@ def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_
     for one in plan.below_min_insync[:_ROWS]:
         yield f"> [!WARNING]\n> {plain(str(one))}\n"
     state = _compliance(plan)
-    yield f"**{_cost(plan, throttle) if plan.changes else _nothing(plan).capitalize()}.** {state[0].upper()}{state[1:]}.\n"
+    cost = _cost(plan, throttle) if plan.changes else _nothing(plan).capitalize()
+    yield f"**{cost}.** {state[0].upper()}{state[1:]}.\n"
     yield "| certificate | |\n|---|---:|"
     yield f"| moves (replicas to copy) | {plan.moves:,} |"
     yield f"| lower bound | {plan.lower_bound:,} |"
