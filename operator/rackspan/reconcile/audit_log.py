@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)
 
+T = TypeVar("T")
+
 
 def record(operation: str, details: Mapping[str, object], refused: Failure | None) -> None:
     """Log a change with what it is about; `refused` is None where Kafka accepted it."""
@@ -36,6 +38,32 @@ def record(operation: str, details: Mapping[str, object], refused: Failure | Non
     entry = {"operation": operation, **details, **answer}
     # JSON escapes line breaks, so that no name or message can forge a line.
     _log.info("%s %s", operation, json.dumps(entry), extra={"audit": entry})
+
+
+async def audited(
+    asked: Sequence[T],
+    entry: Callable[[T], tuple[str, Mapping[str, object]]],
+    call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
+) -> Mapping[T, Failure | None]:
+    """Make a call that asks for several changes, and log each; `entry` gives its operation and what it is about.
+
+    Raises FailureError where the call fails as a whole: each has a line with that failure then.
+    """
+    try:
+        outcomes = await call()
+    except FailureError as error:
+        _record_each(asked, entry, dict.fromkeys(asked, error.failure))
+        raise
+    _record_each(asked, entry, outcomes)
+    return outcomes
+
+
+def _record_each(
+    asked: Sequence[T], entry: Callable[[T], tuple[str, Mapping[str, object]]], outcomes: Mapping[T, Failure | None]
+) -> None:
+    for one in asked:
+        operation, details = entry(one)
+        record(operation, details, outcomes.get(one))
 
 
 def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, refused: Failure | None) -> None:
@@ -74,9 +102,6 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
     record(operation, details, refused)
 
 
-T = TypeVar("T")
-
-
 class AuditedAdmin:
     """Logs what one Reassignment changes in Kafka; implements `ReassignmentAdmin`."""
 
@@ -105,18 +130,18 @@ class AuditedAdmin:
         def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
             replicas, where = targets[at], {"topic": at.topic, "partition": at.partition}
             if replicas is None:
-                return "CancelReassignment", where
-            return "AlterReplicas", {**where, "replicas": list(replicas)}
+                return "CancelReassignment", {**where, **self._about}
+            return "AlterReplicas", {**where, "replicas": list(replicas), **self._about}
 
-        return await self._audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
+        return await audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead."""
 
         def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
-            return "ElectLeader", {"topic": at.topic, "partition": at.partition}
+            return "ElectLeader", {"topic": at.topic, "partition": at.partition, **self._about}
 
-        return await self._audited(partitions, entry, lambda: self._admin.elect(partitions))
+        return await audited(partitions, entry, lambda: self._admin.elect(partitions))
 
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """Set, change or delete throttles."""
@@ -124,30 +149,6 @@ class AuditedAdmin:
         def entry(one: Setting) -> tuple[str, Mapping[str, object]]:
             change = changes[one]
             value = {str(change.operation): change.names} if isinstance(change, ListChange) else change
-            return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}}
+            return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}, **self._about}
 
-        return await self._audited(list(changes), entry, lambda: self._admin.set_settings(changes))
-
-    async def _audited(
-        self,
-        asked: Sequence[T],
-        entry: Callable[[T], tuple[str, Mapping[str, object]]],
-        call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
-    ) -> Mapping[T, Failure | None]:
-        try:
-            outcomes = await call()
-        except FailureError as error:
-            self._record(asked, entry, dict.fromkeys(asked, error.failure))
-            raise
-        self._record(asked, entry, outcomes)
-        return outcomes
-
-    def _record(
-        self,
-        asked: Sequence[T],
-        entry: Callable[[T], tuple[str, Mapping[str, object]]],
-        outcomes: Mapping[T, Failure | None],
-    ) -> None:
-        for one in asked:
-            operation, details = entry(one)
-            record(operation, {**details, **self._about}, outcomes.get(one))
+        return await audited(list(changes), entry, lambda: self._admin.set_settings(changes))

@@ -226,18 +226,9 @@ async def _asked(
     brokers: Collection[int],
     call: Callable[[Sequence[int]], Awaitable[Mapping[int, Failure | None]]],
 ) -> Mapping[int, Failure | None]:
-    """The answers of Kafka to a change, by broker, each with a line in the audit log. Raises FailureError.
-
-    A call that fails as a whole has a line with that failure for each broker.
-    """
-    answers: Mapping[int, Failure | None] = {}
+    """The answers of Kafka to a change, by broker, each with a line in the audit log. Raises FailureError."""
+    asked = sorted(brokers)
     about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
-    try:
-        answers = await call(sorted(brokers))
-    except FailureError as error:
-        answers = dict.fromkeys(brokers, error.failure)
-        raise
-    finally:
-        for broker in sorted(answers):
-            audit_log.record(operation, {"broker": str(broker), "object": about}, answers[broker])
-    return answers
+    return await audit_log.audited(
+        asked, lambda broker: (operation, {"broker": str(broker), "object": about}), lambda: call(asked)
+    )
