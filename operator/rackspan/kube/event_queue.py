@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.kube")
 _MOST_WAITING = 5_000
 _MESSAGE_LIMIT = 1_000
+SERIES_SECONDS = 600.0
+MAX_MESSAGES_PER_REASON = 10
+MAX_REMEMBERED = 4_096
+"""Events that are remembered; the one that was posted longest ago is forgotten first."""
+COMBINED = "(combined from similar events) "
+
+V = TypeVar("V")
 
 
 class EventQueue:
@@ -141,15 +148,6 @@ def _event(announcement: KubernetesEvent, message: str) -> dict[str, Any]:
         "lastTimestamp": now,
         "count": 1,
     }
-
-
-SERIES_SECONDS = 600.0
-MAX_MESSAGES_PER_REASON = 10
-MAX_REMEMBERED = 4_096
-"""Events that are remembered; the one that was posted longest ago is forgotten first."""
-COMBINED = "(combined from similar events) "
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)

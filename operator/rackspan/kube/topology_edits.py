@@ -34,6 +34,8 @@ T = TypeVar("T", bound=ApiObject)
 
 _ATTEMPTS = 8
 _CLIENT = "rackspan-cli"
+_POLL_SECONDS = 2.0
+_ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
 
 
 @asynccontextmanager
@@ -151,10 +153,6 @@ def _gone(key: ObjectKey) -> FailureError:
 
 def _failure(message: str, reason: Reason) -> FailureError:
     return FailureError(Failure(reason, message, Remedy.ACCESS))
-
-
-_POLL_SECONDS = 2.0
-_ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.compliance import REASONS as COMPLIANCE_REASONS
 from rackspan.core.rack_path import domain_name
 from rackspan.core.scanning.rules import RULES, SEVERITIES, SEVERITY_OF, Rule
-from rackspan.core.topology import IntArray, RackTree
+from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
 ONLY_ELIGIBLE, NONE_ELIGIBLE = "OnlyEligible", "NoneEligible"
@@ -78,7 +78,7 @@ class Findings:
         """Put findings one after the other."""
         return cls(*(np.concatenate([_column((), 0), *(getattr(part, f.name) for part in parts)]) for f in fields(cls)))
 
-    def rows(self, chosen: npt.NDArray[np.bool_] | IntArray) -> "Findings":
+    def rows(self, chosen: BoolArray | IntArray) -> "Findings":
         """Give some of the findings."""
         return Findings(*(getattr(self, field.name)[chosen] for field in fields(self)))
 

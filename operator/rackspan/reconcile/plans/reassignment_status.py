@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.reassignment_ports import ReassignmentObjects, Record
 
+_log = logging.getLogger("rackspan.reassignments")
+
 REASONS: Final = {
     ReassignmentState.QUEUED: Reason.QUEUED,
     ReassignmentState.RUNNING: Reason.MOVING,
@@ -69,6 +71,16 @@ _WINDOW = timedelta(seconds=60)
 """Over which the rate of copies is measured."""
 _LONGEST_SECONDS = 3650 * 86400
 _FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
+_EVENTS: Final = {
+    ReassignmentState.RUNNING: "ReassignmentStarted",
+    ReassignmentState.CANCELLING: "ReassignmentCancelling",
+    ReassignmentState.SUCCEEDED: "ReassignmentCompleted",
+    ReassignmentState.FAILED: "ReassignmentFailed",
+    ReassignmentState.CANCELLED: "ReassignmentCancelled",
+    ReassignmentState.STOPPED: "ReassignmentStopped",
+}
+_LEFT: Final = "ThrottlesLeft"
+_WARNINGS: Final = (ReassignmentState.FAILED, ReassignmentState.STOPPED, None)
 
 
 def in_state(
@@ -221,20 +233,6 @@ class Rate:
         if not rate or not self._seen:
             return None
         return self._seen[-1][0] + timedelta(seconds=min(left / rate, _LONGEST_SECONDS))
-
-
-_log = logging.getLogger("rackspan.reassignments")
-
-_EVENTS: Final = {
-    ReassignmentState.RUNNING: "ReassignmentStarted",
-    ReassignmentState.CANCELLING: "ReassignmentCancelling",
-    ReassignmentState.SUCCEEDED: "ReassignmentCompleted",
-    ReassignmentState.FAILED: "ReassignmentFailed",
-    ReassignmentState.CANCELLED: "ReassignmentCancelled",
-    ReassignmentState.STOPPED: "ReassignmentStopped",
-}
-_LEFT: Final = "ThrottlesLeft"
-_WARNINGS: Final = (ReassignmentState.FAILED, ReassignmentState.STOPPED, None)
 
 
 class ReassignmentWriter:
