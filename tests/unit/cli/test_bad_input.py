@@ -395,6 +395,42 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 ["check", "--levels", ""],
             )
         ),
+        (["scan", "--timeout", "60", "--snapshot", "prod.json"], "--timeout is for --watch", ""),
+        (["scan", "--timeout", "900", "--synthetic", "1"], "--timeout is for --watch", ""),
+        *(
+            (
+                ["scan", "--engine", "local", *given, "--synthetic", "1"],
+                f"{given[0]} is not for --engine local",
+                "leave one of them out",
+            )
+            for given in (["--master", "local[1]"], ["--driver-memory", "2g"])
+        ),
+        *(
+            (
+                ["scan", "--topology", "kafka/prod", "--watch", *given],
+                f"{given[0]} is not for --watch",
+                "the operator scans, as the RackTopology says; without --watch this command does",
+            )
+            for given in (
+                ["--history", "history"],
+                ["--report", "scan.json"],
+                ["--page", "scan.html"],
+                ["--scan-id", "one"],
+                ["--producers", "/eu"],
+                ["--engine", "spark"],
+                ["--slices", "2"],
+            )
+        ),
+        (
+            ["scan", "--synthetic", "1", "--levels", "region,zone,rack"],
+            "--levels is not for --synthetic: its levels have names",
+            "",
+        ),
+        (
+            ["scan", "--snapshot", "-"],
+            "--snapshot -: a scan reads files, and calls a cluster by the name of its file",
+            "write standard input to a file such as prod.json, and scan that",
+        ),
         (["check", "--snapshot", "nowhere.json"], "nowhere.json: there is no such file", ""),
         (["check", "--snapshot", "."], ".: is a directory, not a file", ""),
         (["chekc"], "No such command 'chekc'. Did you mean 'check'?", "see rackspan --help"),

@@ -19,12 +19,14 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
+from rackspan.cli.shared.options import typed_options
 from rackspan.cli.shared.quantities import producers_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import EngineChoice, ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
+from rackspan.snapshots.reader import STDIN
 
 app = command_app()
 EPILOG = options.epilog(
@@ -36,10 +38,25 @@ EPILOG = options.epilog(
 )
 _engine_option, _results_option = options.in_panel("Engine"), options.in_panel("Results")
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
+_CLUSTERS = ("--snapshot", "--bootstrap-server", "--topology", "--synthetic")
+_IS_FOR = (
+    ("--command-config", "--bootstrap-server", ""),
+    ("--publish", "--topology", ": without one there is no object to write"),
+    ("--retention-days", "--history", ""),
+    ("--watch", "--topology", ": the operator knows no other clusters"),
+    ("--timeout", "--watch", ""),
+)
+_IS_NOT_FOR = (
+    ("--levels", "--topology", ": the RackTopology names them"),
+    ("--levels", "--synthetic", ": its levels have names"),
+)
+_OF_WATCHING = frozenset({"--topology", "--kubeconfig", "--publish", "--watch", "--timeout", "--exit-zero", "--output"})
+_OF_SPARK = frozenset({"--master", "--driver-memory"})
 
 
 @app.command(epilog=EPILOG)
 def scan(
+    context: typer.Context,
     snapshot: Annotated[
         Path | None,
         options.cluster_option(
@@ -125,25 +142,9 @@ def scan(
     failed scan, and the others go on. Small clusters are scanned in this process, large and many ones on Spark.
     """
     names = level_names(levels)
-    sources = {
-        "--snapshot": snapshot,
-        "--bootstrap-server": bootstrap_server,
-        "--topology": topology,
-        "--synthetic": synthetic,
-    }
-    _refuse_several([name for name, value in sources.items() if value is not None])
-    if command_config is not None and bootstrap_server is None:
-        raise CommandError("--command-config is for --bootstrap-server")
-    if publish and topology is None:
-        raise CommandError("--publish is for --topology: without one there is no object to write")
-    if retention_days is not None and history is None:
-        raise CommandError("--retention-days is for --history")
+    _refuse_contradictions(typed_options(context), snapshot, engine)
     key = None if topology is None else topology_key(topology)
-    if key is not None and levels:
-        raise CommandError("--levels is not for --topology: the RackTopology names them")
-    if watch:
-        if key is None:
-            raise CommandError("--watch is for --topology: the operator knows no other clusters")
+    if watch and key is not None:
         code = watch_scan(key, kubeconfig, timeout, output)
         raise typer.Exit(ExitCode.FINE if exit_zero else code)
     request = ScanRequest(
@@ -176,12 +177,33 @@ def scan(
         _print(found, output)
 
 
-def _refuse_several(given: Sequence[str]) -> None:
-    if len(given) != 1:
+def _refuse_contradictions(typed: Sequence[str], snapshot: Path | None, engine: EngineChoice) -> None:
+    """Raise CommandError for anything but one cluster, and for an option that would change nothing beside another."""
+    clusters = [option for option in _CLUSTERS if option in typed]
+    if len(clusters) != 1:
         raise CommandError(
-            f"only one of {', '.join(given)} can be used" if given else "the cluster is missing",
+            f"only one of {', '.join(clusters)} can be used" if clusters else "the cluster is missing",
             "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
         )
+    if str(snapshot) == STDIN:  # Spark's workers could not read it, and a history needs a name that stays
+        raise CommandError(
+            "--snapshot -: a scan reads files, and calls a cluster by the name of its file",
+            "write standard input to a file such as prod.json, and scan that",
+        )
+    for option, other, why in _IS_FOR:
+        if option in typed and other not in typed:
+            raise CommandError(f"{option} is for {other}{why}")
+    for option, other, why in _IS_NOT_FOR:
+        if option in typed and other in typed:
+            raise CommandError(f"{option} is not for {other}{why}")
+    for option in typed:
+        if "--watch" in typed and option not in _OF_WATCHING:
+            raise CommandError(
+                f"{option} is not for --watch",
+                "the operator scans, as the RackTopology says; without --watch this command does",
+            )
+        if engine is EngineChoice.LOCAL and option in _OF_SPARK:
+            raise CommandError(f"{option} is not for --engine local", "leave one of them out")
 
 
 def _scanned(request: ScanRequest) -> list[ScanDocument]:

@@ -18,6 +18,7 @@ from rackspan.cli.shared.cluster_source import report_cordoned
 from rackspan.cli.shared.command_errors import CommandError, failures_reported
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files
+from rackspan.cli.shared.options import typed_options
 from rackspan.cli.shared.selection import infeasible, placers
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
@@ -64,12 +65,9 @@ def topology_key(text: str) -> ObjectKey:
 def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
     """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves, `also` among them."""
     said = (*_SAID, *also)
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.opts[0] in said and source is not None and source.name == "COMMANDLINE":
-            raise CommandError(
-                f"{parameter.opts[0]} is not for --topology", "the RackTopology and its KafkaTopics say it"
-            )
+    for option in typed_options(context):
+        if option in said:
+            raise CommandError(f"{option} is not for --topology", "the RackTopology and its KafkaTopics say it")
 
 
 def unchanged(topology: RackTopology) -> RackTopology:

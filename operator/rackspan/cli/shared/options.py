@@ -65,6 +65,12 @@ def _kubeconfig(option: Callable[..., Any], purpose: str = "") -> Any:
     return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}")
 
 
+def typed_options(context: typer.Context) -> list[str]:
+    """The options that somebody typed, by their long names; not those of the environment."""
+    sources = [(one.opts[0], context.get_parameter_source(one.name or "")) for one in context.command.params]
+    return [option for option, source in sources if source is not None and source.name == "COMMANDLINE"]
+
+
 SnapshotFile = Annotated[
     str | None,
     cluster_option("--snapshot", metavar="FILE", help="What `rackspan snapshot` wrote; - is standard input."),
