@@ -14,6 +14,7 @@ from rackspan.cli.shared import selection
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "bad-input.md").read_text()
 FINE = cluster(topic("orders", [0, 3], [1, 4]), topic("payments", [2, 5]))
 LEVELS = ("--levels", "region,zone,rack")
+NO_BROKER_3 = ("--drain-broker 3: the cluster has no broker 3", "its broker is 4")
 
 
 def without_rack(*brokers):
@@ -204,7 +205,7 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
                 FINE,
                 [command, "--topic", "payment"],
                 '--topic "payment": matches no topic',
-                "the nearest are payments",
+                "the nearest is payments",
             )
             for command in ("check", "plan", "what-if")
         ),
@@ -252,11 +253,12 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
             "--drain-broker 77: the cluster has no broker 77",
             "its brokers are 0, 1, 2, 3, 4, 5",
         ),
+        (cluster(topic("orders", [4]), racks={4: "/eu"}), ["check", "--drain-broker", 3], *NO_BROKER_3),
         (
             FINE,
             ["plan", "--replication-factor", "order=2"],
             '--replication-factor "order=2": there is no topic order',
-            "the nearest are orders",
+            "the nearest is orders",
         ),
         (FINE, ["plan", "--partitions", "orders"], '--partitions "orders": write it as TOPIC=NUMBER', ""),
         (
@@ -328,8 +330,8 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (
             FINE,
             ["place", "--partitions", 3, "--replication-factor", 2, "--brokers", "1,99"],
-            '"99" names no broker of the cluster',
-            "correct or remove it",
+            "--brokers 99: the cluster has no broker 99",
+            "its brokers are 0, 1, 2, 3, 4, 5",
         ),
         (
             FINE,

@@ -524,6 +524,7 @@ def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
     ran = cli("uncordon", "1", *TOPOLOGY)
     assert (ran.code, edits.changes) == (2, [])
     assert ran.error == "broker 1 stays drained by its rack: /eu/eu-1a"
+    assert cli("uncordon", "0,1", *TOPOLOGY).error == "brokers 0, 1 stay drained by their rack: /eu/eu-1a"
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):
     groups(NEAR, FAR)
     ran = cli("locality", *SERVER, "--group", "order")
     assert (ran.code, ran.error) == (2, "--group order: the cluster has no such consumer group")
-    assert ran.hint == "the nearest are orders"
+    assert ran.hint == "the nearest is orders"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
-from rackspan.cli.shared.selection import broker_ids, first_of, nearest
+from rackspan.cli.shared.selection import broker_ids, first_of, its_brokers, nearest
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.copy_costs import bytes_to_copy, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
@@ -220,8 +220,10 @@ def uncordon(
     wanted = known.without(fewer)
     still = sorted(brokers_of(before, wanted).intersection(fewer.brokers))
     if still:
+        alone = len(still) == 1
         raise CommandError(
-            f"broker {first_of(still, 10)} stays drained by its rack: {', '.join(wanted.racks)}",
+            f"{'broker' if alone else 'brokers'} {first_of(still, 10)} {'stays' if alone else 'stay'} drained by "
+            f"{'its' if alone else 'their'} rack: {', '.join(wanted.racks)}",
             f"uncordon the rack: --rack {wanted.racks[0]}",
         )
     if dry_run is DryRun.CLIENT and output is not Format.TABLE:
@@ -264,7 +266,7 @@ def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
         )
     for broker in more.brokers:
         if broker not in known and topology.status.lists_all_brokers:
-            raise CommandError(f"the cluster has no broker {broker}", f"its brokers are {first_of(known, 10)}")
+            raise CommandError(f"the cluster has no broker {broker}", its_brokers(known))
     for rack in more.racks:
         if not brokers_of(topology, Drains(racks=(rack,))):
             paths = [parse_rack(broker.rack) for broker in topology.status.brokers if broker.rack]

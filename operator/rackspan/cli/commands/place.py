@@ -14,7 +14,7 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible, placers
+from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible, placers, refuse_absent
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.snapshot import NONE, BrokerIds
@@ -66,12 +66,14 @@ def place(
     What lies on the brokers already is taken into account. Nothing is created.
     """
     _refuse_contradictions(placer, start_index, shift, seed)
-    included = () if brokers is None else tuple(map(str, broker_ids("--brokers", [brokers])))
+    included = () if brokers is None else broker_ids("--brokers", [brokers])
     topology = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
     found = ClusterSource(snapshot, bootstrap_server, command_config).read()
     tree = topology.tree_with_missing_racks(found)  # whether racks are needed is the placer's to say
+    refuse_absent("--brokers", included, tree.ids.tolist())
+    only = tuple(map(str, included))
     spec = PlacementSpec(
-        partitions, replication_factor, include=included, seed=seed or 0, start_index=start_index, shift=shift
+        partitions, replication_factor, include=only, seed=seed or 0, start_index=start_index, shift=shift
     )
     held = found.partitions.replicas
     with step(f"placing {plural(partitions, 'partition')}"):

@@ -16,7 +16,7 @@ from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError, Placer
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import Partitions, Snapshot, tree_of
-from rackspan.core.text import every, plural
+from rackspan.core.text import be, every, plural
 from rackspan.core.topology import IntArray, RackTree, TopologyError
 from rackspan.placers import PlacerLoadError, load_placers
 
@@ -76,13 +76,7 @@ class TopologyOptions:
 
     def _drained(self, snapshot: Snapshot, tree: RackTree) -> set[int]:
         ids = {broker.id for broker in snapshot.brokers}
-        named = ids.union(snapshot.unknown_brokers)
-        for broker in self.drain_brokers:
-            if broker not in named:
-                raise CommandError(
-                    f"--drain-broker {broker}: the cluster has no broker {broker}",
-                    f"its brokers are {first_of(ids, 10)}",
-                )
+        refuse_absent("--drain-broker", self.drain_brokers, ids, snapshot.unknown_brokers)
         drained = set(self.drain_brokers)
         for path in self.drain_racks:
             drained.update(brokers_below(tree, path, "--drain-rack"))
@@ -111,6 +105,13 @@ def broker_ids(option: str, given: Sequence[str]) -> tuple[int, ...]:
                 raise CommandError(f'{option} "{text}": "{one}" is not a broker id', "write ids such as 1,2,3")
             ids.append(int(one))
     return tuple(ids)
+
+
+def refuse_absent(option: str, brokers: Iterable[int], ids: Collection[int], away: Collection[int] = ()) -> None:
+    """Raise CommandError for a broker that the cluster does not have; those that are `away` still hold replicas."""
+    for broker in brokers:
+        if broker not in ids and broker not in away:
+            raise CommandError(f"{option} {broker}: the cluster has no broker {broker}", its_brokers(ids))
 
 
 def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:
@@ -175,7 +176,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Hint with the known names that are most like `name`."""
     names = list(known)
     close = get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
-    return f"the nearest are {', '.join(close)}" if close else "there are none"
+    return f"the nearest {be(len(close))} {', '.join(close)}" if close else "there are none"
+
+
+def its_brokers(ids: Collection[int]) -> str:
+    """Hint with the first brokers of a cluster."""
+    return f"its broker{'s' if len(ids) > 1 else ''} {be(len(ids))} {first_of(ids, 10)}"
 
 
 _AS_OPTIONS = {

@@ -19,7 +19,7 @@ from rackspan.core.placement import (
     MissingRackError,
 )
 from rackspan.core.placement.multilevel import reachable_leaders
-from rackspan.core.text import plural
+from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
@@ -202,7 +202,7 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state:
         raise _failure(
             Reason.INFEASIBLE,
             f"spec.placement.assignment names brokers that are not in the cluster: {names}; "
-            f"there are {', '.join(map(str, sorted(online)))}",
+            f"there {be(len(online))} {', '.join(map(str, sorted(online)))}",
         )
     cordoned = sorted({broker for row in wanted for broker in row}.intersection(state.racks.tree.cordoned))
     if cordoned:

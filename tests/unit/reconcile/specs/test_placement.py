@@ -68,6 +68,12 @@ def test_the_topology_s_placer_is_the_default():
             "Infeasible",
             "brokers that are not in the cluster: 9; there are 0, 1, 2, 3, 4, 5",
         ),
+        (
+            {"partitions": 1, "replicationFactor": 1, "placement": {"assignment": [[9]]}},
+            {3: SIX[3]},
+            "Infeasible",
+            "brokers that are not in the cluster: 9; there is 3",
+        ),
     ],
 )
 def test_what_cannot_be_placed_is_told_why(spec, racks, reason, sentence):
