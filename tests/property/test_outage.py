@@ -51,8 +51,9 @@ def columns(rows, needed):
 def expected(rows, needed, there, lost):
     left = [len((row.isr & there) - lost) for row in rows]
     leads = [count or bool((row.eligible & there) - lost) for count, row in zip(left, rows, strict=True)]
-    known = any(row.size is not None for row in rows)
     held = [[broker for broker in row.replicas if broker in lost] for row in rows]
+    there_known = [row.size is not None for on, row in zip(held, rows, strict=True) if on]
+    known = any(row.size is not None for row in rows) and (any(there_known) or not there_known)
     return Outage(
         offline=sum(not one for one in leads),
         not_writable=sum(

@@ -34,7 +34,7 @@ class Outage:
 
     `offline`, `not_writable` (those offline included) and `last_replica` count partitions. `replicas` lie on what is
     lost, in sync or not, and `size_bytes` is what they hold: to be copied again unless it comes back. None where the
-    size of no partition is known; where that of some is, it is a lower bound.
+    size of none of them is known, or of no partition at all; where that of some is, it is a lower bound.
     """
 
     offline: int
@@ -75,12 +75,13 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
     left, eligible = (np.count_nonzero(able & stays, axis=1) for able in (partitions.in_sync, partitions.eligible))
     rows, _ = np.nonzero(there)
     known = partitions.size_bytes != NONE
+    sizes = partitions.size_bytes[rows][known[rows]]
     return Outage(
         offline=int(np.count_nonzero((left == 0) & (eligible == 0))),
         not_writable=int(np.count_nonzero(left < _needed(partitions, min_insync))),
         last_replica=int(np.count_nonzero(left == 1)),
         replicas=len(rows),
-        size_bytes=int(sum(partitions.size_bytes[rows][known[rows]].tolist())) if known.any() else None,
+        size_bytes=sum(sizes.tolist()) if len(sizes) or (known.any() and not len(rows)) else None,
     )
 
 
@@ -141,16 +142,18 @@ def _counted(where: IntArray, left: IntArray, needed: IntArray, domains: int) ->
     return np.array([np.bincount(where[state], minlength=domains) for state in states], dtype=np.int64)
 
 
-def _bytes(level: Level, domain: IntArray, size_bytes: IntArray) -> list[int] | list[None]:
+def _bytes(level: Level, domain: IntArray, size_bytes: IntArray) -> Sequence[int | None]:
     """Exact sums of bytes per domain: in pieces, since a double holds 53 bits and the sum may have more."""
     known = size_bytes != NONE
     if not known.any():
         return [None] * len(level)
     sums = [0] * len(level)
+    there, measured = (np.bincount(some[some != NONE], minlength=len(level)) for some in (domain, domain[known]))
     for at in range(domain.shape[1]):
         counted = known & (domain[:, at] != NONE)
         where, sizes = domain[counted, at], size_bytes[counted]
         for shift in range(0, 63, _PIECE):
             piece = np.bincount(where, weights=(sizes >> shift) & _MASK, minlength=len(level))
             sums = [total + (int(part) << shift) for total, part in zip(sums, piece.tolist(), strict=True)]
-    return sums
+    unknown = ((there > 0) & (measured == 0)).tolist()
+    return [None if none_known else total for none_known, total in zip(unknown, sums, strict=True)]

@@ -384,6 +384,16 @@ def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
     assert "?" in rackspan("what-if", "--snapshot", file).out
 
 
+def test_bytes_are_unknown_of_a_domain_where_no_size_is(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 3]), topic("b", [1], sizeBytes=5)))
+    rows = rackspan("what-if", "--snapshot", file, "-o", "json").json["losses"]
+    told = {row["domain"]: row["bytes"] for row in rows if row["level"] == "broker"}
+    assert told == {"0": None, "3": None, "1": 5, "2": 0, "4": 0, "5": 0}
+    assert rackspan("what-if", "--snapshot", file, "--lose", "/us", "-o", "json").json["losses"][0]["bytes"] is None
+    scanned = rackspan("scan", "--snapshot", file, "-o", "json").json["brokers"]
+    assert {str(row["id"]): row["whatIf"]["bytes"] for row in scanned} == told
+
+
 def test_one_partition_is_on_its_last_replica(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0]), topic("b", [1, 2])))
     told = rackspan("what-if", "--snapshot", file).out.splitlines()[0]

@@ -26,7 +26,7 @@ def test_each_domain_of_each_level_is_lost_on_its_own():
     assert rows["zone", "/a"] == Outage(1, 3, 3, 4, 121)
     assert rows["zone", "/b"] == Outage(2, 3, 1, 3, 101)
     assert rows["rack", "/a/r1"] == Outage(0, 3, 4, 3, 111)
-    assert rows["broker", "3"] == Outage(1, 2, 1, 1, 0)
+    assert rows["broker", "3"] == Outage(1, 2, 1, 1, None), "the size of what lies there is not known"
     assert len(rows) == 2 + 3 + 4
 
 
@@ -37,6 +37,15 @@ def test_min_insync_above_the_number_of_replicas_stops_no_writes_by_itself():
 
 def test_without_a_loss_it_is_as_it_is():
     assert outage_of(TREE, PARTITIONS, LEAST, ()) == Outage(0, 1, 2, 0, 0)
+
+
+def test_no_bytes_are_told_of_what_no_size_is_known_of():
+    partitions = table(["a"], [(0, 0, [0], [0], 0, 0), (0, 1, [1], [1], 1, None), (0, 2, [1, 2], [1], 1, 7)])
+    told = {row.domain: row.outage.size_bytes for row in outages(TREE, partitions, np.array([1]))}
+    assert [told[broker] for broker in "0123"] == [0, 7, 7, 0], "a sum of what is known, and nothing where nothing lies"
+    some = partitions.rows(np.array([0, 1]))
+    told = {row.domain: row.outage.size_bytes for row in outages(TREE, some, np.array([1]))}
+    assert [told[broker] for broker in "0123"] == [0, None, 0, 0]
 
 
 def test_losing_several_is_more_than_the_sum():

@@ -119,6 +119,18 @@ def test_bytes_to_copy_are_not_known_where_those_of_a_portion_are_not():
     assert {row["topic"]: row["move_bytes"] for row in found} == {"a": 7, "b": None}
 
 
+def test_bytes_of_a_domain_are_known_where_those_of_anything_there_are():
+    """Portions in which nothing lies in a domain say 0 of it, or nothing where they know no size at all."""
+    held = {"/a": [(1, None), (0, 0)], "/b": [(1, None), (2, 5), (0, 0)], "/c": [(0, None), (0, 0)], "/d": [(0, None)]}
+    rows = [
+        {"level": "zone", "domain": domain, "replicas": replicas, "bytes": size}
+        for domain, parts in held.items()
+        for replicas, size in parts
+    ]
+    found = aggregates.holdings(judged(rows))
+    assert {row["domain"]: row["bytes"] for row in found.to_pylist()} == {"/a": None, "/b": 5, "/c": 0, "/d": None}
+
+
 @given(findings, st.integers(0, 5))
 def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(rows, most):
     found = kept(rows)

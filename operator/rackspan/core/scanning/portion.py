@@ -42,7 +42,8 @@ class DomainTotals:
     What lies in one domain; the last level is `broker`, its domains are broker ids.
 
     `leaders` are preferred leaders, `leading` partitions led now. `offline`, `not_writable` and `last_replica` count
-    the partitions that would be so without the domain. `bytes` is None where no size is known.
+    the partitions that would be so without the domain. `bytes` is None where the size of nothing there is known, and
+    where no size is known at all.
     """
 
     level: str

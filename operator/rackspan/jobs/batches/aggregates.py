@@ -71,8 +71,18 @@ def topics(judged: pa.Table, found: pa.Table) -> pa.Table:
 
 
 def holdings(judged: pa.Table) -> pa.Table:
-    """What each domain of each level, and each broker, holds, and what its loss would do."""
-    return _grouped(judged, ["level", "domain"], [("brokers", "max"), *((name, "sum") for name in _HELD)])
+    """
+    What each domain of each level, and each broker, holds, and what its loss would do.
+
+    A portion of which nothing lies in a domain has 0 bytes there, which says nothing of the size of what does.
+    """
+    measured = pc.and_(pc.is_valid(judged["bytes"]), pc.greater(judged["replicas"], 0)).cast(pa.int64())
+    rows = judged.append_column("measured", measured)
+    sums = [("brokers", "max"), *((name, "sum") for name in (*_HELD, "measured"))]
+    found = _grouped(rows, ["level", "domain"], sums)
+    unknown = pc.and_(pc.greater(found["replicas"], 0), pc.equal(found["measured"], 0))
+    size = pc.if_else(unknown, pa.scalar(None, found["bytes"].type), found["bytes"])
+    return found.set_column(found.column_names.index("bytes"), "bytes", size).drop_columns(["measured"])
 
 
 def unfair(judged: pa.Table) -> pa.Table:
