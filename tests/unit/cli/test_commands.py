@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 import yaml
@@ -321,6 +322,33 @@ def test_a_broker_that_is_away_is_one_finding_and_names_the_plan_that_replaces_i
     assert (found["broker"], found["excess"], found["moves"]) == (3, 14, 14)
     assert found["message"] == "broker 3 is not online: 14 partitions have a replica there"
     assert "rackspan plan --drain-broker 3" in found["fix"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--drain-broker", "3"),
+        ("--drain-broker", "3", "--drain-broker", "1"),
+        ("--drain-rack", "/us/*/r1"),
+        ("--drain-broker", "1", "--drain-rack", "/us/us-1a", "--drain-rack", "/eu/eu-1a/r2"),
+    ],
+)
+def test_what_mends_a_drain_plans_the_same_drain(rackspan, snapshot, options):
+    file = snapshot(cluster(topic("orders", [0, 1, 3], [2, 4, 5]), topic("fine", [1, 3])))
+    fixes = {one["fix"] for one in rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]}
+    commands = {re.match(r"rackspan plan(.*): \d+ replicas? to copy", one)[1] for one in fixes if "plan" in one}
+    (advised,) = commands
+    plan = ("plan", "--snapshot", file, "-o", "json")
+    assert rackspan(*plan, *shlex.split(advised)) == rackspan(*plan, *options)
+
+
+def test_what_mends_a_broker_that_is_away_keeps_the_other_options(rackspan, snapshot):
+    file = snapshot(cluster(topic("orders", [0, 9]), racks={0: "/a", 1: "/b", 2: None}))
+    options = ("--missing-rack-policy", "ignore", "--drain-broker", "9,1")
+    found = rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]
+    advised = "rackspan plan --missing-rack-policy ignore --drain-broker 1 --drain-broker 9, or spec.drainBrokers"
+    assert [advised in one["fix"] for one in found if one["rule"] == "BrokerOffline"] == [True]
+    assert advised in rackspan("check", "--snapshot", file, *options).out
 
 
 def test_a_plan_names_each_broker_that_is_away(rackspan, snapshot):

@@ -48,6 +48,7 @@ EPILOG = options.epilog(
     "$ rackspan check --bootstrap-server kafka:9092 -o junit > rackspan.xml",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
+_PLAN = "rackspan plan"
 
 
 class CheckFormat(StrEnum):
@@ -69,10 +70,16 @@ class _Checked:
     findings: Findings
     guarantees: Mapping[int, WriteGuarantee]
     """What acknowledged writes survive, by the topic's index."""
+    selected: TopologyOptions
 
     @property
     def facts(self) -> Iterator[Facts]:
         return self.findings.facts(self.partitions.names, self.locations.tree)
+
+    def fix(self, facts: Facts) -> str:
+        """What would mend it: a plan takes the options that the cluster is judged by."""
+        options = self.selected.typed(without=facts.broker if facts.rule is Rule.BROKER_OFFLINE else None)
+        return fix(facts).replace(_PLAN, f"{_PLAN} {options}") if options else fix(facts)
 
     @property
     def severities(self) -> list[Severity]:
@@ -126,13 +133,14 @@ def check(
         throttle = None
         locations, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
+        selected = TopologyOptions()  # the RackTopology says them
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, locations, required = live.snapshot(), live.locations, live.requirements
         connection, throttle = live.connection, live.throttle
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
-        checked = _checked(found, locations, partitions, required)
+        checked = _checked(found, locations, partitions, required, selected)
     if connection is not None:
         moved = np.flatnonzero(checked.examined.moves_of)
         checked = replace(checked, partitions=sized(connection, checked.partitions, moved))
@@ -161,7 +169,11 @@ def _broken_by_topic(checked: _Checked) -> dict[str, int]:
 
 
 def _checked(
-    snapshot: Snapshot, locations: BrokerLocations, partitions: Partitions, required: ClusterRequirements
+    snapshot: Snapshot,
+    locations: BrokerLocations,
+    partitions: Partitions,
+    required: ClusterRequirements,
+    selected: TopologyOptions,
 ) -> _Checked:
     least = min_insync_replicas(snapshot.configs)
     examined = examine(locations, partitions, least, required)
@@ -171,7 +183,9 @@ def _checked(
         (findings.broker, findings.domain, findings.level, findings.partition, topic, findings.rule, findings.severity)
     )
     guarantees = write_guarantees(locations.tree, partitions.replicas, partitions.topic, least)
-    return _Checked(snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees)
+    return _Checked(
+        snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees, selected
+    )
 
 
 def _ranks(partitions: Partitions) -> IntArray:
@@ -212,7 +226,7 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
             "severity": str(severity),
             "moves": facts.moves,
             "message": message(facts),
-            "fix": fix(facts),
+            "fix": checked.fix(facts),
             "id": shown_id(number),
         }
 
@@ -261,7 +275,9 @@ def _with_findings(checked: _Checked) -> BoolArray:
 def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     """Print what is wrong beside where replicas lie, the worst first."""
     others = [
-        FindingLine(severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), fix(facts))
+        FindingLine(
+            severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), checked.fix(facts)
+        )
         for severity, facts in zip(checked.severities, checked.facts, strict=True)
         if facts.rule not in PLACEMENT_RULES
     ]

@@ -1,6 +1,7 @@
 """Which racks, brokers and topics of a snapshot the options select, and which placers there are."""
 
 import re
+import shlex
 import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,14 @@ class TopologyOptions:
     ) -> Self:
         """Read the options. Raises CommandError for a broker id that is none."""
         return cls(levels, missing_racks, broker_ids("--drain-broker", drain_brokers or ()), drain_racks or ())
+
+    def typed(self, without: int | None = None) -> str:
+        """These options as they are typed, but for --levels, which only name; `without` a broker that is drained."""
+        ignored = self.missing_racks is MissingRackPolicy.IGNORE
+        given = [("--missing-rack-policy", str(self.missing_racks))] if ignored else []
+        given += [("--drain-broker", str(broker)) for broker in self.drain_brokers if broker != without]
+        given += [("--drain-rack", path) for path in self.drain_racks]
+        return " ".join(map(shlex.join, given))
 
     def tree(self, snapshot: Snapshot) -> RackTree:
         """The same tree as `tree_with_missing_racks`. Raises CommandError also where only some brokers have a rack."""
