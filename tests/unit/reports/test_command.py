@@ -97,3 +97,21 @@ def test_without_the_plotting_library_the_error_says_what_to_install(file, tmp_p
     assert (ran.code, ran.error) == (2, "the page of a scan is drawn with Bokeh, which is not installed")
     assert ran.hint == "pip install 'rackspan[page]'"
     assert cli("report", "export", file, "-o", "csv").code == 0
+
+
+@pytest.mark.parametrize("command", [("open",), ("export", "-o", "json")], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "hint"),
+    [
+        ((), "say which scan", "name a FILE, or --history DIR"),
+        (
+            ("scan.json", "--history", "h"),
+            "say which scan: only one of FILE and --history can be used",
+            "leave one of them out",
+        ),
+        (("scan.json", "--scan-id", "one"), "--cluster and --scan-id are for --history", ""),
+    ],
+)
+def test_which_scan_is_meant_has_to_be_said(command, arguments, sentence, hint):
+    ran = cli("report", *command, *arguments)
+    assert (ran.code, ran.error, ran.hint, ran.out) == (2, sentence, hint, "")

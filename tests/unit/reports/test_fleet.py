@@ -121,7 +121,7 @@ def test_pages_link_to_the_page_of_each_cluster_and_nowhere_else(files, tmp_path
     ("arguments", "said"),
     [
         ((), "say which scans"),
-        (("a.json", "--history", "h"), "say which scans"),
+        (("a.json", "--history", "h"), "say which scans: only one of FILE and --history can be used"),
         (("nowhere.json",), "nowhere.json: No such file"),
         (("--history", "empty"), "holds no scans"),
     ],

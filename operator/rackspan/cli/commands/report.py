@@ -120,7 +120,7 @@ def fleet(
 ) -> None:
     """Show the last scans of several clusters, the worst first: what is wrong, what a fix copies, and the trend."""
     if bool(files) == (history is not None):
-        raise CommandError("say which scans", "name FILEs, or --history DIR")
+        raise _unclear("scans", "FILEs", both=bool(files))
     rows = fleet_rows(map(read_document, files or ()) if history is None else last_scans(history))
     if pages is not None:
         write_fleet(pages, rows)
@@ -132,12 +132,18 @@ def fleet(
 
 def _wanted(file: str | None, location: str | None, cluster: str | None, scan_id: str | None) -> ScanDocument:
     if (file is None) == (location is None):
-        raise CommandError("say which scan", "name a FILE, or --history DIR")
+        raise _unclear("scan", "a FILE", both=file is not None)
     if file is not None:
         if cluster is not None or scan_id is not None:
             raise CommandError("--cluster and --scan-id are for --history")
         return read_document(file)
     return kept_scan(location or "", cluster, scan_id)
+
+
+def _unclear(what: str, files: str, *, both: bool) -> CommandError:
+    if both:
+        return CommandError(f"say which {what}: only one of FILE and --history can be used", "leave one of them out")
+    return CommandError(f"say which {what}", f"name {files}, or --history DIR")
 
 
 def _print(document: ScanDocument, output: ExportFormat) -> None:
