@@ -180,3 +180,50 @@ def test_times_of_nanoseconds_are_printed_such_as_those_of_now(history, monkeypa
     time.tzset()
     assert ran.code == 0, ran.err
     assert printed in ran.out
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        (f"make_array({MOMENT}, NULL)", '["2026-01-02T03:04:05.678901Z",null]'),
+        (f"named_struct('at', {MOMENT})", '{"at":"2026-01-02T03:04:05.678901Z"}'),
+        (f"make_array(named_struct('at', {MOMENT}))", '[{"at":"2026-01-02T03:04:05.678901Z"}]'),
+        (f"map(['at'], [{MOMENT}])", '[["at","2026-01-02T03:04:05.678901Z"]]'),
+        ("make_array(arrow_cast(5678, 'Duration(Nanosecond)'))", '["PT0.000005S"]'),
+        (
+            f"arrow_cast(make_array({MOMENT}), 'LargeList(Timestamp(Nanosecond, None))')",
+            '["2026-01-02T03:04:05.678901Z"]',
+        ),
+        (f"arrow_cast({MOMENT}, 'Dictionary(Int32, Timestamp(Nanosecond, None))')", '"2026-01-02T03:04:05.678901Z"'),
+    ],
+)
+def test_what_holds_times_is_printed_such_as_a_time(history, value, printed):
+    sql = f"SELECT {value} AS odd"
+    ran = cli("history", "sql", history.location, sql, "-o", "json")
+    assert (ran.code, ran.out) == (0, f'{{"rows": [\n  {{"odd":{printed}}}\n ]}}\n')
+    if printed[0] in "[{":  # it is JSON in a cell, too
+        (row,) = csv.DictReader(io.StringIO(cli("history", "sql", history.location, sql, "-o", "csv").out))
+        assert row == {"odd": printed}
+        assert printed in cli("history", "sql", history.location, sql).out
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "to_timestamp_seconds(253402300800)",
+        "to_timestamp_seconds(-99999999999)",
+        "make_array(to_timestamp_seconds(253402300800))",
+        "arrow_cast(99999999, 'Date32')",
+        "arrow_cast(9223372036854775807, 'Duration(Second)')",
+        "arrow_cast(0, 'Timestamp(Second, Some(\"Nowhere/X\"))')",
+        f"arrow_cast(make_array({MOMENT}), 'ListView(Timestamp(Nanosecond, None))')",
+    ],
+)
+def test_times_that_cannot_be_printed_are_told_before_anything_is(history, form, value):
+    ran = cli("history", "sql", history.location, f"SELECT 1 AS one, {value} AS far", "-o", form)
+    assert (ran.code, ran.out, ran.hint) == (2, "", "-o parquet holds it")
+    assert ran.error.startswith('column "far" holds a time that cannot be printed: ')
+    rows = CliRunner().invoke(app, ["history", "sql", history.location, f"SELECT {value} AS far", "-o", "parquet"])
+    assert rows.exit_code == 0
+    assert pq.read_table(io.BytesIO(rows.stdout_bytes)).num_rows == 1

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.rendering.query_rows import RowsFormat, print_rows
+from rackspan.cli.rendering.query_rows import RowsFormat, UnprintableError, print_rows
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options
@@ -44,8 +44,8 @@ def sql(
         rows = answered(location, query)
     try:
         print_rows(rows, output)
-    except ValueError as error:
-        raise CommandError(str(error), "-o json") from error
+    except UnprintableError as error:
+        raise CommandError(str(error), error.hint) from error
 
 
 @app.command(epilog=options.epilog("$ rackspan history views"))

@@ -48,16 +48,17 @@ def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """
     before = "{"
     for key, value in document.items():
-        yield f"{before}{_json(key)}: "
+        yield f"{before}{json_text(key)}: "
         before = ",\n "
         if _is_plain(value):
-            yield _json(value)
+            yield json_text(value)
         else:
             yield from _array(value)
     yield "}\n"
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """A value as JSON on one line, such as may be printed."""
     return printed_json(_encode(value).decode())
 
 
@@ -68,6 +69,6 @@ def _is_plain(value: Any) -> bool:
 def _array(items: Iterable[Any]) -> Iterator[str]:
     before = "["
     for item in items:
-        yield f"{before}\n  {_json(item)}"
+        yield f"{before}\n  {json_text(item)}"
         before = ","
     yield "\n ]" if before == "," else "[]"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.codec import timestamp
-from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
+from rackspan.cli.rendering.printed_documents import Format, json_text, print_document, printed_json
 from rackspan.cli.rendering.tables import console, table
 
 if TYPE_CHECKING:
@@ -26,32 +26,64 @@ class RowsFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class UnprintableError(Exception):
+    """Rows that a format cannot hold; `hint` says which one can."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 def print_rows(rows: "pa.Table", form: RowsFormat) -> None:
-    """Print rows on standard output. Raises ValueError for rows that Parquet cannot hold."""
+    """Print rows on standard output. Raises UnprintableError before, for rows that the format cannot hold."""
     if form is RowsFormat.PARQUET:
         _print_parquet(rows)
-    elif form is RowsFormat.JSON:
-        print_document({"rows": _values(rows)}, Format.JSON)
+        return
+    values = _values(rows)
+    if form is RowsFormat.JSON:
+        print_document({"rows": values}, Format.JSON)
     elif form is RowsFormat.CSV:
         written = csv.writer(sys.stdout, lineterminator="\n")
         written.writerow(map(printed_json, rows.column_names))
-        written.writerows(map(_cells, _values(rows)))
+        written.writerows(map(_cells, values))
     else:
-        _print_table(rows.column_names, _values(rows))
+        _print_table(rows.column_names, values)
 
 
 def _values(rows: "pa.Table") -> list[dict[str, Any]]:
     """Rows as Python has them: times to the microsecond, in UTC where they name no zone, as DataFusion reads them."""
+    columns: dict[str, list[Any]] = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        try:
+            columns[name] = column.cast(_of_python(column.type), safe=False).to_pylist()  # safe cuts no nanoseconds
+        except (OverflowError, LookupError, NotImplementedError) as error:  # a year, a zone or a list that Python lacks
+            what = f'column "{name}" holds a time that cannot be printed: {error}'
+            raise UnprintableError(what, "-o parquet holds it") from error
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _of_python(type_: "pa.DataType") -> "pa.DataType":
+    """The type of the same values without nanoseconds, which Python's times do not have."""
     import pyarrow as pa  # noqa: PLC0415 - only those who keep scans have it
 
-    def of_python(type_: pa.DataType) -> pa.DataType:
-        if pa.types.is_timestamp(type_):
-            return pa.timestamp("us" if type_.unit == "ns" else type_.unit, type_.tz or "UTC")
-        return pa.duration("us") if pa.types.is_duration(type_) and type_.unit == "ns" else type_
-
-    held = pa.schema([field.with_type(of_python(field.type)) for field in rows.schema])
-    values: list[dict[str, Any]] = rows.cast(held, safe=False).to_pylist()  # safe refuses to cut nanoseconds
-    return values
+    is_ = pa.types
+    if is_.is_timestamp(type_):
+        return pa.timestamp("us" if type_.unit == "ns" else type_.unit, type_.tz or "UTC")
+    if is_.is_duration(type_) and type_.unit == "ns":
+        return pa.duration("us")
+    if is_.is_list(type_):
+        return pa.list_(_of_python(type_.value_type))
+    if is_.is_list_view(type_):
+        return pa.list_view(_of_python(type_.value_type))
+    if is_.is_large_list(type_):
+        return pa.large_list(_of_python(type_.value_type))
+    if is_.is_fixed_size_list(type_):
+        return pa.list_(_of_python(type_.value_type), type_.list_size)
+    if is_.is_map(type_):
+        return pa.map_(_of_python(type_.key_type), _of_python(type_.item_type))
+    if is_.is_struct(type_):
+        return pa.struct([field.with_type(_of_python(field.type)) for field in type_])
+    return _of_python(type_.value_type) if is_.is_dictionary(type_) else type_
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -75,6 +107,8 @@ def _cell(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, float):
         return round(value, _DECIMALS)
+    if isinstance(value, list | dict):
+        return json_text(value)
     return value if isinstance(value, int) else printed_json(str(value))
 
 
@@ -85,4 +119,4 @@ def _print_parquet(rows: "pa.Table") -> None:
     try:
         pq.write_table(rows, pa.PythonFile(sys.stdout.buffer, mode="w"))
     except pa.ArrowException as error:
-        raise ValueError(f"the rows cannot be written as Parquet: {error}") from error
+        raise UnprintableError(f"the rows cannot be written as Parquet: {error}", "-o json") from error
