@@ -71,13 +71,16 @@ def read_outline(file: Path | str) -> FileOutline:
 
 def shown_name(file: Path | str) -> str:
     """Name of a file for people."""
-    return "standard input" if str(file) == STDIN else shown(str(file), 200)
+    return "standard input" if str(file) == STDIN else shown(str(file), 200) or '""'
 
 
 def read_bytes(file: Path | str) -> bytes:
     """All of a file; `-` is standard input. Raises SnapshotError."""
     try:
-        return sys.stdin.buffer.read() if str(file) == STDIN else Path(file).read_bytes()
+        if str(file) == STDIN:
+            return sys.stdin.buffer.read()
+        with open(file, "rb") as opened:  # noqa: PTH123 - as a Path the empty name would be the folder this runs in
+            return opened.read()
     except FileNotFoundError:
         raise SnapshotError(f"{shown_name(file)}: there is no such file") from None
     except IsADirectoryError:

@@ -398,6 +398,61 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             )
         ),
         (["scan", "--timeout", "60", "--snapshot", "prod.json"], "--timeout is for --watch", ""),
+        (["locality", "--bootstrap-server", "kafka:1", "--currency", "USD"], "--currency is for --price-per-gb", ""),
+        (
+            ["watch", "--topology", "kafka/prod", "--bootstrap-server", "kafka:1"],
+            "--bootstrap-server is not for --topology",
+            "the RackTopology and its KafkaTopics say it",
+        ),
+        (
+            ["watch", "--topology", "kafka/prod", "--command-config", "x"],
+            "--command-config is not for --topology",
+            "the RackTopology and its KafkaTopics say it",
+        ),
+        (["scan", "--snapshot", ""], '"": there is no such file', ""),
+        (["check", "--snapshot", ""], '"": there is no such file', ""),
+        (
+            ["scan", "--synthetic", "1", "--history", ""],
+            '"": is not a usable location: give a path without %, or a URI',
+            "",
+        ),
+        *(
+            (
+                ["scan", "--synthetic", "1", option, path],
+                f"Invalid value for '{option}': file '{path}' is a directory",
+                "see rackspan scan --help",
+            )
+            for option in ("--report", "--page")
+            for path in ("", ".")
+        ),
+        (
+            ["report", "export", "scan.json", "--page", ""],
+            "Invalid value for '--page': file '' is a directory",
+            "see rackspan report export --help",
+        ),
+        (
+            ["release", "--operator", ""],
+            "Invalid value for --operator: must be NAMESPACE/NAME",
+            "see rackspan release --help",
+        ),
+        *(
+            (
+                [*command, option, "99999999999999999999"],
+                f"Invalid value for '{option}': Input should be less than or equal to {most}",
+                f"see rackspan {command[0]} --help",
+            )
+            for command, option, most in (
+                (["place", "--partitions", "1", "--replication-factor", "1"], "--start-index", 2**31 - 1),
+                (["place", "--partitions", "1", "--replication-factor", "1"], "--shift", 2**31 - 1),
+                (["scan"], "--synthetic", 10**9),
+                (["scan", "--synthetic", "1"], "--slices", 100_000),
+            )
+        ),
+        (
+            ["locality", "--price-per-gb", "inf"],
+            "Invalid value for '--price-per-gb': Input should be less than or equal to 1000000",
+            "see rackspan locality --help",
+        ),
         (["scan", "--timeout", "900", "--synthetic", "1"], "--timeout is for --watch", ""),
         *(
             (

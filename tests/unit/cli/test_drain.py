@@ -544,6 +544,8 @@ def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
             "all 6 brokers are drained then, none is left to hold replicas",
         ),
         (("drain", "4", *TOPOLOGY, "-o", "yaml"), "-o yaml is for --dry-run=client"),
+        (("drain", "4", *TOPOLOGY, "--timeout", "1m"), "--timeout is for --wait or --approve"),
+        (("drain", "4", *TOPOLOGY, "--wait", "--command-config", "x"), "--command-config is for --bootstrap-server"),
         (
             ("drain", "4", *TOPOLOGY, "--dry-run=client", "--wait"),
             "--dry-run=client changes nothing, so there is nothing to approve or to wait for",

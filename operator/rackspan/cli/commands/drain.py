@@ -106,6 +106,7 @@ class _Planned:
 
 @app.command(epilog=DRAIN_EPILOG)
 def drain(
+    context: typer.Context,
     broker: _Brokers = None,
     rack: _Racks = None,
     topology: options.RequiredTopology = None,
@@ -130,6 +131,8 @@ def drain(
     """
     deadline = None if timeout is None else time.monotonic() + seconds_of("--timeout", timeout)
     _refuse_options(dry_run, output, acts=approve or wait)
+    for_others = (("--timeout", "--wait or --approve"), ("--command-config", "--bootstrap-server"))
+    options.refuse_alone(options.typed_options(context), *for_others)
     if bootstrap_server is not None and not wait:
         raise CommandError(
             "--bootstrap-server is for --wait", "the plan is made with the RackTopology's own connection"

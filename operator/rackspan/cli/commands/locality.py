@@ -54,7 +54,8 @@ def locality(
         typer.Option(metavar="TIME", help="Look at offsets twice, so far apart, for bytes per second."),
     ] = None,
     price_per_gb: Annotated[
-        float | None, typer.Option(min=0, metavar="PRICE", help="What 10⁹ bytes between domains cost; with --sample.")
+        float | None,
+        typer.Option(min=0, max=10**6, metavar="PRICE", help="What 10⁹ bytes between domains cost; with --sample."),
     ] = None,
     currency: Annotated[
         str, typer.Option(metavar="LABEL", help="How the price is labelled; nothing is converted.")
@@ -79,6 +80,7 @@ def locality(
     """
     seconds = None if sample is None else seconds_of("--sample", sample)
     share = None if fail_above is None else share_of("--fail-above", fail_above)
+    options.refuse_alone(options.typed_options(context), ("--currency", "--price-per-gb"))
     if price_per_gb is not None and seconds is None:
         raise CommandError("--price-per-gb needs rates", "pass --sample 60s, a few times longer than commits are apart")
     writing = producers_of(producers or [])

@@ -45,10 +45,11 @@ def place(
         str, typer.Option(metavar="NAME", help="MultiLevel, Striped, Rings, Simple, or another that is installed.")
     ] = "MultiLevel",
     start_index: Annotated[
-        int | None, typer.Option(min=0, metavar="I", help="Where Simple, Striped and Rings begin.")
+        int | None, typer.Option(min=0, max=2**31 - 1, metavar="I", help="Where Simple, Striped and Rings begin.")
     ] = None,
     shift: Annotated[
-        int | None, typer.Option(min=0, metavar="S", help="Their first distance between leader and follower.")
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, metavar="S", help="Their first distance between leader and follower."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, metavar="S", help="Decides what is left open. Default: 0.")] = None,
     brokers: Annotated[

@@ -45,7 +45,7 @@ def release(
     Throttles of Reassignments and cordons of drains are taken off where Kafka answers. Nothing is deleted, neither in
     Kubernetes nor in Kafka. A running operator puts the finalizer back.
     """
-    deployment = _deployment(operator) if operator else None
+    deployment = None if operator is None else _deployment(operator)
     counts, left, denied = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
     for problem in left:
         note(problem)

@@ -88,7 +88,8 @@ def export(
     cluster: Cluster = None,
     scan_id: ScanId = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page there: one HTML file that needs no network.")
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write the page there: one HTML file that needs no network."),
     ] = None,
     output: Annotated[
         ExportFormat | None, typer.Option("--output", "-o", help="Print it. CSV holds the listed findings.")

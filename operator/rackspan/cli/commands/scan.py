@@ -19,14 +19,14 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_wi
 from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import topology_key
-from rackspan.cli.shared.options import typed_options
+from rackspan.cli.shared.options import refuse_alone, typed_options
 from rackspan.cli.shared.quantities import producers_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.scan_request import EngineChoice, ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
-from rackspan.snapshots.reader import STDIN
+from rackspan.snapshots.reader import STDIN, shown_name
 
 app = command_app()
 EPILOG = options.epilog(
@@ -40,11 +40,11 @@ _engine_option, _results_option = options.in_panel("Engine"), options.in_panel("
 _REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
 _CLUSTERS = ("--snapshot", "--bootstrap-server", "--topology", "--synthetic")
 _IS_FOR = (
-    ("--command-config", "--bootstrap-server", ""),
-    ("--publish", "--topology", ": without one there is no object to write"),
-    ("--retention-days", "--history", ""),
-    ("--watch", "--topology", ": the operator knows no other clusters"),
-    ("--timeout", "--watch", ""),
+    ("--command-config", "--bootstrap-server"),
+    ("--publish", "--topology: without one there is no object to write"),
+    ("--retention-days", "--history"),
+    ("--watch", "--topology: the operator knows no other clusters"),
+    ("--timeout", "--watch"),
 )
 _IS_NOT_FOR = (
     ("--levels", "--topology", ": the RackTopology names them"),
@@ -58,7 +58,7 @@ _OF_SPARK = frozenset({"--master", "--driver-memory"})
 def scan(
     context: typer.Context,
     snapshot: Annotated[
-        Path | None,
+        str | None,
         options.cluster_option(
             metavar="PATH", help="What `rackspan snapshot` wrote, or a folder of such files, one per cluster."
         ),
@@ -74,7 +74,8 @@ def scan(
     ] = None,
     kubeconfig: options.Kubeconfig = None,
     synthetic: Annotated[
-        int | None, options.cluster_option(metavar="PARTITIONS", min=1, help="Make a cluster up, for load tests.")
+        int | None,
+        options.cluster_option(metavar="PARTITIONS", min=1, max=10**9, help="Make a cluster up, for load tests."),
     ] = None,
     levels: options.Levels = "",
     producers: Annotated[
@@ -102,9 +103,12 @@ def scan(
         ),
     ] = None,
     report: Annotated[
-        Path | None, _results_option(metavar="FILE", help="Write the scan document there (JSON).")
+        Path | None,
+        _results_option(metavar="FILE", dir_okay=False, help="Write the scan document there (JSON)."),
     ] = None,
-    page: Annotated[Path | None, _results_option(metavar="FILE", help="Write the page there (HTML).")] = None,
+    page: Annotated[
+        Path | None, _results_option(metavar="FILE", dir_okay=False, help="Write the page there (HTML).")
+    ] = None,
     publish: Annotated[
         bool, _results_option("--publish", help="With --topology: write its ComplianceReport in Kubernetes.")
     ] = False,
@@ -129,7 +133,7 @@ def scan(
     driver_memory: Annotated[str, _engine_option(help="Memory of Spark's driver.")] = "2g",
     slices: Annotated[
         int,
-        _engine_option(min=1, help="Parts in which a cluster is read, at least."),
+        _engine_option(min=1, max=100_000, help="Parts in which a cluster is read, at least."),
     ] = max(2, os.cpu_count() or 1),
     exit_zero: Annotated[
         bool, _results_option("--exit-zero", help="Exit with 0 even where something bad was found.")
@@ -148,7 +152,7 @@ def scan(
         code = watch_scan(key, kubeconfig, timeout, output)
         raise typer.Exit(ExitCode.FINE if exit_zero else code)
     request = ScanRequest(
-        snapshot=snapshot,
+        snapshot=None if snapshot is None else Path(snapshot),
         bootstrap_server=bootstrap_server,
         topology=key,
         synthetic=synthetic,
@@ -177,7 +181,7 @@ def scan(
         _print(found, output)
 
 
-def _refuse_contradictions(typed: Sequence[str], snapshot: Path | None, engine: EngineChoice) -> None:
+def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: EngineChoice) -> None:
     """Raise CommandError for anything but one cluster, and for an option that would change nothing beside another."""
     clusters = [option for option in _CLUSTERS if option in typed]
     if len(clusters) != 1:
@@ -185,14 +189,14 @@ def _refuse_contradictions(typed: Sequence[str], snapshot: Path | None, engine: 
             f"only one of {', '.join(clusters)} can be used" if clusters else "the cluster is missing",
             "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
         )
-    if str(snapshot) == STDIN:  # Spark's workers could not read it, and a history needs a name that stays
+    if snapshot == "":  # as a path it would be the folder that this runs in
+        raise CommandError(f"{shown_name(snapshot)}: there is no such file")
+    if snapshot == STDIN:  # Spark's workers could not read it, and a history needs a name that stays
         raise CommandError(
             "--snapshot -: a scan reads files, and calls a cluster by the name of its file",
             "write standard input to a file such as prod.json, and scan that",
         )
-    for option, other, why in _IS_FOR:
-        if option in typed and other not in typed:
-            raise CommandError(f"{option} is for {other}{why}")
+    refuse_alone(typed, *_IS_FOR)
     for option, other, why in _IS_NOT_FOR:
         if option in typed and other in typed:
             raise CommandError(f"{option} is not for {other}{why}")

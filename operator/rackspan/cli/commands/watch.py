@@ -19,7 +19,7 @@ from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.looking import until
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
@@ -42,6 +42,7 @@ _SECONDS = 1.0
 
 @app.command(epilog=EPILOG)
 def watch(
+    context: typer.Context,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     topology: options.TopologyName = None,
@@ -56,6 +57,8 @@ def watch(
     `rackspan apply` carries out from this machine; a note says where none is at work. Exit code 4: it has ended, and
     not all is as planned.
     """
+    if topology is not None:
+        refuse_options_of_topology(context)
     lines = EventLines(Format(output.value))
     if topology is not None and ask_topology(
         topology, kubeconfig, lambda edits: _follow_reassignments(edits, lines, once=once)

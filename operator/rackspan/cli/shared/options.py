@@ -1,7 +1,7 @@
 """Options that several commands share, so that they are called the same and say the same."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ cluster_option, output_option = in_panel("The cluster"), in_panel("Output")
 _topology_option = in_panel("Racks and brokers")
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})", re.ASCII)
 _MOST_PORT = 65_535
+_OPTION = re.compile("--[a-z-]+")
 
 
 def _servers(given: str | None) -> str | None:
@@ -69,6 +70,13 @@ def typed_options(context: typer.Context) -> list[str]:
     """The options that somebody typed, by their long names; not those of the environment."""
     sources = [(one.opts[0], context.get_parameter_source(one.name or "")) for one in context.command.params]
     return [option for option, source in sources if source is not None and source.name == "COMMANDLINE"]
+
+
+def refuse_alone(typed: Collection[str], *pairs: tuple[str, str]) -> None:
+    """Raise CommandError for an option without that which it is for, and which the other text of its pair names."""
+    for option, purpose in pairs:
+        if option in typed and not {*_OPTION.findall(purpose)}.intersection(typed):
+            raise CommandError(f"{option} is for {purpose}")
 
 
 SnapshotFile = Annotated[

@@ -39,6 +39,7 @@ _SETTINGS: Final = {
     "delta.setTransactionRetentionDuration": "interval 7 days",
 }
 _SCANS, _BROKERS = "scans", "brokers"
+_EMPTY = '""'
 
 
 class HistoryError(Exception):
@@ -53,8 +54,8 @@ class DeltaTables:
         self.location = without_secrets(location).rstrip("/")
         scheme, is_uri, rest = location.partition("://")
         path = unquote(rest) if is_uri else location
-        if (is_uri and (scheme not in _SCHEMES or not rest)) or "%" in path:
-            raise HistoryError(f"{self.location}: is not a usable location: give a path without %, or a URI")
+        if (is_uri and (scheme not in _SCHEMES or not rest)) or "%" in path or not location:
+            raise HistoryError(f"{self.location or _EMPTY}: is not a usable location: give a path without %, or a URI")
         self._folder = None if is_uri and scheme != "file" else os.path.abspath(path)  # noqa: PTH100 - not resolved
         self._uri = Path(self._folder).as_uri() if self._folder else re.sub("^s3[an]:", "s3:", location).rstrip("/")
         self._written: list[str] = []
