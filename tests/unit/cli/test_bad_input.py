@@ -409,6 +409,7 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             "--command-config is not for --topology",
             "the RackTopology and its KafkaTopics say it",
         ),
+        (["import", "strimzi", ""], '"": there is no such file', ""),
         (["scan", "--snapshot", ""], '"": there is no such file', ""),
         (["check", "--snapshot", ""], '"": there is no such file', ""),
         (

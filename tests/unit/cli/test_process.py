@@ -79,6 +79,22 @@ def test_a_result_that_cannot_be_written_is_told_and_no_defect(arguments):
     assert (done.returncode, done.stderr) == (74, "error: the result cannot be written: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("check --snapshot -", "error: standard input: is empty\n"),
+        ("import strimzi -", "error: the files hold no topics\n"),
+        ("report export - -o json", "error: standard input: no scan document: "),
+    ],
+)
+def test_a_closed_standard_input_is_an_empty_one(arguments, error):
+    done = subprocess.run(
+        f"exec {BIN}/rackspan {arguments} <&-", check=False, shell=True, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(error)
+
+
 def test_a_closed_standard_output_is_told():
     command = f"{shlex.quote(str(BIN / 'rackspan'))} check --snapshot - >&-"
     done = subprocess.run(command, shell=True, check=False, input="", capture_output=True, text=True)

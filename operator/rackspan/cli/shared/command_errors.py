@@ -109,6 +109,8 @@ class OneLineErrors(TyperGroup):
     ) -> Any:
         """Run, and end the process with an exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        if sys.stdin is None:  # whoever runs this has closed it
+            sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
         try:
             with failures_reported():
                 code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)

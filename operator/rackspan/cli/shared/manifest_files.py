@@ -31,7 +31,7 @@ def _files(given: Sequence[str]) -> Iterator[str]:
     """The files to read, each once; below a directory in the order of their names, hidden ones left out."""
     seen: set[str] = set()
     for one in given:
-        directory = one != STDIN and Path(one).is_dir()
+        directory = one not in ("", STDIN) and Path(one).is_dir()
         below = list(_below(Path(one))) if directory else [one]
         if directory and not below:
             raise CommandError(f"{shown_name(one)}: holds no file that ends in {', '.join(_SUFFIXES)}")
