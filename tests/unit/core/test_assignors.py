@@ -1,6 +1,7 @@
 """Rack-aware assignment, on groups small enough to see the answer; `tests/property` has the oracle."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -130,3 +131,15 @@ def test_each_case_comes_out(case):
     )
     found = assign_evenly(group)
     assert (sorted(loads(group, found.owner)), found.near) == (case["counts"], case["near"])
+
+
+def test_memory_does_not_grow_with_topics_times_pairs_of_domains():
+    """Whoever may make topics and groups could fill a scan's memory otherwise."""
+    domains = topics = 200
+    group = readers([[1] * domains] * topics, range(domains), np.arange(topics), np.zeros(topics, dtype=np.int64))
+    tracemalloc.start()
+    try:
+        assert assign_ranges(group).near == topics
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -36,6 +36,7 @@ from rackspan.core.topology import BoolArray, IntArray
 
 _FAR = np.int64(1 << 60)  # the price of what may not be; two of them still fit
 _SOME = 256  # sorts looked at in one go
+_AT_ONCE = 1 << 15  # prices compared in one go: as many as a processor's cache holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,14 +157,13 @@ class _Flow:
         self._left, self._size = supply.copy(), size
         self._base = total // int(size.sum()) if may.all() else 0
         self._step = 1 + total * most
-        self._worth = np.ascontiguousarray(np.where(may, value, -1).T)  # (kinds, sorts), -1 is what may not be
+        self._worth = np.ascontiguousarray(np.where(may, value, -_FAR).T)  # (kinds, sorts)
         self._flow = np.zeros_like(self._worth)
         self._load = np.zeros_like(size)
         self._best = np.argsort(-self._worth, axis=1, kind="stable")  # sorts that may still enter, from `_next` on
         self._next = np.zeros_like(size)
-        # How many sorts a kind holds that cost `price - most` to hand over to another kind: (kinds, prices, kinds).
-        self._offers = np.zeros((len(size), 2 * most + 2, len(size)), dtype=np.int32)
-        self._most = most
+        self._came: list[tuple[int, IntArray]] = []  # since the last search: sorts that kinds got more of,
+        self._poorer: set[int] = set()  # and kinds that have a sort no longer
 
     def solved(self) -> IntArray:
         """The flow, shape (sorts, kinds)."""
@@ -173,19 +173,20 @@ class _Flow:
             entering = np.array([self._entering(kind) for kind in everyone])
             distance, before = _shortest(entering, passing)
             cost = distance + self._step * np.maximum(self._load // self._size - self._base + 1, 0)
-            changed: set[int] = set()
+            self._came, self._poorer = [], set()
             for end in np.flatnonzero(cost == cost.min()).tolist():
                 trail = _trail(before, end)
-                changed.update(self._send(trail, int(entering[trail[0]]), passing))
-            for kind in changed:
-                offered = self._offers[kind, :-1] > 0
-                passing[kind] = np.where(offered.any(axis=0), offered.argmax(axis=0) - self._most, _FAR)
+                self._send(trail, int(entering[trail[0]]), passing)
+            for kind, sorts in self._came:
+                np.minimum(passing[kind], self._passing(kind, sorts), out=passing[kind])
+            for kind in self._poorer:
+                passing[kind] = self._passing(kind, np.flatnonzero(self._flow[kind]))
         return self._flow.T
 
     def _entering(self, kind: int) -> int:
         """The least it costs that an item enters at a kind."""
         waiting = self._waiting(kind)
-        return -int(self._worth[kind, waiting[0]]) if len(waiting) and self._worth[kind, waiting[0]] >= 0 else int(_FAR)
+        return -int(self._worth[kind, waiting[0]]) if len(waiting) else int(_FAR)
 
     def _waiting(self, kind: int) -> IntArray:
         """Some of the sorts that are worth most to a kind and are left."""
@@ -198,8 +199,8 @@ class _Flow:
             self._next[kind] += _SOME
         return self._best[kind, :0]
 
-    def _send(self, trail: list[int], entering: int, passing: IntArray) -> list[int]:
-        """Send what can go along a trail; give the kinds that hold a sort more for it, or one less."""
+    def _send(self, trail: list[int], entering: int, passing: IntArray) -> None:
+        """Send what can go along a trail."""
         first, end = trail[0], trail[-1]
         sorts = self._waiting(first)
         sorts = sorts[self._worth[first, sorts] == -entering]
@@ -209,31 +210,32 @@ class _Flow:
         left = self._left[sorts]
         amount = min(room, int(left.sum()), *(int(self._flow[one, sort]) if sort >= 0 else 0 for one, _, sort in hops))
         if not amount:
-            return []
+            return
         gone = np.clip(amount - np.cumsum(left) + left, 0, left)
         self._left[sorts] -= gone
+        self._flow[first, sorts] += gone
         self._load[end] += amount
-        for sort, more in zip(sorts[gone > 0].tolist(), gone[gone > 0].tolist(), strict=True):
-            self._hold(first, sort, more)
+        self._came.append((first, sorts[gone > 0]))
         for one, other, sort in hops:
-            self._hold(one, sort, -amount)
-            self._hold(other, sort, amount)
-        return trail
+            self._flow[one, sort] -= amount
+            self._flow[other, sort] += amount
+            self._came.append((other, np.array([sort])))
+            if not self._flow[one, sort]:
+                self._poorer.add(one)
 
     def _passed(self, one: int, other: int, price: int) -> int:
         """A sort that one kind holds and can hand to another at this price; -1 where there is none any more."""
         held = np.flatnonzero(self._flow[one])
-        right = (self._worth[one, held] - self._worth[other, held] == price) & (self._worth[other, held] >= 0)
+        right = self._worth[one, held] - self._worth[other, held] == price
         return int(held[right.argmax()]) if right.any() else -1
 
-    def _hold(self, kind: int, sort: int, more: int) -> None:
-        """Give a kind more, or less, of a sort."""
-        held = int(self._flow[kind, sort])
-        self._flow[kind, sort] = held + more
-        if (held > 0) != (held + more > 0):
-            worth = self._worth[:, sort]
-            price = np.where(worth >= 0, worth[kind] - worth + self._most, 2 * self._most + 1)
-            self._offers[kind, price, np.arange(len(worth))] += 1 if more > 0 else -1
+    def _passing(self, kind: int, sorts: IntArray) -> IntArray:
+        """The least it costs that a kind hands one of these sorts to each other kind, shape (kinds,)."""
+        least = np.full(len(self._size), _FAR)
+        for at in range(0, len(sorts), step := 1 + _AT_ONCE // len(least)):
+            worth = self._worth[:, sorts[at : at + step]]
+            np.minimum(least, (worth[kind] - worth).min(axis=1), out=least)
+        return least
 
 
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:
