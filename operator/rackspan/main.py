@@ -272,8 +272,9 @@ async def _until_served(kube: KubeCluster, probes: _Probes) -> None:
             if not probes.missing:
                 return
             _log.warning("the API server does not serve %s: apply Rackspan's crds", ", ".join(probes.missing))
-            if (await kube.terminating(())).definitions:
-                await release(kube, leaving_only=True)
+            going = (await kube.terminating(())).definitions
+            if going and (refused := (await release(kube, leaving_only=True)).refused):
+                raise FailureError(next(iter(refused.values())))
         except FailureError as error:
             _log.warning("waiting for the API server: %s", error)
         await asyncio.sleep(_DISCOVERY_SECONDS)

@@ -131,6 +131,35 @@ def guarded(name, namespace):
     return {**TOPIC, "metadata": metadata, "spec": {**TOPIC["spec"], "deletionPolicy": "Delete"}}
 
 
+def test_what_may_be_read_and_not_changed_holds_up_no_other_object(plane, wide, tmp_path):
+    account = "--serviceaccount=theirs:reader"
+    for namespace in ("theirs", "mine"):
+        plane.kubectl("create", "namespace", namespace)
+        plane.kubectl.in_namespace(namespace).apply(guarded("orders", namespace))
+    theirs, mine = map(plane.kubectl.in_namespace, ("theirs", "mine"))
+    theirs("create", "serviceaccount", "reader")
+    objects = "kafkatopics.rackspan.dev,racktopologies.rackspan.dev,reassignments.rackspan.dev"
+    plane.kubectl("create", "clusterrole", "reads", "--verb=list", f"--resource={objects}")
+    plane.kubectl("create", "clusterrolebinding", "reads", "--clusterrole=reads", account)
+    mine("create", "role", "changes", "--verb=patch", f"--resource={objects}")
+    mine("create", "rolebinding", "changes", "--role=changes", account)
+    config = plane.cluster.kubeconfig_for_service_account("theirs", "reader", tmp_path / "kubeconfig")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("rackspan"), "release", "--namespace=theirs", "--namespace=mine"],
+        env={**os.environ, "RACKSPAN_KUBECONFIG": str(config)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("released 1 KafkaTopic, ")
+    assert "may not be changed, and the finalizer stays: KafkaTopic theirs/orders (" in done.stderr
+    assert "finalizers" not in mine.json("get", "kafkatopic", "orders")["metadata"]
+    assert theirs.json("get", "kafkatopic", "orders")["metadata"]["finalizers"] == [FINALIZER]
+    theirs("patch", "kafkatopic", "orders", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
+
+
 def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_path):
     """No kubelet runs here, so the test does what one would: it runs the hook's Job as the release's account."""
     namespace, release = "rackspan-leaving", "leaving"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology, reassignment
 from rackspan.api.codec import SpecError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.worker import TopologyWorker
+from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rackspan.api.meta import Meta
     from rackspan.reconcile.dependencies import ReassignmentDependencies
     from rackspan.reconcile.ports import KubeApi
 
@@ -22,18 +26,35 @@ _log = logging.getLogger("rackspan.reassignments")
 KINDS = (kafkatopic.KIND, racktopology.KIND, reassignment.KIND)
 
 
-async def release(kube: KubeApi, *, leaving_only: bool) -> Mapping[str, int]:
-    """Remove the finalizer from all objects, or only from those being deleted; the number of objects by kind.
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The number of objects by kind that have no finalizer any more, and those that may not be changed, with why."""
+
+    counts: Mapping[str, int]
+    refused: Mapping[ObjectRef, Failure]
+
+
+async def release(kube: KubeApi, *, leaving_only: bool) -> Released:
+    """Remove the finalizer from all objects, or only from those being deleted.
 
     Topics stay in Kafka. An object that was modified meanwhile keeps its finalizer and is not counted. Raises
-    FailureError.
+    FailureError where the API server does not answer.
     """
-    finalizers, counts = FinalizerWriter(kube), {}
+    finalizers, counts, refused = FinalizerWriter(kube), dict.fromkeys(KINDS, 0), dict[ObjectRef, Failure]()
+
+    async def let_go(kind: str, meta: Meta) -> None:
+        try:
+            written = await finalizers.remove(kind, meta)
+            counts[kind] += written is not None
+        except FailureError as error:
+            if error.failure.remedy is Remedy.RETRY:
+                raise
+            refused[ObjectRef(kind, meta.key, meta.uid)] = error.failure
+
     for kind in KINDS:
         chosen = [meta for meta in await kube.with_finalizer(kind) if meta.is_deleting or not leaving_only]
-        written = await asyncio.gather(*(finalizers.remove(kind, meta) for meta in chosen))
-        counts[kind] = sum(one is not None for one in written)
-    return counts
+        await asyncio.gather(*(let_go(kind, meta) for meta in chosen))
+    return Released(counts, refused)
 
 
 async def clear_throttles(dependencies: ReassignmentDependencies) -> Sequence[str]:

@@ -5,10 +5,13 @@ import asyncio
 import pytest
 from tests.support.command import cli
 
+from rackspan.api.meta import Meta
+from rackspan.api.reasons import Reason
 from rackspan.cli.commands import release
 from rackspan.cli.commands.release import _cordons
 from rackspan.kube import deployments, kube_cluster, rest
 from rackspan.reconcile import uninstall
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
 
 
@@ -88,7 +91,7 @@ def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeyp
     async def one_of_each(kube, *, leaving_only):
         seen.append(kube.namespaces)
         assert not leaving_only
-        return dict.fromkeys(uninstall.KINDS, 1)
+        return uninstall.Released(dict.fromkeys(uninstall.KINDS, 1), {})
 
     seen = []
     monkeypatch.setattr(rest, "connect", nothing)
@@ -102,3 +105,39 @@ def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeyp
     assert seen == ([released] if released else [])
     assert (ran.code, ran.error) == (2, "may not be read, and nothing is released there: namespace theirs")
     assert ran.out.startswith("released 1 KafkaTopic, ") is bool(released)
+
+
+@pytest.mark.parametrize(("without", "code"), [((), 0), (("theirs",), 2)])
+def test_a_namespace_that_may_be_read_and_not_changed_holds_up_no_other_and_is_named(monkeypatch, without, code):
+    class Objects:
+        """A KafkaTopic in each of two namespaces, of which the first may not be changed."""
+
+        def __init__(self, *_):
+            pass
+
+        async def with_finalizer(self, kind):
+            return [Meta("orders", name, f"uid-{name}") for name in held] if kind == "KafkaTopic" else ()
+
+        async def set_finalizers(self, ref, finalizers, version, annotations):
+            if ref.key.namespace in without:
+                raise FailureError(Failure(Reason.NOT_AUTHORIZED, "PATCH orders: 403", Remedy.ACCESS))
+            held.remove(ref.key.namespace)
+            return {}
+
+    async def nothing(*_, **__):
+        return ()
+
+    held = ["theirs", "mine"]
+    monkeypatch.setattr(rest, "connect", nothing)
+    monkeypatch.setattr(rest, "Rest", Rest)
+    monkeypatch.setattr(kube_cluster, "KubeCluster", Objects)
+    monkeypatch.setattr(release, "_NO_NEW_FINALIZER_SECONDS", 0.0)
+    for name in ("_leave_kafka", "_cordons"):
+        monkeypatch.setattr(release, name, nothing)
+    ran = cli("release")
+    assert held == list(without)
+    assert ran.code == code
+    assert ran.out.startswith(f"released {2 - len(without)} KafkaTopic")
+    if without:
+        assert ran.error == "may not be changed, and the finalizer stays: KafkaTopic theirs/orders (PATCH orders: 403)"
+        assert ran.hint == "run it again with the rights of the operator there"

@@ -46,15 +46,18 @@ def release(
     Kubernetes nor in Kafka. A running operator puts the finalizer back.
     """
     deployment = None if operator is None else _deployment(operator)
-    counts, left, denied = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
+    counts, left, denied, refused = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
     for problem in left:
         note(problem)
     if counts:
         *first, last = (plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
         print(f"released {', '.join(first)} and {last}; nothing was deleted in Kafka")
-    if denied:
-        what = f"may not be read, and nothing is released there: namespace {few(sorted(denied))}"
-        raise CommandError(what, "run it again with the rights of the operator there")
+    problems = [f"may not be read, and nothing is released there: namespace {few(sorted(denied))}"] if denied else []
+    if refused:
+        why = next(iter(refused.values()))
+        problems.append(f"may not be changed, and the finalizer stays: {few(sorted(refused))} ({why})")
+    if problems:
+        raise CommandError("; ".join(problems), "run it again with the rights of the operator there")
 
 
 def _deployment(text: str) -> tuple[str, str]:
@@ -66,8 +69,8 @@ def _deployment(text: str) -> tuple[str, str]:
 
 async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
-) -> tuple[dict[str, int], Sequence[str], frozenset[str]]:
-    """What is released by kind, what is left in Kafka, and the namespaces that may not be read."""
+) -> tuple[dict[str, int], Sequence[str], frozenset[str], dict[str, str]]:
+    """What is released by kind, what is left in Kafka, namespaces that may not be read, objects not changed and why."""
     from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
     from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
     from rackspan.kube.event_queue import EventQueue  # noqa: PLC0415
@@ -85,11 +88,12 @@ async def _release(
                 key = ObjectKey(*deployment)
                 late = f"Deployment {key} still has Pods", "see why they do not end, then run it again"
                 await scale_to_zero(rest, key)
-            denied = frozenset().union(*[(await kube.listed(kind)).denied for kind in KINDS])
+            # Only namespaces that are named can be left out: where all are listed at once, a refusal ends the command.
+            denied = frozenset().union(*[(await kube.listed(kind)).denied for kind in KINDS if namespaces])
             if denied:
                 readable = [name for name in namespaces if name not in denied]
                 if not readable:
-                    return {}, (), denied
+                    return {}, (), denied, {}
                 kube = KubeCluster(rest, EventQueue(rest), readable)
             late = "throttles and cordons could not all be taken off in Kafka", "run it again when Kafka answers"
             left = [*await _leave_kafka(kube, rest), *await _cordons(kube)]
@@ -99,10 +103,11 @@ async def _release(
             )
             while True:
                 found = await release(kube, leaving_only=False)
-                counts = {kind: counts[kind] + number for kind, number in found.items()}
+                counts = {kind: counts[kind] + number for kind, number in found.counts.items()}
+                refused = {ref.uid: (f"{ref.kind} {ref.key}", why.message) for ref, why in found.refused.items()}
                 await asyncio.sleep(_NO_NEW_FINALIZER_SECONDS)
-                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind)]:
-                    return counts, left, denied
+                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind) if meta.uid not in refused]:
+                    return counts, left, denied, dict(refused.values())
     except TimeoutError as error:
         problem, hint = late
         raise CommandError(f"after {_PATIENCE_SECONDS:g} s: {problem}", hint) from error

@@ -24,7 +24,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.client import Session
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 if TYPE_CHECKING:
@@ -196,7 +196,12 @@ async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
             continue
         if topology.status.cordons and (left := await _not_released(topology, kube, connector)) is not None:
             status = replace(topology.status, cordons=tuple(left))
-            await kube.replace_status(ObjectRef(KIND, topology.key, topology.meta.uid), status.to_dict())
+            try:
+                await kube.replace_status(ObjectRef(KIND, topology.key, topology.meta.uid), status.to_dict())
+            except FailureError as error:
+                if error.failure.remedy is Remedy.RETRY:
+                    raise
+                _log.warning("topology %s: its status still names cordons that are released: %s", topology.key, error)
 
 
 async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaConnector) -> list[int] | None:

@@ -240,6 +240,24 @@ async def test_cordons_are_released_when_the_operator_is_removed(cluster_id, ref
     assert written == ({} if left is None else {"prod": left})
 
 
+async def test_a_topology_that_may_not_be_changed_holds_up_no_other_when_the_operator_is_removed():
+    kafka = Kafka(cordoned={1})
+    admin = MagicMock(
+        uncordon=kafka.uncordon, close=AsyncMock(), cluster=AsyncMock(return_value=ClusterDescription("kafka-1", ()))
+    )
+    kube = MemoryCluster(refusing={("replace_status", "theirs"): FailureError(REFUSED)})
+    kube.there["RackTopology"] = [
+        {
+            "metadata": {"namespace": name, "name": name, "uid": name},
+            "spec": {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}]},
+            "status": {"clusterId": "kafka-1", "cordons": [1]},
+        }
+        for name in ("theirs", "mine")
+    ]
+    await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
+    assert {name: tuple(status.get("cordons", ())) for name, status in kube.statuses.items()} == {"mine": ()}
+
+
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_cordons_in_another_cluster_are_told_and_not_released_in_this_one(restarted):
     first, second = Cordons(), Kafka(cordoned={1, 5})
