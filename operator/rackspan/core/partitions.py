@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+MOST_BYTES = 2**57
+"""Of all replicas that a broker's answers or a file tell at once, 128 PiB: no cluster has more, and sums of up to 63 of
+them fit into 64 bits. Where it is exceeded no size is known."""
+
 
 class TopicPartition(NamedTuple):
     """A partition by its topic's name and its number."""

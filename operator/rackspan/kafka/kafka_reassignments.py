@@ -24,6 +24,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest,
 
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.partitions import (
+    MOST_BYTES,
     Disk,
     ListChange,
     PartitionState,
@@ -48,8 +49,6 @@ T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
 """How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
-_MOST_BYTES = 2**56
-"""Of all replicas that are asked about: 64 PiB."""
 _NO_ID = uuid.UUID(int=0)
 _PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
@@ -157,7 +156,7 @@ class KafkaReassignments(ConfluentAdmin):
             for one in topic.partitions
             if not one.is_future_key and one.partition_size >= 0
         }
-        return found if sum(found.values()) <= _MOST_BYTES else {}
+        return found if sum(found.values()) <= MOST_BYTES else {}
 
     @in_thread
     def alter(

@@ -10,6 +10,7 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
+from rackspan.jobs.batches import arrow_batches
 from rackspan.jobs.batches.arrow_batches import partition_batches, partitions_of
 from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, WRITES
@@ -59,6 +60,17 @@ def test_sizes_that_no_cluster_has_are_not_known_and_nothing_is_lost_with_them(s
     found = as_table(table(["orders"], rows), np.array([2], dtype=np.int64))
     assert partitions_of(found)[0].size_bytes.tolist() == [-1] * 4
     assert _judged(found).num_rows > 0
+
+
+@pytest.mark.parametrize(("size", "told"), [(2**51, 2**57), (2**51 + 2**46, None), (2**57, None), (2**63 - 1, None)])
+def test_sizes_of_many_batches_are_known_together_or_not_at_all(monkeypatch, size, told):
+    """Each batch may be plausible where their sum is not, or does not fit into 64 bits."""
+    monkeypatch.setattr(arrow_batches, "_LARGEST_BATCH", 1)
+    found = as_table(table(["orders"], [(0, at, [at % 3], {at % 3}, at % 3, size) for at in range(64)]), np.array([1]))
+    judged = _judged(found).to_pylist()
+    assert [row["bytes"] for row in judged if row["kind"] == TOPIC] == [told]
+    zones = [row["bytes"] for row in judged if row["kind"] == HOLDING and row["level"] == "zone"]
+    assert (sum(zones) if told else set(zones)) == (told or {None})
 
 
 def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():

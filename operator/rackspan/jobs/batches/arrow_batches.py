@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rackspan.core.partitions import MOST_BYTES
 from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
 from rackspan.core.scanning.portion import DomainTotals, TopicTally
@@ -26,8 +27,6 @@ from rackspan.jobs.batches.schemas import (
 )
 
 _LARGEST_BATCH = 1 << 16
-_MOST_BYTES = 2**58
-"""Of the replicas of a batch: no cluster has so many, and what scans add up has to fit into 64 bits."""
 _MAY_BE_UNKNOWN = ("bytes", "move_bytes")
 
 
@@ -35,10 +34,11 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
     """Give partitions of whole topics as batches of PARTITIONS. `min_insync` (topics,) is `min.insync.replicas`."""
     fewest = partitions.fewest_replicas.astype(np.int32)
     names = pa.array(partitions.names, pa.string())
+    known = np.maximum(partitions.size_bytes, 0).astype(np.float64)  # which cannot wrap
+    plausible = partitions.replication_factor @ known <= MOST_BYTES
     for start in range(0, len(partitions), _LARGEST_BATCH):
         some = partitions.rows(np.arange(start, min(start + _LARGEST_BATCH, len(partitions))))
         held = some.replicas != NONE
-        plausible = held.sum(axis=1) @ some.size_bytes.astype(np.float64) <= _MOST_BYTES
         offsets = pa.array(np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int32))
         columns = [
             pa.DictionaryArray.from_arrays(pa.array(some.topic.astype(np.int32)), names).cast(pa.string()),
@@ -47,7 +47,7 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
             pa.ListArray.from_arrays(offsets, pa.array(some.in_sync[held])),
             pa.ListArray.from_arrays(offsets, pa.array(some.eligible[held])),
             pa.array(some.leader.astype(np.int32)),
-            pa.array(some.size_bytes if plausible else np.full_like(some.size_bytes, NONE)),
+            pa.array(some.size_bytes if plausible else np.full(len(some), NONE)),
             pa.array(min_insync[some.topic].astype(np.int32)),
             pa.array(fewest[some.topic]),
             pa.nulls(len(some), pa.string()),
