@@ -48,7 +48,6 @@ EPILOG = options.epilog(
     "$ rackspan check --bootstrap-server kafka:9092 -o junit > rackspan.xml",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
-_PLAN = "rackspan plan"
 
 
 class CheckFormat(StrEnum):
@@ -79,7 +78,7 @@ class _Checked:
     def fix(self, facts: Facts) -> str:
         """What would mend it: a plan takes the options that the cluster is judged by."""
         options = self.selected.typed(without=facts.broker if facts.rule is Rule.BROKER_OFFLINE else None)
-        return fix(facts).replace(_PLAN, f"{_PLAN} {options}") if options else fix(facts)
+        return fix(facts, f"rackspan plan {options}".rstrip())
 
     @property
     def severities(self) -> list[Severity]:

@@ -35,21 +35,21 @@ _NEVER_WITHOUT_LEADER = "but never while a partition has no leader: the change e
 _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its ISR or ELR: kafka-topics --describe names them",
     Rule.BROKER_OFFLINE: (
-        "bring it back; if it is gone for good: rackspan plan --drain-broker {broker}, "
+        "bring it back; if it is gone for good: {plan} --drain-broker {broker}, "
         "or spec.drainBrokers of its RackTopology"
     ),
     Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
-    Rule.NOT_COMPLIANT: "rackspan plan: {moves} to copy, none does with fewer",
+    Rule.NOT_COMPLIANT: "{plan}: {moves} to copy, none does with fewer",
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
     Rule.NOT_JUDGED: (
         "give every broker a rack: label its node, or set broker.rack; "
         "or set missingRackPolicy: Ignore in its RackTopology"
     ),
-    Rule.REPLICA_ON_DRAINED_BROKER: "rackspan plan: {moves} to copy, none does with fewer",
+    Rule.REPLICA_ON_DRAINED_BROKER: "{plan}: {moves} to copy, none does with fewer",
     Rule.MIN_INSYNC_TOO_SMALL: f"raise min.insync.replicas by {{short}}, {_NEVER_WITHOUT_LEADER}",
     Rule.MIN_INSYNC_TOO_LARGE: f"lower min.insync.replicas by {{excess}}, {_NEVER_WITHOUT_LEADER}",
-    Rule.REPLICATION_FACTOR_DIFFERS: "rackspan plan --replication-factor, or declare what is there",
-    Rule.REPLICATION_FACTOR_VARIES: "rackspan plan --replication-factor: one number of replicas for all",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan} --replication-factor, or declare what is there",
+    Rule.REPLICATION_FACTOR_VARIES: "{plan} --replication-factor: one number of replicas for all",
     Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
     Rule.RACK_DRIFT: "correct the label of its node if it is wrong; else the broker reports it after its next restart",
     Rule.MISSING_RACK: "label its node, or set broker.rack",
@@ -82,8 +82,8 @@ def message(facts: Facts) -> str:
     return _filled(text, facts)
 
 
-def fix(facts: Facts) -> str:
-    """What would mend it."""
+def fix(facts: Facts, plan: str = "rackspan plan") -> str:
+    """What would mend it; `plan` is the command that plans for the cluster, with the options that it is judged by."""
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
@@ -91,12 +91,12 @@ def fix(facts: Facts) -> str:
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"take broker {facts.broker} off the topic's explicit assignment"
     if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS and not facts.moves:
-        return "rackspan plan: another order of the same replicas, nothing to copy"
+        return f"{plan}: another order of the same replicas, nothing to copy"
     if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER) and not facts.moves:
         return "no move mends it while too few brokers may hold it"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
-    return _filled(_FIXES[facts.rule], facts)
+    return _filled(_FIXES[facts.rule], facts, plan)
 
 
 def _return(facts: Facts) -> str:
@@ -130,8 +130,9 @@ def mending(moves: int, broken: int, unsatisfiable: int) -> str:
     )
 
 
-def _filled(text: str, facts: Facts) -> str:
+def _filled(text: str, facts: Facts, plan: str = "") -> str:
     return text.format(
+        plan=plan,
         level=facts.level,
         domain=facts.domain,
         broker=facts.broker,
