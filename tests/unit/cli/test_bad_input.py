@@ -426,6 +426,19 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             for option in ("--report", "--page")
             for path in ("", ".")
         ),
+        *(
+            (
+                ["scan", "--synthetic", "1", option, "none/scan"],
+                "none/scan: there is no folder none",
+                "",
+            )
+            for option in ("--report", "--page")
+        ),
+        (
+            ["scan", "--synthetic", "1", "--report", "scan", "--page", "scan"],
+            "--report and --page name the same file",
+            "give each a file of its own",
+        ),
         (
             ["report", "export", "scan.json", "--page", ""],
             "Invalid value for '--page': file '' is a directory",
@@ -454,7 +467,6 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             "Invalid value for '--price-per-gb': Input should be less than or equal to 1000000",
             "see rackspan locality --help",
         ),
-        (["scan", "--timeout", "900", "--synthetic", "1"], "--timeout is for --watch", ""),
         *(
             (
                 ["scan", "--engine", "local", *given, "--synthetic", "1"],

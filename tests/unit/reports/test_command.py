@@ -1,6 +1,8 @@
 """`rackspan report`, as a user types it."""
 
 import json
+import os
+import subprocess
 import sys
 import webbrowser
 from pathlib import Path
@@ -51,6 +53,19 @@ def test_export_writes_the_page_and_prints_another_form(file, tmp_path):
     assert decode(ran.out) == example_scan.example()
     assert "kafka/main" in (tmp_path / "scan.html").read_text()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_export_writes_the_page_to_what_a_link_names_and_to_a_pipe(file, tmp_path):
+    page, link, pipe, read = (tmp_path / name for name in ("scan.html", "link", "pipe", "read"))
+    link.symlink_to(page)
+    assert cli("report", "export", file, "--page", link).code == 0
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    with read.open("wb") as copy, subprocess.Popen(["cat", pipe], stdout=copy) as reader:
+        assert cli("report", "export", file, "--page", pipe).code == 0
+        assert reader.wait(timeout=30) == 0
+    assert pipe.is_fifo()
+    assert read.read_text() == page.read_text()
 
 
 def test_every_form_can_be_printed_from_standard_input(file):

@@ -147,6 +147,7 @@ def scan(
     """
     names = level_names(levels)
     _refuse_contradictions(typed_options(context), snapshot, engine)
+    _refuse_files(report, page)
     key = None if topology is None else topology_key(topology)
     if watch and key is not None:
         code = watch_scan(key, kubeconfig, timeout, output)
@@ -208,6 +209,15 @@ def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: E
             )
         if engine is EngineChoice.LOCAL and option in _OF_SPARK:
             raise CommandError(f"{option} is not for --engine local", "leave one of them out")
+
+
+def _refuse_files(report: Path | None, page: Path | None) -> None:
+    """Raise CommandError for files that cannot be written, before a scan that may take long."""
+    for path in filter(None, (report, page)):
+        if not path.parent.is_dir():
+            raise CommandError(f"{path}: there is no folder {path.parent}")
+    if report is not None and report == page:
+        raise CommandError("--report and --page name the same file", "give each a file of its own")
 
 
 def _scanned(request: ScanRequest) -> list[ScanDocument]:

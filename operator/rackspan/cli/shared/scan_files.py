@@ -56,11 +56,19 @@ def _page_packages() -> Iterator[None]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write or replace a file at once, so that nobody sees half of it. Raises CommandError."""
-    scratch = path.with_name(f".{path.name}.part")
+    """
+    Write or replace a file at once, so that nobody sees half of it. Raises CommandError.
+
+    A link stays a link to the file. What is no file, such as a pipe or /dev/stdout, is written to.
+    """
+    target = path.resolve()
+    scratch = target.with_name(f".{target.name}.part")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         scratch.write_text(text, encoding="utf-8")
-        scratch.replace(path)
+        scratch.replace(target)
     except OSError as error:
         scratch.unlink(missing_ok=True)
         raise CommandError(f"{path}: {error.strerror or error}") from error
