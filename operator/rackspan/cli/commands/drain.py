@@ -223,10 +223,9 @@ def uncordon(
     wanted = known.without(fewer)
     still = sorted(brokers_of(before, wanted).intersection(fewer.brokers))
     if still:
-        alone = len(still) == 1
+        brokers, stay, their = ("broker", "stays", "its") if len(still) == 1 else ("brokers", "stay", "their")
         raise CommandError(
-            f"{'broker' if alone else 'brokers'} {first_of(still, 10)} {'stays' if alone else 'stay'} drained by "
-            f"{'its' if alone else 'their'} rack: {', '.join(wanted.racks)}",
+            f"{brokers} {first_of(still, 10)} {stay} drained by {their} rack: {', '.join(wanted.racks)}",
             f"uncordon the rack: --rack {wanted.racks[0]}",
         )
     if dry_run is DryRun.CLIENT and output is not Format.TABLE:
