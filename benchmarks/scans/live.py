@@ -78,9 +78,8 @@ def create(kafka: KafkaCluster, topics: int) -> None:
         for answer in admin.create_topics(wanted, operation_timeout=120, request_timeout=180).values():
             answer.result()
     note(f"{topics} topics created")
-    # A client that knows one broker asks that one, and the others may still be behind.
-    brokers = [AdminClient({"bootstrap.servers": server}) for server in kafka.bootstrap().split(",")]
-    _until(lambda: all(_in_sync(broker, topics) for broker in brokers), "all replicas to be in sync")
+    servers = kafka.bootstrap().split(",")
+    _until(lambda: all(_in_sync(server, topics) for server in servers), "all replicas to be in sync")
     note("all replicas are in sync")
 
 
@@ -90,8 +89,10 @@ def _topic(number: int) -> NewTopic:
     return NewTopic(f"topic-{number:04d}", PER_TOPIC, replica_assignment=rows)
 
 
-def _in_sync(admin: AdminClient, topics: int) -> bool:
-    found = [one for name, one in admin.list_topics(timeout=60).topics.items() if name.startswith("topic-")]
+def _in_sync(server: str, topics: int) -> bool:
+    """Whether this broker shows all of it, as another may be behind: only a new client asks no other one."""
+    seen = AdminClient({"bootstrap.servers": server}).list_topics(timeout=60)
+    found = [one for name, one in seen.topics.items() if name.startswith("topic-")]
     whole_topics = (len(one.partitions) == PER_TOPIC and _all_in_sync(one.partitions.values()) for one in found)
     return len(found) == topics and all(whole_topics)
 
