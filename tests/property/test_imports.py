@@ -6,6 +6,7 @@ import random
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.random_clusters import random_cluster
 
 from rackspan.api.kafkatopic import (
@@ -93,6 +94,14 @@ SPECS = st.builds(
 
 def definition(spec, **more):
     return Definition(Source("x"), spec.topic_name, spec, **more)
+
+
+@given(SPECS, st.none() | TEXTS)
+def test_a_manifest_refers_to_the_racktopology_of_its_spec(spec, namespace):
+    here = namespace or "of-the-context"
+    for one in (spec, replace(spec, topology_ref=TopologyRef(spec.topology_ref.name, namespace))):
+        written = manifest("a", definition(one, namespace=namespace))["spec"]["topologyRef"]
+        assert TopologyRef(**written).key(here) == one.topology_ref.key(here)
 
 
 @given(SPECS, st.dictionaries(TEXTS, TEXTS, max_size=2), TEXTS)

@@ -46,6 +46,10 @@ def manifest(name: str, definition: Definition) -> dict[str, Any]:
     spec = spec_document(definition.spec)
     if spec.get("topicName") == name:
         del spec["topicName"]
+    topology = definition.spec.topology_ref
+    if definition.namespace is not None and topology.namespace == definition.namespace:
+        # As people write it: topologyRef cannot change, and the namespace may not be added or left out later.
+        spec["topologyRef"] = {"name": topology.name}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
 
 

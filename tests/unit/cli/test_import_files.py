@@ -559,12 +559,28 @@ def live(snapshot, monkeypatch):
 MAIN = ("--topology", "kafka/main")
 
 
+@pytest.mark.parametrize(
+    ("options", "written", "reference"),
+    [
+        (MAIN, "kafka", {"name": "main"}),
+        ((*MAIN, "--namespace", "kafka"), "kafka", {"name": "main"}),
+        ((*MAIN, "--namespace", "shop"), "shop", {"name": "main", "namespace": "kafka"}),
+        ((*MAIN, "--topology-ref", "main"), None, {"name": "main"}),
+        ((*MAIN, "--topology-ref", "kafka/main"), None, {"name": "main", "namespace": "kafka"}),
+    ],
+)
+def test_topologyref_has_a_namespace_only_where_it_is_another(rackspan, live, options, written, reference):
+    (plain,) = manifests(rackspan("import", "cluster", *options)).values()
+    assert plain["metadata"].get("namespace") == written
+    assert plain["spec"]["topologyRef"] == reference
+
+
 def test_a_topic_that_has_a_kafkatopic_is_skipped(rackspan, files, live):
     ran = rackspan("import", "cluster", *MAIN)
     assert ran.code == 0, ran.err
     (plain,) = manifests(ran).values()
-    assert plain["metadata"] == {"name": "plain"}
-    assert plain["spec"]["topologyRef"] == {"name": "main", "namespace": "kafka"}
+    assert plain["metadata"] == {"name": "plain", "namespace": "kafka"}
+    assert plain["spec"]["topologyRef"] == {"name": "main"}
     told = "topic Clicks_v1: skipped: it has a KafkaTopic, shop/clicks, which may say more"
     assert f"note: kafka/main: {told}" in ran.err
     assert "imported 1 of 3 topics, 2 skipped; applying them changes nothing" in ran.err

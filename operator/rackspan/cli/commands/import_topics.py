@@ -80,7 +80,10 @@ class ImportFormat(StrEnum):
 
 
 Namespace = Annotated[
-    str | None, _manifests_option(metavar="NAME", help="The namespace of all manifests. Default: as it was.")
+    str | None,
+    _manifests_option(
+        metavar="NAME", help="The namespace of all manifests. Default: as it was; of a cluster's topics, --topology's."
+    ),
 ]
 AssignmentOption = Annotated[
     KeptAssignment,
@@ -171,7 +174,8 @@ def from_cluster(
         refuse_options_of_topology(context)
         present = _Present.of_topology(topology, kubeconfig)
     chosen = topics_matching(present.found, topic).tolist()
-    imported = cluster_topics(present.found, chosen, reference, namespace, present.name)
+    beside = None if topology_ref else reference.namespace
+    imported = cluster_topics(present.found, chosen, reference, namespace or beside, present.name)
     target.write(_reported(imported, present, assignment))
 
 
