@@ -69,7 +69,7 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
         TOPOLOGY,
         {
             "brokerCount": 9,
-            "domainSummary": "2 region, 5 zone",
+            "domainSummary": "2 regions, 5 zones",
             "drift": {"count": 1, "brokers": [4]},
             "drainSummary": "0 of 1 drained",
             "state": "BrokerOffline",
@@ -84,7 +84,7 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
     head, row = _table(kubectl.in_namespace(namespace)("get", "rt"))
     heads = "NAME STATE BROKERS OFFLINE DOMAINS DRIFT DRAINS TOPICS NONCOMPLIANT PINNED PLAN READY AGE"
     assert " ".join(head) == heads
-    assert " ".join(row[:-1]) == "prod BrokerOffline 9 2 2 region, 5 zone 1 0 of 1 drained 12 2 4 1f, 7 moves True"
+    assert " ".join(row[:-1]) == "prod BrokerOffline 9 2 2 regions, 5 zones 1 0 of 1 drained 12 2 4 1f, 7 moves True"
 
 
 def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):

@@ -15,6 +15,7 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.core.rack_path import RackPath, is_within, parse_rack
+from rackspan.core.text import plural
 
 KIND: Final = "RackTopology"
 PLURAL: Final = "racktopologies"
@@ -693,5 +694,5 @@ class RackTopology(ApiObject, frozen=True):
 
 
 def domain_summary(domains: tuple[LevelCount, ...]) -> str:
-    """The domains per level in one line, such as `2 region, 5 zone, 9 rack`."""
-    return ", ".join(f"{domain.count} {domain.level}" for domain in domains)
+    """The domains per level in one line, such as `2 regions, 5 zones, 9 racks`."""
+    return ", ".join(plural(domain.count, domain.level) for domain in domains)

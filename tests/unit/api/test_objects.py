@@ -319,7 +319,7 @@ def test_a_count_of_brokers_names_the_first_hundred():
 
 
 def test_domains_in_one_line():
-    assert domain_summary((LevelCount("region", 2), LevelCount("zone", 5))) == "2 region, 5 zone"
+    assert domain_summary((LevelCount("region", 2), LevelCount("zone", 5))) == "2 regions, 5 zones"
 
 
 def test_a_report():

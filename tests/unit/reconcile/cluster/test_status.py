@@ -45,7 +45,7 @@ def test_a_topology_that_is_fit_to_act_on_is_ready():
     assert told(status, "RacksInSync") == ("True", "RacksInSync")
     assert told(status, "Stalled") is told(status, "Reconciling") is None
     assert (status.cluster_id, status.broker_count) == (CLUSTER, 6)
-    assert status.domain_summary == "2 region, 3 zone, 5 rack"
+    assert status.domain_summary == "2 regions, 3 zones, 5 racks"
     assert [broker.rack for broker in status.brokers] == list(SIX.values())
 
 
