@@ -17,9 +17,9 @@ from rackspan.kafka.command_config import command_properties
 def main(servers: str, slices: str) -> None:
     _count_calls()
     started = perf_counter()
-    cluster = live("benchmark", command_properties(servers), int(slices))
+    cluster = live("benchmark", command_properties(servers))
     reader = cluster.reader
-    parts = reader.slices(())
+    parts = reader.slices((), int(slices))
     planned, calls = perf_counter() - started, _calls()
     tasks, partitions = [], 0
     for part in parts:

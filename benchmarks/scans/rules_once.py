@@ -44,9 +44,9 @@ def main(way: str, table: str, partitions: str) -> None:
 
 
 def _write(cluster: SyntheticCluster, table: str) -> None:
-    reader = synthetic(cluster, 4).reader
+    reader = synthetic(cluster).reader
     Path(table).mkdir(parents=True)
-    for number, part in enumerate(reader.slices(())):
+    for number, part in enumerate(reader.slices((), 4)):
         rows = pa.Table.from_batches(reader.read(part), schema=PARTITIONS)
         other = np.arange(len(rows)) % _LED_BY_ANOTHER == 0
         second = pa.compute.list_element(rows["replicas"], 1)

@@ -16,15 +16,15 @@ def main(partitions: int, memory: str) -> None:
     spark = spark_session("local[2]", memory)
 
     def spent(count: int) -> tuple[float, float]:
-        cluster = synthetic(SyntheticCluster(count), 2)
-        reader, slices = cluster.reader, cluster.reader.slices(())
+        cluster = synthetic(SyntheticCluster(count))
+        reader, slices = cluster.reader, cluster.reader.slices((), 2)
         started = perf_counter()
         rows = spark.sparkContext.parallelize(slices, len(slices)).flatMap(reader.read).map(len).sum()
         read = perf_counter() - started
         if rows != count:
             raise AssertionError(f"{rows} of {count} partitions were read")
         started = perf_counter()
-        for _ in on_spark(spark)(cluster, ()):
+        for _ in on_spark(spark, 2)(cluster, ()):
             pass
         return read, perf_counter() - started
 

@@ -383,7 +383,7 @@ def scanned(kafka, group, **compliance):
             "status": {"brokerCount": len(brokers), "brokers": brokers},
         }
     )
-    found = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()), 1)
+    found = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()))
     return next(row for row in found.groups if row.group == group)
 
 

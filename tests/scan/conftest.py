@@ -56,7 +56,7 @@ class Given:
     def __init__(self, tables):
         self._tables = tables
 
-    def slices(self, known):
+    def slices(self, known, least):
         return self._tables
 
     def read(self, part):
@@ -88,7 +88,7 @@ class Scans:
 @pytest.fixture(params=["local", "spark"])
 def engine(request):
     """Each of the two engines."""
-    return in_process if request.param == "local" else on_spark(request.getfixturevalue("spark"))
+    return in_process if request.param == "local" else on_spark(request.getfixturevalue("spark"), 3)
 
 
 @pytest.fixture

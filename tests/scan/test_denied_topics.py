@@ -85,7 +85,7 @@ def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(hi
     properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)
 
     def scan(scan_id):
-        cluster = live("prod", properties, 2, ("region", "zone"))
+        cluster = live("prod", properties, ("region", "zone"))
         return scan_cluster(in_process, cluster, ScanRun(scan_id, NOON, history), print)
 
     before = scan("a")

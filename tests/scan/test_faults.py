@@ -148,10 +148,10 @@ IN_A_WORKER = "a Python worker of Spark crashed, most likely in Kafka's client o
 @pytest.mark.parametrize("answer", [("Metadata", "cluster_id", None), CONFIG_WITHOUT_NAME], ids=["outline", "portion"])
 def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
     with HostileKafka() as kafka:
-        found = live("prod", command_properties(kafka.address), 2)
+        found = live("prod", command_properties(kafka.address))
         kafka.mutate = spoiling(*answer)
         with pytest.raises(ClusterError, match=IN_A_WORKER) as failed:
-            scan_cluster(on_spark(spark), found, ScanRun("one", datetime.now(UTC)), lambda _: None)
+            scan_cluster(on_spark(spark, 2), found, ScanRun("one", datetime.now(UTC)), lambda _: None)
     assert failed.value.reason == "WorkerCrashed"
     assert "\n" not in str(failed.value)
 

@@ -87,7 +87,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
     try:
         scans = 0
         while scans < 2 or len(rounds) < 3:
-            cluster = live("prod", command_properties(kafka.bootstrap()), 3, ("region", "zone", "rack"))
+            cluster = live("prod", command_properties(kafka.bootstrap()), ("region", "zone", "rack"))
             document = scan_cluster(engine, cluster, ScanRun(f"scan-{scans}", NOON, history), lambda _: None)
             scans += 1
             assert document.state is ScanOutcome.COMPLETED

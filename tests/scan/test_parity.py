@@ -146,7 +146,7 @@ def test_both_engines_write_the_same_rows_and_tell_the_same(spark, tmp_path, see
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     later = partitions.rows(np.flatnonzero(np.arange(len(partitions)) % 3 != seed % 3))
     told = []
-    for name, engine, slices in (("local", in_process, 1), ("spark", on_spark(spark), 4)):
+    for name, engine, slices in (("local", in_process, 1), ("spark", on_spark(spark, 2), 4)):
         history = History(str(tmp_path / name))
         for at, some in enumerate((partitions, later)):
             run = ScanRun(f"scan-{at}", NOON + timedelta(hours=at), history)

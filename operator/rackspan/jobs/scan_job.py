@@ -130,7 +130,7 @@ def _spark(request: ScanRequest, step: Step) -> Iterator[Engine]:
         hint = "see that `java -version` says 17 or newer and that --master can be reached, or use --engine local"
         raise ScanJobError(f"Spark did not start: {error}", hint) from error
     try:
-        yield on_spark(session)
+        yield on_spark(session, request.slices)
     finally:
         session.stop()
 
@@ -177,10 +177,10 @@ def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | S
 
 def _sources(request: ScanRequest) -> Iterator[tuple[str, Callable[[], ScannedCluster]]]:
     """The clusters of a request by name, and what makes each ready. Raises ScanJobError where there are none."""
-    slices, levels = request.slices, request.levels
+    levels = request.levels
     if request.synthetic is not None:
         made_up = SyntheticCluster(request.synthetic)
-        yield "synthetic", lambda: scanned_cluster.synthetic(made_up, slices)
+        yield "synthetic", lambda: scanned_cluster.synthetic(made_up)
     elif request.snapshot is not None:
         try:
             files = scanned_cluster.snapshot_files(request.snapshot)
@@ -189,10 +189,10 @@ def _sources(request: ScanRequest) -> Iterator[tuple[str, Callable[[], ScannedCl
         for file in files:
             yield file.stem, partial(scanned_cluster.from_file, file, levels)
     elif (key := request.topology) is not None:
-        yield str(key), lambda: from_topology(asyncio.run(read_scan_inputs(key, request.kubeconfig)), slices)
+        yield str(key), lambda: from_topology(asyncio.run(read_scan_inputs(key, request.kubeconfig)))
     elif (servers := request.bootstrap_server) is not None:
         config = request.command_config
-        yield servers, lambda: scanned_cluster.live(servers, command_properties(servers, config), slices, levels)
+        yield servers, lambda: scanned_cluster.live(servers, command_properties(servers, config), levels)
 
 
 def _publish(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None) -> None:

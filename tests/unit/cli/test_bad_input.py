@@ -473,7 +473,7 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 f"{given[0]} is not for --engine local",
                 "leave one of them out",
             )
-            for given in (["--master", "local[1]"], ["--driver-memory", "2g"])
+            for given in (["--master", "local[1]"], ["--driver-memory", "2g"], ["--slices", "2"])
         ),
         *(
             (

@@ -20,5 +20,5 @@ def test_a_topology_whose_status_does_not_have_all_racks_by_its_spec_is_not_judg
     brokers = [{"id": 0, "rack": "/eu"}] if status else []
     about = topology(status={"brokers": brokers, **status})
     with pytest.raises(ClusterError, match=sentence) as refused:
-        from_topology(ScanInputs(about, (), {}, None, (), (), {}, ()), 1)
+        from_topology(ScanInputs(about, (), {}, None, (), (), {}, ()))
     assert refused.value.reason == "TopologyNotReady"

@@ -51,7 +51,7 @@ _IS_NOT_FOR = (
     ("--levels", "--synthetic", ": its levels have names"),
 )
 _OF_WATCHING = frozenset({"--topology", "--kubeconfig", "--publish", "--watch", "--timeout", "--exit-zero", "--output"})
-_OF_SPARK = frozenset({"--master", "--driver-memory"})
+_OF_SPARK = frozenset({"--master", "--driver-memory", "--slices"})
 
 
 @app.command(epilog=EPILOG)
@@ -133,7 +133,7 @@ def scan(
     driver_memory: Annotated[str, _engine_option(help="Memory of Spark's driver.")] = "2g",
     slices: Annotated[
         int,
-        _engine_option(min=1, max=100_000, help="Parts in which a cluster is read, at least."),
+        _engine_option(min=1, max=100_000, help="Parts in which Spark reads a cluster, at least."),
     ] = max(2, os.cpu_count() or 1),
     exit_zero: Annotated[
         bool, _results_option("--exit-zero", help="Exit with 0 even where something bad was found.")

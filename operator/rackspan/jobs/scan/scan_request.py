@@ -25,8 +25,8 @@ class ScanRequest:
     """
     What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four names clusters.
 
-    `slices` is the least number of parts in which a cluster is read, `driver_memory` in Java's notation, such as `2g`.
-    `producers` are how many have each `client.rack`, in place of those that the RackTopology names.
+    `slices` is the least number of parts in which Spark reads a cluster, `driver_memory` in Java's notation, such as
+    `2g`. `producers` are how many have each `client.rack`, in place of those that the RackTopology names.
     """
 
     snapshot: Path | None

@@ -1,8 +1,8 @@
 """
 How clusters are read: a live one, a snapshot file, a made-up one.
 
-Each reader cuts its cluster into slices, and reads a slice as Arrow batches with the columns PARTITIONS. Readers and
-slices are sent to Spark's workers.
+Each reader cuts its cluster into slices, `least` of them where it can, and reads a slice as Arrow batches with the
+columns PARTITIONS. Readers and slices are sent to Spark's workers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,20 +25,19 @@ _TOPICS_AT_ONCE = 2_000
 @dataclass(frozen=True, slots=True)
 class LiveReader:
     """
-    A live cluster: slices are names of topics, each read with a client of its own; `least` is their least number.
+    A live cluster: slices are names of topics, each read with a client of its own.
 
     A topic that is deleted meanwhile is left out; one that cannot be read becomes a row with the reason in `unread`.
     """
 
     properties: Mapping[str, str | int | bool] = field(repr=False)
-    least: int
 
-    def slices(self, known: Collection[str]) -> Sequence[Any]:
+    def slices(self, known: Collection[str], least: int) -> Sequence[Any]:
         """Names of topics. Kafka does not list those that the client may not describe: these have to be `known`."""
         from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this reader needs a Kafka client
 
         names = sorted({*take_outline(self.properties).topics, *known})
-        count = min(max(self.least, -(-len(names) // _TOPICS_AT_ONCE)), max(len(names), 1))
+        count = min(max(least, -(-len(names) // _TOPICS_AT_ONCE)), max(len(names), 1))
         return [names[at::count] for at in range(count)]
 
     def read(self, part: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -59,7 +58,7 @@ class FileReader:
 
     path: Path
 
-    def slices(self, known: Collection[str]) -> Sequence[Any]:  # noqa: ARG002 - a file lists all of its topics
+    def slices(self, known: Collection[str], least: int) -> Sequence[Any]:  # noqa: ARG002 - a file lists all topics
         """One."""
         return [None]
 
@@ -71,14 +70,13 @@ class FileReader:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticReader:
-    """A made-up cluster; slices are numbers of topics, first and last, and `least` is their least number."""
+    """A made-up cluster; slices are numbers of topics, first and last."""
 
     cluster: SyntheticCluster
-    least: int
 
-    def slices(self, known: Collection[str]) -> Sequence[Any]:  # noqa: ARG002
+    def slices(self, known: Collection[str], least: int) -> Sequence[Any]:  # noqa: ARG002
         """Ranges of topics."""
-        bounds = np.linspace(0, self.cluster.topics, self.least + 1).astype(int).tolist()
+        bounds = np.linspace(0, self.cluster.topics, least + 1).astype(int).tolist()
         return [(start, stop) for start, stop in pairwise(bounds) if stop > start]
 
     def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:

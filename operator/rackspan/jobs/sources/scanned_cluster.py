@@ -75,9 +75,7 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions)
 
 
-def live(
-    name: str, properties: Mapping[str, str | int | bool], slices: int, levels: Sequence[str] = ()
-) -> ScannedCluster:
+def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence[str] = ()) -> ScannedCluster:
     """
     A live cluster, judged by the racks that its brokers report; it is asked for its brokers here.
 
@@ -88,16 +86,14 @@ def live(
 
     outline = take_outline(properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    reader, warnings = LiveReader(properties, slices), reassignment_warnings(properties)
+    reader, warnings = LiveReader(properties), reassignment_warnings(properties)
     return ScannedCluster(name, criteria, reader, outline.partitions, warnings=warnings)
 
 
-def synthetic(cluster: SyntheticCluster, slices: int) -> ScannedCluster:
+def synthetic(cluster: SyntheticCluster) -> ScannedCluster:
     """A cluster that is made up."""
     criteria = Criteria("", cluster.locations, ClusterRequirements())
-    return ScannedCluster(
-        f"synthetic-{cluster.partitions}", criteria, SyntheticReader(cluster, slices), cluster.partitions
-    )
+    return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticReader(cluster), cluster.partitions)
 
 
 def _reported(brokers: tuple[BrokerLocation, ...], levels: Sequence[str]) -> BrokerLocations:

@@ -21,7 +21,7 @@ from rackspan.reports.document import GroupRow
 from rackspan.reports.group_rows import group_rows, racks_of_hosts
 
 
-def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
+def from_topology(seen: ScanInputs) -> ScannedCluster:
     """
     A live cluster, judged by its RackTopology and its KafkaTopics; consumer groups are read here.
 
@@ -57,8 +57,7 @@ def from_topology(seen: ScanInputs, slices: int) -> ScannedCluster:
     compliance = topology.spec.compliance
     producers = {} if compliance is None else {some.rack: some.count for some in compliance.producers}
     criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements, producers)
-    reader = LiveReader(properties, slices)
-    cluster = ScannedCluster(str(topology.key), criteria, reader, outline.partitions)
+    cluster = ScannedCluster(str(topology.key), criteria, LiveReader(properties), outline.partitions)
     warnings = [*seen.warnings, *seen.host_warnings, *reassignment_warnings(properties)]
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle

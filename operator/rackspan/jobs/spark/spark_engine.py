@@ -24,8 +24,12 @@ _LONGEST = 500
 _DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
 
 
-def on_spark(spark: SparkSession) -> Engine:
-    """Give the engine that uses this session: a task for each slice, and one that finds out which slices there are."""
+def on_spark(spark: SparkSession, least: int) -> Engine:
+    """
+    Give the engine that uses this session: a task for each slice, and one that finds out which slices there are.
+
+    `least` is the least number of slices.
+    """
 
     def judged(cluster: ScannedCluster, known: Collection[str]) -> Iterator[pa.RecordBatch]:
         context, reader = spark.sparkContext, cluster.reader
@@ -34,7 +38,7 @@ def on_spark(spark: SparkSession) -> Engine:
             held.enter_context(_explaining())
             criteria = context.broadcast(cluster.criteria)
             held.callback(criteria.unpersist)
-            slices = context.parallelize([list(known)], 1).flatMap(reader.slices).collect()
+            slices = context.parallelize([list(known)], 1).flatMap(lambda names: reader.slices(names, least)).collect()
             batches = context.parallelize(slices, max(len(slices), 1)).flatMap(
                 lambda part: map(_packed, judge_batches(criteria.value)(reader.read(part)))
             )
