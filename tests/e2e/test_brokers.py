@@ -14,6 +14,7 @@ from dev.waiting import eventually
 from tests.e2e.conftest import KAFKA_NAMESPACE, NAMESPACE, NODES, Pods
 
 EXAMPLE = REPOSITORY / "examples" / "brokers" / "statefulset.yaml"
+COMMAND = REPOSITORY / "examples" / "more" / "command-pod.yaml"
 MIN_IN_SYNC = 2
 ASK = """
 import json, sys
@@ -189,6 +190,22 @@ def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them
     audit = brokers.until(lambda: brokers.replicas("audit"), "the replicas of audit")
     assert [len(by_zone(brokers, replicas)) for replicas in audit] == [2, 2, 2]
     assert drifting(brokers) == set()
+
+
+def test_the_command_runs_in_a_pod_with_the_rights_of_the_example(brokers, operator_image):
+    brokers.kubectl.apply(COMMAND.read_text().replace("registry.example.com/rackspan:0.1.0", operator_image))
+    brokers.kubectl("rollout", "status", "deployment/rackspan-command", "--timeout=120s", timeout=150)
+
+    def run(*command):
+        pod = ("exec", "deployment/rackspan-command", "--", "rackspan")
+        return brokers.kubectl(*pod, *command, "--topology=kafka/main", timeout=60)
+
+    assert json.loads(run("check", "-o", "json"))["summary"]["nonCompliant"] == 0
+    assert "brokers online" in run("status")
+    assert "domain lost" in run("what-if")
+    assert "nothing to do" in run("plan")
+    assert run("import", "cluster") == ""
+    run("locality")
 
 
 def drifting(found):
