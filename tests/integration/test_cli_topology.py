@@ -83,6 +83,8 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
     assert checked.code == 1
     compliance = [adopted.topic(name)["status"]["compliance"] for name in (*LISTS, "own")]
     assert checked.json["summary"]["nonCompliant"] == sum(one["nonCompliant"] for one in compliance)
+    advice = {one["fix"].partition(":")[0] for one in checked.json["findings"] if one["rule"] == "NotCompliant"}
+    assert advice == {f"rackspan plan --topology {adopted.namespace}/kafka"}
     lost = cli("what-if", *cluster, *ours, "-o", "json").json["losses"]
     assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
 

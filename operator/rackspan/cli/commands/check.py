@@ -70,6 +70,8 @@ class _Checked:
     guarantees: Mapping[int, WriteGuarantee]
     """What acknowledged writes survive, by the topic's index."""
     selected: TopologyOptions
+    topology: str | None
+    """The key of the RackTopology by which it is judged, in place of `selected`."""
 
     @property
     def facts(self) -> Iterator[Facts]:
@@ -77,6 +79,8 @@ class _Checked:
 
     def fix(self, facts: Facts) -> str:
         """What would mend it: a plan takes the options that the cluster is judged by."""
+        if self.topology is not None:
+            return fix(facts, f"rackspan plan --topology {self.topology}", self.topology)
         options = self.selected.typed(without=facts.broker if facts.rule is Rule.BROKER_OFFLINE else None)
         return fix(facts, f"rackspan plan {options}".rstrip())
 
@@ -139,7 +143,7 @@ def check(
         connection, throttle = live.connection, live.throttle
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):
-        checked = _checked(found, locations, partitions, required, selected)
+        checked = _checked(found, locations, partitions, required, selected, topology)
     if connection is not None:
         moved = np.flatnonzero(checked.examined.moves_of)
         checked = replace(checked, partitions=sized(connection, checked.partitions, moved))
@@ -173,6 +177,7 @@ def _checked(
     partitions: Partitions,
     required: ClusterRequirements,
     selected: TopologyOptions,
+    topology: str | None,
 ) -> _Checked:
     least = min_insync_replicas(snapshot.configs)
     examined = examine(locations, partitions, least, required)
@@ -183,7 +188,7 @@ def _checked(
     )
     guarantees = write_guarantees(locations.tree, partitions.replicas, partitions.topic, least)
     return _Checked(
-        snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees, selected
+        snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees, selected, topology
     )
 
 

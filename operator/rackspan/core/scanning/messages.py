@@ -56,6 +56,12 @@ _FIXES: Mapping[Rule, str] = {
     Rule.LEADER_NOT_PREFERRED: "elect preferred leaders: kafka-leader-election --election-type preferred",
     Rule.UNMANAGED_TOPIC: "declare it as a KafkaTopic, or delete it",
 }
+_FIXES_BY_TOPOLOGY: Mapping[Rule, str] = {
+    Rule.BROKER_OFFLINE: "bring it back; if it is gone for good: rackspan drain {broker} --topology {topology}",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan}, or declare what is there",
+    Rule.REPLICATION_FACTOR_VARIES: "declare its replication factor in a KafkaTopic",
+}
+"""Where a RackTopology and its KafkaTopics say what a plan takes as options otherwise."""
 
 
 def place(topic: str | None, partition: int | None, broker: int | None, otherwise: str = "cluster") -> str:
@@ -82,8 +88,13 @@ def message(facts: Facts) -> str:
     return _filled(text, facts)
 
 
-def fix(facts: Facts, plan: str = "rackspan plan") -> str:
-    """What would mend it; `plan` is the command that plans for the cluster, with the options that it is judged by."""
+def fix(facts: Facts, plan: str = "rackspan plan", topology: str | None = None) -> str:
+    """
+    What would mend it.
+
+    `plan` is the command that plans for the cluster, with the options that it is judged by. `topology` is the key of
+    the RackTopology that it is judged by, None where none is known.
+    """
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
@@ -96,7 +107,8 @@ def fix(facts: Facts, plan: str = "rackspan plan") -> str:
         return "no move mends it while too few brokers may hold it"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
-    return _filled(_FIXES[facts.rule], facts, plan)
+    fixes = _FIXES if topology is None else {**_FIXES, **_FIXES_BY_TOPOLOGY}
+    return _filled(fixes[facts.rule], facts, plan, topology)
 
 
 def _return(facts: Facts) -> str:
@@ -130,9 +142,10 @@ def mending(moves: int, broken: int, unsatisfiable: int) -> str:
     )
 
 
-def _filled(text: str, facts: Facts, plan: str = "") -> str:
+def _filled(text: str, facts: Facts, plan: str = "", topology: str | None = None) -> str:
     return text.format(
         plan=plan,
+        topology=topology,
         level=facts.level,
         domain=facts.domain,
         broker=facts.broker,
