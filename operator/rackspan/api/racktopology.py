@@ -674,6 +674,12 @@ class RackTopologyStatus(StatusStruct, frozen=True):
         """Whether `brokers` has every broker: of very many with very long racks, only the first fit into an object."""
         return self.broker_count is None or self.broker_count <= len(self.brokers)
 
+    @property
+    def only_lacks_racks(self) -> bool:
+        """Whether every broker that drifts has no `broker.rack`: then no label of a node and no alias is in doubt."""
+        drifting = [broker for broker in self.brokers if broker.drift]
+        return self.lists_all_brokers and bool(drifting) and not any(one.reported_rack for one in drifting)
+
 
 class RackTopology(ApiObject, frozen=True):
     """A RackTopology object."""

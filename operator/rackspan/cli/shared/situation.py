@@ -84,7 +84,10 @@ class Situation:
         return steps.get(min(steps, key=_STEPS.index, default=""))
 
 
-_STEPS = ("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics", "scan")
+_STEPS = (
+    *("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics"),
+    *("broker.rack", "scan"),
+)
 """Aspects by whose step comes first."""
 _CURRENT: Mapping[str, Collection[str]] = {"operator": ("operator", "scan"), "Kafka": ("operator", "Kafka", "scan")}
 """By what is not known: the aspects that are true nevertheless. A scan says itself when it was."""
@@ -174,6 +177,10 @@ def _racks(topology: RackTopology) -> Iterator[Aspect]:
     racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
     if racks is None or racks.status == ConditionStatus.TRUE:
         yield Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
+        return
+    if topology.status.only_lacks_racks:
+        yield Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
+        yield Aspect("broker.rack", AspectState.WRONG, racks.message, "set broker.rack as the sentence says")
         return
     step = "do what the sentence says first, such as to correct a node's label: then no replica has to move"
     plan = topology.status.plan

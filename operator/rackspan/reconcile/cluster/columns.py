@@ -31,17 +31,19 @@ _HASH_SHOWN: Final = 8
 def overall_state(status: RackTopologyStatus) -> str:
     """The worst of what is not as it should be, by the reason of its condition; `InSync` where nothing is."""
     offline, topics, plan = status.offline, status.topics, _reason(status, REASSIGNED)
+    racks = _reason(status, RACKS_IN_SYNC)
     found = (
         _reason(status, CONNECTED),
         _reason(status, READY),
         Reason.BROKER_OFFLINE if offline is not None and offline.count else None,
-        _reason(status, RACKS_IN_SYNC),
+        None if status.only_lacks_racks else racks,
         None if plan in PLAN_GOES_ON else plan,
         Reason.DELETION_HELD if is_true(status.conditions, DELETIONS_HELD) else None,
         plan,
         Reason.NOT_COMPLIANT if topics is not None and topics.non_compliant else None,
         TOPICS_NOT_READY if topics is not None and topics.ready < topics.total else None,
         _reason(status, DRAINED),
+        racks,
         _reason(status, SCANNED),
     )
     return next(filter(None, found), Reason.IN_SYNC)

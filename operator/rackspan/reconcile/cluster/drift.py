@@ -15,6 +15,7 @@ from rackspan.api.conditions import RACKS_IN_SYNC, is_false
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack, is_within
 from rackspan.core.text import plural, shown
+from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
@@ -96,8 +97,11 @@ def _correct_alias(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker)
     )
 
 
-def _set_rack(_spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
-    return f"broker {row.id} has no broker.rack: set it to {format_rack(row.rack or ())}, and restart the broker"
+def _set_rack(_spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
+    path, unset = format_rack(row.rack or ()), [one.id for one in racks.drifted if not one.reported_rack]
+    if len(unset) == 1:
+        return f"broker {row.id} has no broker.rack: set it to {path}, and restart the broker"
+    return f"{broker_list(unset)} have no broker.rack: set it, such as to {path} for broker {row.id}, and restart them"
 
 
 _Way = Callable[["RackTopologySpec", "RackView", "LocatedBroker"], str]

@@ -44,6 +44,23 @@ def test_where_nothing_is_wrong_it_is_in_sync():
     assert overall_state(seen().status) == "InSync"
 
 
+def test_brokers_without_a_rack_hide_nothing_that_waits_for_a_person():
+    """No label is wrong then, so no plan is: one that a label makes has to wait until that is looked at."""
+    unset = {"brokers": [{"id": at, "rack": f"/{at}", "drift": True} for at in range(9)]}
+    moved = {"brokers": [*unset["brokers"][1:], {"id": 0, "rack": "/0", "reportedRack": "/1", "drift": True}]}
+    for reason, fault, more in WORST_FIRST:
+        if reason not in ("RackDrift", "ScanFailed"):
+            found = stood(("", DRIFT, unset), (reason, fault, more))
+            assert overall_state(found.status) == reason
+            if (step := situation(stood((reason, fault, more)), None, ()).step) is not None:
+                assert situation(found, None, ()).step == step
+    alone = stood(("", DRIFT, unset))
+    assert overall_state(alone.status) == "RackDrift"
+    assert situation(alone, None, ()).step == "set broker.rack as the sentence says"
+    for some in (moved, {"brokers": unset["brokers"][:8]}):
+        assert overall_state(stood(("", DRIFT, some), ("", PENDING, {"plan": PLAN})).status) == "RackDrift"
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_worst_of_several_faults_is_shown(count):
     for some in itertools.combinations(WORST_FIRST, count):

@@ -128,6 +128,8 @@ def test_an_alias_that_names_another_rack_is_corrected():
 
 def test_a_broker_without_a_rack_gets_that_of_its_node():
     assert deep(None) == "broker 0 has no broker.rack: set it to /eu/r1, and restart the broker"
+    several = "brokers 0, 1 have no broker.rack: set it, such as to /eu/r1 for broker 0, and restart them"
+    assert deep(None, None) == several
 
 
 def test_each_cause_is_told_once_and_the_cheapest_first():
