@@ -249,6 +249,13 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         (FINE, ["what-if", "--lose", "/eu//r1"], '--lose: rack id "/eu//r1": step 2 is empty (after "/eu")', ""),
         (
             FINE,
+            ["what-if", "--lose", "77"],
+            "--lose 77: the cluster has no broker 77",
+            "its brokers are 0, 1, 2, 3, 4, 5",
+        ),
+        (FINE, ["what-if", "--lose", "3,"], '--lose "3,": "" is not a broker id', "write ids such as 1,2,3"),
+        (
+            FINE,
             ["plan", "--drain-broker", 77],
             "--drain-broker 77: the cluster has no broker 77",
             "its brokers are 0, 1, 2, 3, 4, 5",

@@ -398,6 +398,30 @@ def test_several_domains_are_lost_together(rackspan, prod):
     assert (row["domain"], row["brokers"], row["offline"]) == ("/eu/eu-1a + /us", 5, 2)
 
 
+def test_brokers_are_lost_by_their_ids(rackspan, prod):
+    def lost(*given):
+        options = [word for one in given for word in ("--lose", one)]
+        return rackspan("what-if", "--snapshot", prod, *LEVELS, *options, "-o", "json").json["losses"]
+
+    each = {row["domain"]: row for row in rackspan("what-if", "--snapshot", prod, *LEVELS, "-o", "json").json["losses"]}
+    assert lost("3") == [each["3"]]
+    assert lost("3", " 3") == lost("3")
+    (zone,) = lost("/us/us-1a")
+    (both,) = lost("3,4")
+    assert both == {**zone, "level": "together", "domain": "3 + 4"}
+    assert lost("3", "4") == [both]
+    (more,) = lost("/us/us-1a", "4")
+    assert more == {**zone, "level": "together", "domain": "/us/us-1a + 4"}
+
+
+def test_a_rack_whose_name_is_a_number_is_lost_by_its_path(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [4, 5]), racks={4: "/5", 5: "/4"}))
+    (broker,) = rackspan("what-if", "--snapshot", file, "--lose", "4", "-o", "json").json["losses"]
+    (rack,) = rackspan("what-if", "--snapshot", file, "--lose", "/4", "-o", "json").json["losses"]
+    assert (broker["level"], broker["domain"]) == ("broker", "4")
+    assert (rack["level"], rack["domain"]) == ("rack", "/4")
+
+
 @pytest.mark.parametrize("again", ["/us", "us"])
 def test_a_domain_that_is_named_twice_is_lost_once(rackspan, prod, again):
     once = rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/us", "-o", "json")

@@ -25,6 +25,7 @@ ARGUMENTS = (
     ("--levels", "{}", "check"),
     ("--levels", "{0},{0}", "check"),
     ("--lose", "/{}", "what-if"),
+    ("--lose", "3,{}", "what-if"),
     ("--replication-factor", "{}=3", "plan"),
     ("--replication-factor", "orders={}", "plan"),
     ("--partitions", "{}", "plan"),

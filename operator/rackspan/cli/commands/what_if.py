@@ -1,6 +1,8 @@
 """`rackspan what-if`: what the loss of each domain, or of some together, would do to partitions."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -16,7 +18,7 @@ from rackspan.cli.shared.cluster_source import ClusterSource, with_log_dir_sizes
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.partition_sizes import sized
-from rackspan.cli.shared.selection import TopologyOptions, brokers_below, matching_partitions
+from rackspan.cli.shared.selection import TopologyOptions, broker_ids, brokers_below, matching_partitions, refuse_absent
 from rackspan.core.outage import DomainOutage, Outage, min_insync_replicas, outage_of, outages
 from rackspan.core.rack_path import domain_name, parse_rack
 from rackspan.core.text import be, plural
@@ -27,10 +29,12 @@ EPILOG = options.epilog(
     "$ rackspan what-if --snapshot prod.json --levels region,zone,rack",
     "$ rackspan what-if --snapshot prod.json --lose /eu/eu-1a --lose /eu/eu-1b",
     "$ rackspan what-if --topology kafka/prod --lose /eu/eu-1a",
+    "$ rackspan what-if --topology kafka/prod --lose 3",
     "$ rackspan what-if --bootstrap-server kafka:9092 -o json | jq '.losses[] | select(.offline > 0)'",
 )
 _ROWS = 10
 _TOGETHER = "together"
+_BROKERS = re.compile(r"[\d, ]+", re.ASCII)
 
 
 @app.command(epilog=EPILOG)
@@ -44,7 +48,11 @@ def what_if(
     kubeconfig: options.Kubeconfig = None,
     lose: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Only this rack path; several are lost together. Default: each on its own."),
+        typer.Option(
+            metavar="PATH|ID",
+            help="Only this rack path, or these brokers, such as 3 or 3,4; several are lost together. Default: each "
+            "domain and each broker on its own.",
+        ),
     ] = None,
     topic: options.Topic = None,
     levels: options.Levels = "",
@@ -75,8 +83,9 @@ def what_if(
     with step("losing domains"):
         now = outage_of(tree, partitions, least, ())
         if lose:
-            lost = sorted({broker for path in lose for broker in brokers_below(tree, path, "--lose")})
-            rows = [_together(tree, lose, lost, outage_of(tree, partitions, least, lost))]
+            lost = tuple(dict.fromkeys(_lost(tree, lose)))
+            brokers = sorted({broker for one in lost for broker in one.brokers})
+            rows = [_together(lost, len(brokers), outage_of(tree, partitions, least, brokers))]
         else:
             rows = _sorted(tree, outages(tree, partitions, least))
     if output is Format.TABLE:
@@ -86,12 +95,32 @@ def what_if(
         print_document(document, output)
 
 
-def _together(tree: RackTree, paths: list[str], lost: list[int], outage: Outage) -> DomainOutage:
-    """Row of domains that are lost at once. The level of a single one is its own, that of several `together`."""
-    names = list(dict.fromkeys(domain_name(parse_rack(path)) for path in paths))
-    depth = len(parse_rack(paths[0]))
-    level = tree.nodes[depth].name if len(names) == 1 else _TOGETHER
-    return DomainOutage(level, " + ".join(names), len(lost), outage)
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A domain, or a broker, that is lost."""
+
+    level: str
+    name: str
+    brokers: tuple[int, ...]
+
+
+def _lost(tree: RackTree, given: Iterable[str]) -> Iterator[_Lost]:
+    """What `--lose` names: a rack that is called 3 is `/3`. Raises CommandError."""
+    for text in given:
+        if _BROKERS.fullmatch(text):
+            ids = broker_ids("--lose", [text])
+            refuse_absent("--lose", ids, tree.ids)
+            yield from (_Lost(tree.nodes[-1].name, str(broker), (broker,)) for broker in ids)
+        else:
+            below = brokers_below(tree, text, "--lose")
+            path = parse_rack(text)
+            yield _Lost(tree.nodes[len(path)].name, domain_name(path), below)
+
+
+def _together(lost: Sequence[_Lost], brokers: int, outage: Outage) -> DomainOutage:
+    """Row of what is lost at once. The level of a single one is its own, that of several `together`."""
+    level = lost[0].level if len(lost) == 1 else _TOGETHER
+    return DomainOutage(level, " + ".join(one.name for one in lost), brokers, outage)
 
 
 def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> list[DomainOutage]:
