@@ -75,9 +75,14 @@ class BrokerLocation:
 
     @property
     def drifts(self) -> bool:
-        """Whether Kafka believes it stands elsewhere. Raises RackPathError where what Kafka reports is no path."""
-        known = self.rack is not None and self.reported_rack is not None
-        return known and parse_rack(self.reported_rack or "") != self.rack
+        """
+        Whether Kafka believes it stands elsewhere, or does not know where: of one that is online, None says that.
+
+        Raises RackPathError where what Kafka reports is no path.
+        """
+        if self.rack is None or self.reported_rack is None:
+            return self.rack is not None and self.online
+        return parse_rack(self.reported_rack) != self.rack
 
     @property
     def in_tree(self) -> Broker:

@@ -356,6 +356,17 @@ def test_brokers_that_drift_and_those_without_a_rack():
     assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
 
 
+def test_a_broker_without_broker_rack_drifts_while_it_is_online():
+    unset = {"reported_rack": None}
+    brokers = locations(b2=unset, b3={**unset, "online": False}, b4={**unset, "rack": None}, b5={"reported_rack": "/x"})
+    drifts = [one for one in examine_brokers(brokers).facts((), brokers.tree) if one.rule is Rule.RACK_DRIFT]
+    assert [(one.broker, message(one)) for one in drifts] == [
+        (2, "broker 2 has no broker.rack"),
+        (5, "broker 5 stands elsewhere than its broker.rack says"),
+    ]
+    assert fix(drifts[0]) == "set broker.rack to the rack of its node, and restart it"
+
+
 def test_ids_are_those_of_the_names_and_not_of_the_order():
     one = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("orders", "payments"))
     other = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("payments", "orders"))

@@ -16,7 +16,7 @@ from rackspan.core.compliance import Compliance, ViolationReason, assigned, judg
 from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NONE_ELIGIBLE, ONLY_ELIGIBLE, REASONS, Findings
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, REASONS, Findings
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import BoolArray, IntArray
@@ -81,11 +81,13 @@ def examine(
 
 def examine_brokers(locations: BrokerLocations) -> Findings:
     """Look at brokers: whether their racks are known, and to Kafka as well."""
-    drifting = np.array([broker.id for broker in locations.brokers if broker.drifts], dtype=np.int64)
+    drifts = [broker for broker in locations.brokers if broker.drifts]
+    drifting = np.array([broker.id for broker in drifts], dtype=np.int64)
+    reason = np.array([NONE if broker.reported_rack else REASONS.index(NO_RACK) for broker in drifts], dtype=np.int64)
     missing = np.array(locations.tree.missing_racks, dtype=np.int64)
     return Findings.joined(
         [
-            Findings.of(Rule.RACK_DRIFT, len(drifting), broker=drifting),
+            Findings.of(Rule.RACK_DRIFT, len(drifting), broker=drifting, reason=reason),
             Findings.of(Rule.MISSING_RACK, len(missing), broker=missing),
         ]
     )

@@ -16,8 +16,9 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
 ONLY_ELIGIBLE, NONE_ELIGIBLE = "OnlyEligible", "NoneEligible"
+NO_RACK = "NoRack"
 """Of a partition without a leader: one replica alone, or none that is known, may lead without a loss."""
-REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE)
+REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE, NO_RACK)
 NONE = -1
 """Where a finding has no topic, partition, broker, level, domain or reason."""
 

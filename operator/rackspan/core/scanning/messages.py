@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from rackspan.core.compliance import ViolationReason
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural
 
@@ -82,6 +82,8 @@ def message(facts: Facts) -> str:
         return f"broker {facts.broker} lags"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"broker {facts.broker} is drained, and the explicit assignment keeps a replica there"
+    if facts.rule is Rule.RACK_DRIFT and facts.reason == NO_RACK:
+        return f"broker {facts.broker} has no broker.rack"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"{plural(facts.excess, 'more replica')} than brokers that may hold it"
     text = _COMPLIANCE[facts.reason or ""] if facts.rule is Rule.NOT_COMPLIANT else _MESSAGES[facts.rule]
@@ -105,6 +107,8 @@ def fix(facts: Facts, plan: str = "rackspan plan", topology: str | None = None) 
         return f"{plan}: another order of the same replicas, nothing to copy"
     if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER) and not facts.moves:
         return "no move mends it while too few brokers may hold it"
+    if facts.rule is Rule.RACK_DRIFT and facts.reason == NO_RACK:
+        return "set broker.rack to the rack of its node, and restart it"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
     fixes = _FIXES if topology is None else {**_FIXES, **_FIXES_BY_TOPOLOGY}
