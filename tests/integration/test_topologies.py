@@ -114,7 +114,7 @@ def test_other_levels_judge_topics_anew(topology, topics):
     levels = topology.topology()["spec"]["levels"]
     topology.change_topology(levels=[{"name": "rack", "nodeLabel": RACK_LABEL}])
     topology.until_ready("orders")  # racks r1 and r2: two of three replicas in one of them are fair
-    topology.until("RackTopology", "kafka", lambda found: found["status"]["domainSummary"] == "2 rack")
+    topology.until("RackTopology", "kafka", lambda found: found["status"]["domainSummary"] == "2 racks")
     topology.change_topology(levels=levels)
     topology.until_not_ready("orders", "PlanPending")
 

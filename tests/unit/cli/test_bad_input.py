@@ -394,7 +394,6 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             )
             for command in (
                 ["plan", "--snapshot", "prod.json"],
-                ["plan", "--drain-broker", "1"],
                 ["plan", "--partitions", "orders=2"],
                 ["plan", "--topic", "orders"],
                 ["check", "--levels", "zone"],
@@ -403,6 +402,14 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
                 ["what-if", "--missing-rack-policy", "fail"],
                 ["check", "--levels", ""],
             )
+        ),
+        *(
+            (
+                [command, "--topology", "kafka/prod", *drain],
+                f"{drain[0]} is not for --topology",
+                "the RackTopology and its KafkaTopics say it; rackspan drain --dry-run=client shows what a drain costs",
+            )
+            for command, drain in (("plan", ["--drain-broker", "1"]), ("check", ["--drain-rack", "/eu"]))
         ),
         (["scan", "--timeout", "60", "--snapshot", "prod.json"], "--timeout is for --watch", ""),
         (["locality", "--bootstrap-server", "kafka:1", "--currency", "USD"], "--currency is for --price-per-gb", ""),

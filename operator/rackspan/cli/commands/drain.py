@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
+    "$ kubectl rackspan drain 4 --topology kafka/prod --dry-run=client",
     "$ kubectl rackspan drain 4 --topology kafka/prod",
     "$ rackspan drain --rack /eu/eu-1a --topology kafka/prod --approve --wait --timeout 2h",
     "$ rackspan drain 4 5 --topology kafka/prod --dry-run=client -o yaml > drain.yaml",

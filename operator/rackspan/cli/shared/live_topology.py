@@ -52,6 +52,7 @@ _SAID = (
     "--drain-rack",
 )
 """Options of all commands that a RackTopology and its KafkaTopics say themselves."""
+_DRAINS = ("--drain-broker", "--drain-rack")
 
 
 def topology_key(text: str) -> ObjectKey:
@@ -67,7 +68,10 @@ def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
     said = (*_SAID, *also)
     for option in typed_options(context):
         if option in said:
-            raise CommandError(f"{option} is not for --topology", "the RackTopology and its KafkaTopics say it")
+            hint = "the RackTopology and its KafkaTopics say it"
+            if option in _DRAINS:
+                hint += "; rackspan drain --dry-run=client shows what a drain costs"
+            raise CommandError(f"{option} is not for --topology", hint)
 
 
 def unchanged(topology: RackTopology) -> RackTopology:
