@@ -41,9 +41,8 @@ def locations_of_topology(topology: RackTopology) -> BrokerLocations:
 
 def _broker(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
     rack = None if broker.rack is None else parse_rack(broker.rack)
-    # The status has the rack with its alias resolved, so a broker without drift reports that rack. So does one of which
-    # the drift is not known: it may be back since.
-    reported = broker.reported_rack if rack is None or broker.drift else format_rack(rack)
+    # The status has the rack with its alias resolved, so a broker without drift reports that rack.
+    reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
     return BrokerLocation(
         broker.id,
         reported,

@@ -1,11 +1,17 @@
-"""What a scan of a RackTopology refuses before it asks Kafka."""
+"""What a scan of a RackTopology refuses before it asks Kafka, and where it takes brokers to stand."""
 
 import pytest
 from tests.unit.reconcile.examples import topology
 
+from rackspan.api.reasons import Reason
+from rackspan.core.topology import BrokerLocation
+from rackspan.jobs.sources import topology_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError
 from rackspan.jobs.sources.topology_cluster import from_topology
+from rackspan.kafka.cluster_snapshot import ClusterOutline
 from rackspan.kube.topology_inputs import ScanInputs
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import Credentials
 
 
 @pytest.mark.parametrize(
@@ -22,3 +28,26 @@ def test_a_topology_whose_status_does_not_have_all_racks_by_its_spec_is_not_judg
     with pytest.raises(ClusterError, match=sentence) as refused:
         from_topology(ScanInputs(about, (), {}, None, (), (), {}, ()))
     assert refused.value.reason == "TopologyNotReady"
+
+
+def test_only_a_broker_that_the_operator_saw_without_broker_rack_drifts(monkeypatch):
+    """0 was seen without one, 1 was away and is back, 2 is away, 3 reports its rack and 4 another."""
+
+    def no_groups(_):
+        raise FailureError(Failure(Reason.NOT_AUTHORIZED, "no groups", Remedy.RETRY))
+
+    online = tuple(BrokerLocation(broker) for broker in (0, 1, 3, 4))
+    monkeypatch.setattr(topology_cluster, "take_outline", lambda _: ClusterOutline("abc", online, (), 0))
+    monkeypatch.setattr(topology_cluster, "reassignment_warnings", lambda _: ())
+    monkeypatch.setattr(topology_cluster, "read_consumer_groups", no_groups)
+    brokers = [
+        {"id": 0, "rack": "/eu", "online": True, "drift": True},
+        {"id": 1, "rack": "/eu", "online": False},
+        {"id": 2, "rack": "/eu", "online": False},
+        {"id": 3, "rack": "/eu", "reportedRack": "/eu", "online": True, "drift": False},
+        {"id": 4, "rack": "/eu", "reportedRack": "/us", "online": True, "drift": True},
+    ]
+    about = topology(status={"brokers": brokers, "brokerCount": 5, "clusterId": "abc"})
+    found = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ())).criteria.locations.brokers
+    assert {one.id for one in found if one.drifts} == {0, 4}
+    assert {one.id for one in found if not one.online} == {2}

@@ -1,12 +1,12 @@
 """The cluster of a RackTopology: racks and expectations from Kubernetes, partitions and consumers from Kafka."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rackspan.core.consumers.group_locality import ReplicaPlaces
-from rackspan.core.rack_path import RackPathError
-from rackspan.core.topology import FloatArray, TopologyError
+from rackspan.core.rack_path import RackPathError, format_rack
+from rackspan.core.topology import BrokerLocation, FloatArray, TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
@@ -53,7 +53,7 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
     if known is not None and outline.cluster_id != known:
         raise ClusterError("AnotherCluster", f"cluster {outline.cluster_id} answers, the topology is of {known}")
     online = {broker.id for broker in outline.brokers}
-    seen_now = tuple(replace(broker, online=broker.id in online) for broker in locations.brokers)
+    seen_now = tuple(_seen_now(broker, online) for broker in locations.brokers)
     compliance = topology.spec.compliance
     producers = {} if compliance is None else {some.rack: some.count for some in compliance.producers}
     criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements, producers)
@@ -62,6 +62,13 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle
     return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings))
+
+
+def _seen_now(broker: BrokerLocation, online: Collection[int]) -> BrokerLocation:
+    """The broker as it is now. The status does not have what one that is back since reports: that is no drift."""
+    if broker.id in online and not broker.online and broker.rack is not None and broker.reported_rack is None:
+        return replace(broker, online=True, reported_rack=format_rack(broker.rack))
+    return replace(broker, online=broker.id in online)
 
 
 def _groups(

@@ -40,7 +40,7 @@
       tags.length ? element("p", {}, tags.map((tag) => element("span", { class: `tag ${tag === "offline" ? "bad" : ""}` }, tag)), " ") : null,
       facts([
         ["stands in", row.rack ?? "unknown"],
-        ["broker.rack", drifts ? `${row.reportedRack} (differs)` : row.reportedRack ?? "not set"],
+        ["broker.rack", drifts ? `${row.reportedRack} (differs)` : row.reportedRack ?? (row.online ? "not set" : "not known")],
         ["replicas", number(row.replicas)],
         ["preferred leaders", number(row.leaders)],
         ["leads now", number(row.leading)],
