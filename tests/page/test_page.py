@@ -75,12 +75,17 @@ def test_a_brokers_details_lead_to_its_findings_and_to_its_loss(show, example):
 def test_a_brokers_own_rack_differs_only_where_it_is_another_place(show, example):
     broker = example.brokers[0]
     same, other = broker.rack.removeprefix("/"), "/us/us-1a/r9"
-    for reported, differs in ((same, False), (other, True), (None, False)):
-        row = msgspec.structs.replace(broker, reported_rack=reported)
+    for reported, differs, online in (
+        (same, False, True),
+        (other, True, True),
+        (None, False, True),
+        (None, False, False),
+    ):
+        row = msgspec.structs.replace(broker, reported_rack=reported, online=online)
         page = show(msgspec.structs.replace(example, brokers=[row, *example.brokers[1:]]))
         page.locator('[data-broker="0"]').click()
         text = page.locator("#inspect").inner_text()
-        assert (reported or "not set") in text
+        assert (reported or ("not set" if online else "not known")) in text
         assert ("differs" in text) is differs
 
 
