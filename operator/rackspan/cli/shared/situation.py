@@ -175,11 +175,12 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
 
 def _racks(topology: RackTopology) -> Iterator[Aspect]:
     racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
+    fine = Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
     if racks is None or racks.status == ConditionStatus.TRUE:
-        yield Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
+        yield fine
         return
     if topology.status.only_lacks_racks:
-        yield Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
+        yield fine
         yield Aspect("broker.rack", AspectState.WRONG, racks.message, "set broker.rack as the sentence says")
         return
     step = "do what the sentence says first, such as to correct a node's label: then no replica has to move"
