@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,14 @@ _COUNT_SECONDS = 60.0
 """Between two counts of what lies on the brokers that KafkaTopics ask for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How often the cluster has changed, and Reassignments have ended: what Kafka said before is outdated after."""
+
+    epoch: int
+    ended: int
+
+
 class Approvals:
     """The approval of one topology's plan."""
 
@@ -74,6 +83,8 @@ class Approvals:
         self._epoch = -1
         self._unseen: set[ObjectKey] = set()
         """Topics that have not been looked at since the cluster changed."""
+        self._ended = 0
+        """How often what was under way has ended."""
         self._moved: set[ObjectKey] = set()
         """Topics that have not been looked at since what was under way has ended."""
         self._complete: int | None = None
@@ -141,17 +152,29 @@ class Approvals:
 
     # --- which topics have been looked at ----------------------------------------------------------------------------
 
-    def looked_at(self, keys: Collection[ObjectKey], epoch: int, put_off: Collection[ObjectKey] = ()) -> None:
-        """These topics were looked at in this state of the cluster, or are gone.
+    def moment(self) -> Moment:
+        """The moment before a pass reads topics from Kafka."""
+        self._was_busy = self._was_busy or self._is_busy
+        return Moment(self._observer.epoch, self._ended)
+
+    def looked_at(self, keys: Collection[ObjectKey], since: Moment, put_off: Collection[ObjectKey] = ()) -> None:
+        """These topics were read from Kafka after that moment.
 
         Some of them are `put_off`: plans do not wait for them, since one namespace could hold up all others.
         """
         self._put_off.difference_update(keys)
         self._put_off.update(put_off)
         self._note_epoch()
-        if epoch == self._epoch:
+        if since.epoch == self._epoch:
             self._unseen.difference_update(keys)
+        if since == Moment(self._epoch, self._ended):
             self._moved.difference_update(keys)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Wait for a topic no longer: its KafkaTopic is gone."""
+        self._note_epoch()
+        for waiting in (self._unseen, self._moved, self._put_off):
+            waiting.discard(key)
 
     def _note_epoch(self) -> None:
         if self._epoch != self._observer.epoch:
@@ -161,7 +184,14 @@ class Approvals:
     @property
     def _is_complete(self) -> bool:
         """Whether all topics have been looked at since the cluster changed, and since something has ended."""
-        return self._complete == self._observer.epoch and not self._moved and not self._unmanaged.is_due
+        has_ended = self._was_busy and not self._is_busy
+        seen = self._complete == self._observer.epoch and not self._moved and not self._unmanaged.is_due
+        return seen and not has_ended
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a Reassignment of the topology waits or is under way."""
+        return self._reassignments.active(self._key) is not None
 
     # --- one pass ----------------------------------------------------------------------------------------------------
 
@@ -224,9 +254,10 @@ class Approvals:
 
     async def _note_end(self) -> None:
         """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
-        busy = self._reassignments.active(self._key) is not None
+        busy = self._is_busy
         if self._was_busy and not busy:
             await self._count_again()
+            self._ended += 1
             cache = self._dependencies.cache
             mine = set(cache.topics_of(self._key))
             planned = {key for key in mine if cache.topics[key].status.plan is not None}

@@ -113,7 +113,7 @@ class TopicsReconciler:
         self._queue.remove(key)
         self._written.pop(key, None)
         self._plans.forget(key)
-        self.approvals.looked_at([key], self._observer.epoch)
+        self.approvals.forget(key)
         self.add(self._quotas.forget(key))
         self._absent_since.pop(key, None)
 
@@ -127,7 +127,7 @@ class TopicsReconciler:
         """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
         if not keys:
             return  # another worker took them
-        epoch, put_off = self._observer.epoch, frozenset(keys)
+        since, put_off = self.approvals.moment(), frozenset(keys)
         try:
             with RECONCILE_SECONDS.time():
                 put_off = await self._reconcile(keys)
@@ -143,7 +143,7 @@ class TopicsReconciler:
             if self._name:
                 RECONCILED.labels(self._name).inc(len(keys))
         finally:
-            self.approvals.looked_at(keys, epoch, put_off)
+            self.approvals.looked_at(keys, since, put_off)
             for key in keys:
                 if self._known(key) is None:
                     self.drop(key)  # it went while it was looked at

@@ -332,6 +332,45 @@ async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_
     assert "Reassignment prod-1 was to carry it out, and ended before" in again.told()[1]
 
 
+async def test_a_pass_that_read_kafka_before_a_cancellation_does_not_have_its_plan_begin_again():
+    """The topic is read in the middle of its move, and the Reassignment ends before that pass does."""
+    world = World()
+    one = await world.topic("one")
+    approved = {"reassignment": {"approvedPlan": world.plan.parts[one.key].hash}}
+    await world.topic("one", **approved)
+    (plan,) = world.begun.plans
+    world.kafka.replicas["one"] = ((0, 1, 2), (1, 3, 5))
+    read = world.kafka.topics
+
+    async def read_before_the_end(names):
+        found = await read(names)
+        world.kafka.topics = read
+        world.kafka.replicas["one"], world.begun.under_way = CROWDED, None
+        await world.loop.approvals.reconcile()
+        return found
+
+    world.kafka.topics = read_before_the_end
+    world.loop.add([one.key])
+    await world.loop.process(await world.loop.take())
+    await world.loop.approvals.reconcile()
+    await world.work()
+    assert world.plan.hash in plan.names
+    assert world.begun.plans == [plan]
+    assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+
+
+async def test_a_summary_waits_until_topics_were_looked_at_after_a_reassignment(at_once):
+    world = World(defaults={"reassignment": {"approval": "Automatic"}})
+    await world.topic("one")
+    assert world.told()[0] == "Reassigning"
+    planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
+    world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
+    world.begun.under_way = None
+    assert world.loop.approvals.summary() is None
+    await world.work()
+    assert world.told()[0] == "InSync"
+
+
 async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
     world = World()
     await world.topic("two")
