@@ -2,16 +2,19 @@
 
 import asyncio
 import secrets
+import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from kafka.net import manager
 from tests.support.topics import Topics
 
 from rackspan.core.durability import effective_min_insync
 from rackspan.core.reassignment import ListChange, ListOperation, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.kafka import python_admin
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 
@@ -48,6 +51,29 @@ async def until_true(look, condition):
         while not condition(now := await look()):  # noqa: ASYNC110 - Kafka has no event for it
             await asyncio.sleep(0.1)
     return now
+
+
+@pytest.fixture
+def silent():
+    """The port of a bootstrap server that takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+async def test_where_a_bootstrap_server_hangs_another_one_says_what_is_under_way(kafka, topic, silent, monkeypatch):
+    chosen = []
+
+    def choose(servers):
+        one = next(one for one in servers if (one.port == silent) is not bool(chosen))
+        chosen.append(one.port)
+        return one
+
+    monkeypatch.setattr(manager.random, "choice", choose)
+    monkeypatch.setattr(python_admin, "_FIRST_TRY_MS", 200)
+    async with connected(kafka, **{"bootstrap.servers": f"127.0.0.1:{silent},{kafka.bootstrap()}"}) as admin:
+        assert (await seen(admin, TopicPartition(topic, 0))).replicas == (0, 1, 2)
+    assert chosen[0] == silent
+    assert len(chosen) == 2
 
 
 async def test_a_replica_is_added_taken_away_and_the_preferred_leader_elected(kafka, topic):

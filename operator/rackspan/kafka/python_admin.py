@@ -4,15 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, for_code
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.structs import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+_FIRST_TRY_MS = 3_000
+"""For a connection to a bootstrap server; twice as long each time that it is tried again."""
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc, unused-ignore]
+    """Tries another bootstrap server where one hangs: the library waits for the first that it picks until the end."""
+
+    def __init__(self, *arguments: Any, **configs: Any) -> None:
+        super().__init__(*arguments, **configs)
+        self._tries: Counter[str] = Counter()
+
+    def get_connection(self, node_id: Any, timeout_ms: float | None = None, **how: Any) -> Any:
+        """A connection to a broker, or to a bootstrap server, for which the library gives `timeout_ms`."""
+        connection = super().get_connection
+        if timeout_ms is None:
+            return connection(node_id, **how)
+        found = connection(node_id, min(timeout_ms, _FIRST_TRY_MS * 2 ** self._tries[node_id]), **how)
+        self._tries[node_id] += 1
+        return found
+
+
+def _net_client(**configs: Any) -> KafkaNetClient:
+    net = NetworkSelector(**configs)
+    return KafkaNetClient(net, _Connections(net, **configs), **configs)
 
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
@@ -26,7 +56,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     def __init__(self, **configs: Any) -> None:
         """Connect. Raises what the library raises."""
         try:
-            super().__init__(**configs)
+            super().__init__(**configs, kafka_client=_net_client)
         except BaseException:
             if hasattr(self, "_client"):  # it has a thread, which the library's own `close` leaves running
                 self._client.close()

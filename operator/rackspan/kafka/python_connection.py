@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka.errors import (
     AuthorizationError,
     BrokerResponseError,
+    KafkaTimeoutError,
     NotControllerError,
+    RequestTimedOutError,
     SaslAuthenticationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from rackspan.kafka.token_provider import TokenProvider
 
 T = TypeVar("T")
-_BOOTSTRAP_MS = 10_000
+_BOOTSTRAP_MS = 12_000
 _MOST_BACKOFF_MS = 1_000
 """A broker that is back is asked again so soon."""
 _LIST_SECONDS = 5.0
@@ -42,6 +44,7 @@ _ELIGIBLE_SECONDS = 10.0
 _PAGE = 2_000
 """Partitions of an answer: brokers give no more, whatever is asked (`max.request.partition.size.limit`)."""
 _NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
+_NO_ANSWER_IN_TIME = (KafkaTimeoutError, RequestTimedOutError)
 _log = logging.getLogger("kafka")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False  # what matters of it comes back from calls
@@ -89,22 +92,12 @@ class PythonConnection:
 
     def ask(self, question: Callable[[PythonAdmin], T]) -> T:
         """Ask twice at most. A client that failed is given up: it can go on asking a broker that is gone."""
-        with self._lock:
-            try:
-                return self._answered(question)
-            except _NO_ANSWER as error:
-                # The broker that was asked may be gone: once more, by whichever there is.
-                if isinstance(error, BrokerResponseError) and not error.retriable:
-                    raise self._failed(error) from error
-            try:
-                return self._answered(question)
-            except _NO_ANSWER as error:
-                raise self._failed(error) from error
+        return self._asked(question, lambda error: not isinstance(error, BrokerResponseError) or error.retriable)
 
     def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """The brokers that are being added to each partition under way (KIP-455). Asks once, for a limited time."""
+        """The brokers that are being added to each partition under way (KIP-455). Asks for a limited time."""
         request = ListPartitionReassignmentsRequest(timeout_ms=int(_LIST_SECONDS * 1000), topics=None)
-        answer = self._asked_once(request, _LIST_SECONDS)
+        answer = self._asked_within(request, _LIST_SECONDS)
         if answer.error_code == NotControllerError.errno:  # with ZooKeeper: a broker does not pass it on
             listed = self.ask(lambda admin: admin.list_partition_reassignments())
             return {TopicPartition(*at): frozenset(lists["adding_replicas"]) for at, lists in listed.items()}
@@ -127,7 +120,7 @@ class PythonConnection:
         asked = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(names)]
         while (left := deadline - time.monotonic()) > 0:
             request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=_PAGE, cursor=cursor)
-            answer = self._asked_once(request, left)
+            answer = self._asked_within(request, left)
             for topic in answer.topics:
                 for one in topic.partitions:
                     if one.eligible_leader_replicas and topic.name in names:
@@ -147,10 +140,24 @@ class PythonConnection:
         if admin is not None:
             threading.Thread(target=admin.close, name="kafka-python-close", daemon=True).start()
 
-    def _asked_once(self, request: Any, seconds: float) -> Any:
+    def _asked_within(self, request: Any, seconds: float) -> Any:
+        """The answer of whichever broker there is: one that hangs leaves half of the time to another."""
+        until = time.monotonic() + seconds
+        return self._asked(
+            lambda admin: admin.ask(request, seconds / 2),
+            lambda error: isinstance(error, _NO_ANSWER_IN_TIME) and time.monotonic() < until,
+        )
+
+    def _asked(self, question: Callable[[PythonAdmin], T], again: Callable[[BaseException], bool]) -> T:
         with self._lock:
             try:
-                return self._answered(lambda admin: admin.ask(request, seconds))
+                return self._answered(question)
+            except _NO_ANSWER as error:
+                # The broker that was asked may be gone: once more, by whichever there is.
+                if not again(error):
+                    raise self._failed(error) from error
+            try:
+                return self._answered(question)
             except _NO_ANSWER as error:
                 raise self._failed(error) from error
 
