@@ -204,12 +204,17 @@ def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operat
             assert condition(objects.topology(name), "Connected")["status"] == "True"
     finally:
         own_kafka.start_broker(3)
+    assert _said_of_topologies(operator, objects) == []
+
+
+def _said_of_topologies(operator, objects):
+    """What the log says of the topologies of a test, but that they are connected."""
     told = [line["message"] for line in operator.log if f"topology {objects.namespace}/" in line["message"]]
-    assert [line for line in told if "connected to" not in line] == []
+    return [line for line in told if "connected to" not in line]
 
 
 def test_a_broker_that_hangs(objects, own_kafka, operator):
-    """Whoever happens to ask that broker for anything waits for it, but not for long."""
+    """Whoever happens to ask that broker for anything waits for it, but not for long, and asks others."""
     names = _topologies(objects, own_kafka)
     own_kafka.freeze_broker(3)
     try:
@@ -222,6 +227,7 @@ def test_a_broker_that_hangs(objects, own_kafka, operator):
             objects.until_ready(f"on-{name}")
     finally:
         own_kafka.thaw_broker(3)
+    assert _said_of_topologies(operator, objects) == []
     for name in names:
         objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3")
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -46,7 +46,6 @@ from rackspan.reconcile.ports import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
 
     from rackspan.kafka.python_connection import PythonConnection
     from rackspan.kafka.token_provider import TokenProvider
@@ -62,10 +61,9 @@ _THREADS = 8
 _FIRST_ANSWER_SECONDS = 10.0
 _NEXT_ANSWER_SECONDS = 4.0
 """Shorter than the first, because librdkafka keeps asking a dead broker while it takes that one for the controller."""
-_CALL_SECONDS = 60.0
-_METADATA_SECONDS = (5.0, 15.0, 40.0)
-"""A broker that ends while it is asked is waited for until the time is up, and the next try goes to another one. The
-tries grow because a large cluster takes long to answer."""
+_READ_SECONDS = (5.0, 10.0, 15.0, 30.0)
+"""A broker that ends or hangs while it is asked is waited for until the time is up, and the next try goes to another
+one. The tries grow because a large cluster takes long to answer."""
 _BROKERS_TO_ASK = 3
 _ANSWER_GRACE_SECONDS = 2.0
 """What a request may take beyond its own timeout, before what it has not answered is given up."""
@@ -101,7 +99,11 @@ def parts(names: Sequence[T], most: int) -> Iterator[Sequence[T]]:
 
 
 class ConfluentAdmin:
-    """One Kafka cluster's Admin API; implements `KafkaAdmin`."""
+    """One Kafka cluster's Admin API; implements `KafkaAdmin`.
+
+    librdkafka prefers the connection that it has used last, and keeps what it takes for the controller. So where a
+    broker hangs, which takes requests and never answers, it goes on asking that one: a new client takes its place.
+    """
 
     def __init__(
         self,
@@ -129,10 +131,14 @@ class ConfluentAdmin:
         if self._tokens is not None:
             self._tokens.token()  # librdkafka would wait for one, and not say why there is none
             own = {**without_login(own), "oauth_cb": self._tokens.for_librdkafka}
+        self._new_client = partial(client.AdminClient, own)
         try:
-            self._client: Any = client.AdminClient(own)
+            self._current: Any = self._new_client()
         except (KafkaException, ValueError, TypeError) as error:
             raise FailureError(settings_failure(error)) from error
+        self._renewing = threading.Lock()
+        self._used = threading.local()
+        """The clients that the call of a thread has used: what is freed gives no answer any more."""
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
     @classmethod
@@ -145,6 +151,17 @@ class ConfluentAdmin:
             return await question(admin)
         finally:
             await admin.close()
+
+    @property
+    def _client(self) -> Any:
+        self._used.clients = {*getattr(self._used, "clients", ()), current := self._current}
+        return current
+
+    def _renew(self, failed: Any) -> None:
+        """Put a new client into the place of one that gave no answer in time."""
+        with self._renewing:
+            if self._current is failed and not self._closed.is_set():
+                self._current = self._new_client()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
@@ -160,25 +177,33 @@ class ConfluentAdmin:
     @in_thread
     def cluster(self) -> ClusterDescription:
         """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
+        seconds, started = self._answer_seconds, time.monotonic()
         self._forget_errors()
-        answer: Future[Any] = self._client.describe_cluster(request_timeout=self._answer_seconds)
-        started = time.monotonic()
+        answers: dict[Any, Future[Any]] = {}
         cause, patience = None, 0.0
-        while not answer.done() and time.monotonic() < started + self._answer_seconds:
+        while (now := time.monotonic()) < started + seconds and not self._closed.is_set():
+            if now >= started + len(answers) * seconds / _BROKERS_TO_ASK:
+                # Where one hangs, others are asked beside it: a slow connection keeps its time.
+                asked = self._new_client() if answers else self._client
+                answers[asked] = asked.describe_cluster(request_timeout=started + seconds - now)
             # A wrong password or certificate is known long before the call times out. One broker's trouble is not
             # the cluster's, though: the others get their chance to answer.
-            self._client.poll(_POLL_SECONDS)
+            for asked, answer in answers.items():
+                asked.poll(_POLL_SECONDS / len(answers))
+                if answer.done() and not is_client_error(answer.exception()):
+                    return self._described_by(asked, answer)
             if cause is None and self._last_error is not None:
                 cause = connection_failure(self._last_error)
                 if cause is None and self._all_down:
                     cause = no_broker_reachable(self._servers, self._last_error)
                 patience = time.monotonic() + _OTHER_BROKERS_SECONDS
-            if cause is not None and time.monotonic() > patience and not answer.done():
-                raise FailureError(cause)
-        error = answer.exception(timeout=1) if answer.done() else None
-        if not answer.done() or is_client_error(error):
-            raise FailureError(cause or no_answer_in_time(self._servers, self._answer_seconds, self._last_error))
-        found = answer.result()
+            if cause is not None and time.monotonic() > patience:
+                break
+        raise FailureError(cause or no_answer_in_time(self._servers, seconds, self._last_error))
+
+    def _described_by(self, asked: Any, answer: Future[Any]) -> ClusterDescription:
+        """The answer of a client, which is the present one from then on. Raises KafkaException for a refusal."""
+        found, self._current = answer.result(), asked
         self._answer_seconds = _NEXT_ANSWER_SECONDS
         brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
         return ClusterDescription(found.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id)))
@@ -308,9 +333,7 @@ class ConfluentAdmin:
         """
         if not names:
             return {}
-        answers = self._answers(
-            self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-        )
+        answers = self._described(names)
         errors = [answer.exception() for answer in answers.values()]
         if errors[0] is not None and all(map(is_client_error, errors)):
             raise errors[0]
@@ -323,12 +346,8 @@ class ConfluentAdmin:
         """Each topic's configuration; a topic that is gone is left out."""
         if not names:
             return {}
-        resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
-        answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
         return {
-            resource.name: config
-            for resource, answer in self._answers(answers).items()
-            if (config := _config(answer)) is not None
+            name: config for name, answer in self._configured(names).items() if (config := _config(answer)) is not None
         }
 
     @in_thread
@@ -407,7 +426,7 @@ class ConfluentAdmin:
         in the event loop's, where all topologies would wait for it.
         """
         self._pool.shutdown(wait=True)
-        del self._client
+        del self._current
 
     def _python_connection(self) -> PythonConnection:
         """kafka-python's client of the same cluster, for what librdkafka does not have."""
@@ -439,20 +458,43 @@ class ConfluentAdmin:
 
     def _metadata(self) -> Mapping[str, Any]:
         """Every topic's TopicMetadata by its name; blocks."""
-        *tries, last = _METADATA_SECONDS
+
+        def listed(seconds: float) -> Future[Any]:
+            answer: Future[Any] = Future()
+            try:
+                answer.set_result(self._client.list_topics(timeout=seconds).topics)
+            except KafkaException as error:
+                answer.set_exception(error)
+            return answer
+
+        topics: Mapping[str, Any] = self._read(lambda seconds: {"": listed(seconds)})[""].result()
+        return topics
+
+    def _described(self, names: Collection[str]) -> Mapping[str, Future[Any]]:
+        """TopicDescriptions by name."""
+        topics = TopicCollection(list(names))
+        return self._read(lambda seconds: self._client.describe_topics(topics, request_timeout=seconds))
+
+    def _configured(self, names: Collection[str]) -> Mapping[str, Future[Any]]:
+        """Topics' ConfigEntries by name."""
+        resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
+        answers = self._read(lambda seconds: self._client.describe_configs(resources, request_timeout=seconds))
+        return {resource.name: answer for resource, answer in answers.items()}
+
+    def _read(self, ask: Callable[[float], Mapping[K, Future[Any]]]) -> Mapping[K, Future[Any]]:
+        """The answers of a broker, asked within some seconds, else of another one, as long as any is left; blocks."""
+        *tries, last = _READ_SECONDS
         for seconds in tries:
             self._forget_errors()
-            try:
-                return self._topics_within(seconds)
-            except KafkaException as error:
-                self._client.poll(0)  # to hear whether any broker is left
-                if self._closed.is_set() or self._all_down or not is_client_error(error):
-                    raise
-        return self._topics_within(last)
-
-    def _topics_within(self, seconds: float) -> Mapping[str, Any]:
-        topics: Mapping[str, Any] = self._client.list_topics(timeout=seconds).topics
-        return topics
+            asked = self._client
+            answers = self._answers(ask(seconds), seconds)
+            if not _no_broker_answered(answers):
+                return answers
+            asked.poll(0)  # to hear whether any broker is left
+            if self._closed.is_set() or self._all_down:
+                return answers
+            self._renew(asked)
+        return self._answers(ask(last), last)
 
     def _changed(self, change: Callable[[float], Mapping[K, Future[Any]]]) -> dict[K, Failure | None]:
         """The outcomes of a change, which gets the seconds that it may take. Raises FailureError without a permit.
@@ -460,10 +502,13 @@ class ConfluentAdmin:
         Calls wait for threads, so the permit is asked for here, where the call is sent.
         """
         self._permit.check()
-        seconds = self._permit.change_timeout_seconds
-        return {key: _outcome(answer) for key, answer in self._answers(change(seconds), seconds).items()}
+        seconds, asked = self._permit.change_timeout_seconds, self._client
+        answers = self._answers(change(seconds), seconds)
+        if _no_broker_answered(answers):
+            self._renew(asked)  # for what is asked next
+        return {key: _outcome(answer) for key, answer in answers.items()}
 
-    def _answers(self, answers: Mapping[K, Future[Any]], seconds: float = _CALL_SECONDS) -> Mapping[K, Future[Any]]:
+    def _answers(self, answers: Mapping[K, Future[Any]], seconds: float) -> Mapping[K, Future[Any]]:
         """
         Block until all answers to a request of `seconds` are there.
 
@@ -483,8 +528,14 @@ class ConfluentAdmin:
         return answers
 
     async def _run(self, call: Callable[[], T]) -> T:
+        def keeping_clients() -> T:
+            try:
+                return call()
+            finally:
+                self._used.clients = set()
+
         try:
-            return await asyncio.wrap_future(self._pool.submit(call))
+            return await asyncio.wrap_future(self._pool.submit(keeping_clients))
         except MemoryError:
             raise
         except FailureError as error:
@@ -504,6 +555,10 @@ class _ClientLog:
 
     def log(self, _: int, message: str, *values: object) -> None:
         _log.debug(message, *values)
+
+
+def _no_broker_answered(answers: Mapping[Any, Future[Any]]) -> bool:
+    return bool(answers) and all(is_client_error(answer.exception()) for answer in answers.values())
 
 
 def _is_cordoned(entries: Mapping[str, Any]) -> bool | None:

@@ -12,14 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TopicCollection
-
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.partitions import TopicPartition, largest
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.kafka.admin import ConfluentAdmin, client, config_seen, in_thread, parts, present
+from rackspan.kafka.admin import ConfluentAdmin, config_seen, in_thread, parts, present
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
-_CALL_SECONDS = 60.0
 _CONFIGS_AT_ONCE = 1000
 
 
@@ -147,18 +144,14 @@ class _SnapshotAdmin(ConfluentAdmin):
     @in_thread
     def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
-        answers = self._client.describe_topics(TopicCollection(list(names)), request_timeout=_CALL_SECONDS)
-        return _sorted_out(self._answers(answers))
+        return _sorted_out(self._described(names))
 
     @in_thread
     def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
         """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
         if not names:
             return {}, {}
-        resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
-        answers = self._client.describe_configs(resources, request_timeout=_CALL_SECONDS)
-        by_name = {resource.name: answer for resource, answer in self._answers(answers).items()}
-        found, unread = _sorted_out(by_name)
+        found, unread = _sorted_out(self._configured(names))
         return {name: config_seen(entries) for name, entries in found.items()}, unread
 
 

@@ -69,7 +69,7 @@ class _GroupsAdmin(ConfluentAdmin):
     def groups(self) -> tuple[list[str], list[Exception]]:
         """Names of all consumer groups, and the errors of brokers that could not list theirs."""
         answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
-        self._answers({"": answer})
+        self._answers({"": answer}, _CALL_SECONDS)
         found = answer.result()
         return sorted({group.group_id for group in found.valid}), list(found.errors or [])
 
@@ -77,7 +77,10 @@ class _GroupsAdmin(ConfluentAdmin):
     def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
         """Each group's description, or the exception that came instead."""
         answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
-        return {name: answer.exception() or answer.result() for name, answer in self._answers(answers).items()}
+        return {
+            name: answer.exception() or answer.result()
+            for name, answer in self._answers(answers, _CALL_SECONDS).items()
+        }
 
     @in_thread
     def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:

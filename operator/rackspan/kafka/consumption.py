@@ -89,7 +89,7 @@ class _OffsetsAdmin(KafkaReassignments):
             for name in some:
                 wanted = [ConsumerGroupTopicPartitions(name)]
                 answers |= self._client.list_consumer_group_offsets(wanted, request_timeout=_CALL_SECONDS)
-            for name, answer in self._answers(answers).items():
+            for name, answer in self._answers(answers, _CALL_SECONDS).items():
                 error = answer.exception()
                 if error is not None:
                     failed[name] = error
@@ -105,7 +105,7 @@ class _OffsetsAdmin(KafkaReassignments):
         for some in parts(partitions, _PARTITIONS_AT_ONCE):
             wanted = {ConfluentPartition(*at): spec for at in some}
             answers = self._client.list_offsets(wanted, request_timeout=_CALL_SECONDS)
-            for at, answer in self._answers(answers).items():
+            for at, answer in self._answers(answers, _CALL_SECONDS).items():
                 if answer.exception() is None:
                     found[at.topic, at.partition] = answer.result().offset
         return np.array([found.get((at.topic, at.partition), NONE) for at in partitions], dtype=np.int64)

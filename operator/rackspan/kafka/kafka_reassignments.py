@@ -117,7 +117,7 @@ class KafkaReassignments(ConfluentAdmin):
         """Each topic's effective min.insync.replicas, where it can be read."""
         return {
             one.resource_name: int(entry.value)
-            for one in self._described(Setting(SettingKind.TOPIC, topic, MIN_INSYNC) for topic in topics)
+            for one in self._settings_seen(Setting(SettingKind.TOPIC, topic, MIN_INSYNC) for topic in topics)
             for entry in one.configs
             if entry.name == MIN_INSYNC and (entry.value or "").isdecimal()
         }
@@ -207,7 +207,7 @@ class KafkaReassignments(ConfluentAdmin):
         """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
         found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
         topics, brokers = _by_resource(wanted)
-        for one in self._described(one for one in wanted if one.kind is SettingKind.TOPIC):
+        for one in self._settings_seen(one for one in wanted if one.kind is SettingKind.TOPIC):
             found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
         for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
             found |= (
@@ -243,7 +243,7 @@ class KafkaReassignments(ConfluentAdmin):
                     outcomes |= dict.fromkeys(topics[one.resource_name], _refused(one))
         return outcomes
 
-    def _described(self, settings: Iterable[Setting]) -> list[Any]:
+    def _settings_seen(self, settings: Iterable[Setting]) -> list[Any]:
         """What whichever broker answers says of topics' configs, a part of them at a time."""
         topics, _ = _by_resource(settings)
         found: list[Any] = []

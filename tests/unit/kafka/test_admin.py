@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import threading
+import weakref
 from concurrent.futures import Future
+from copy import copy
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +17,7 @@ from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.reconcile.failures import Failure, FailureError
 
 SILENT, REFUSED = KafkaError._TRANSPORT, KafkaError.CLUSTER_AUTHORIZATION_FAILED
+TRIES = len(admin_module._READ_SECONDS)
 TOPICS = {"orders": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[2, 1])})}
 
 
@@ -29,10 +32,15 @@ class Brokers:
         self.asked = []
         self.trouble = trouble
         self.told = None
+        self.clients = 0
 
     def poll(self, _):
         if self.trouble is not None:
             self.told(KafkaError(self.trouble))
+
+    def describe_cluster(self, request_timeout):
+        self.asked.append(request_timeout)
+        return Future() if self.answers[0] == SILENT and self.answers.pop(0) else self._future()
 
     def list_topics(self, timeout):
         self.asked.append(timeout)
@@ -67,7 +75,8 @@ class Brokers:
 def asked(brokers, monkeypatch, question):
     def client(properties):
         brokers.told = properties["error_cb"]
-        return brokers
+        brokers.clients += 1
+        return copy(brokers)
 
     monkeypatch.setattr(admin_module.client, "AdminClient", client)
 
@@ -87,6 +96,7 @@ def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
     assert (load.topics, dict(load.replicas), dict(load.leaders)) == (1, {2: 1, 1: 1}, {2: 1})
     assert brokers.asked[0] < 10, "soon"
     assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
+    assert brokers.clients == 3, "one client would go on asking the broker that hangs"
 
 
 def test_replicas_of_topics_that_are_left_out_are_not_counted(monkeypatch):
@@ -97,7 +107,7 @@ def test_replicas_of_topics_that_are_left_out_are_not_counted(monkeypatch):
 
 def test_silence_of_all_brokers_is_a_failure(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
-        asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.replica_counts)
+        asked(Brokers(*[SILENT] * TRIES), monkeypatch, ConfluentAdmin.replica_counts)
 
 
 def test_a_refusal_is_an_answer(monkeypatch):
@@ -125,7 +135,80 @@ def described(name, topic_id):
 
 def test_a_lost_connection_says_nothing_about_any_topic(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
-        asked(Brokers(SILENT, SILENT), monkeypatch, _topics)
+        asked(Brokers(*[SILENT] * 2 * TRIES), monkeypatch, _topics)
+
+
+@pytest.mark.parametrize(
+    ("answers", "question"),
+    [
+        ([described("orders", "id-1"), described("refunds", "id-2")], _topics),
+        ([{}], lambda admin: admin.configs(["orders"])),
+    ],
+)
+def test_topics_are_read_from_another_broker_where_one_hangs(answers, question, monkeypatch):
+    brokers = Brokers(*[SILENT] * len(answers), *answers)
+    assert None not in asked(brokers, monkeypatch, question).values()
+    assert brokers.clients == 2
+
+
+def test_a_change_that_no_broker_has_answered_is_not_sent_again_and_the_next_one_goes_elsewhere(monkeypatch):
+    brokers = Brokers(SILENT)
+    found = asked(brokers, monkeypatch, lambda admin: admin.delete_topics({"orders": "id-1"}))
+    assert isinstance(found["orders"], Failure)
+    assert brokers.clients == 2
+
+
+def _nodes(*ids):
+    nodes = [SimpleNamespace(id=one, host="kafka", port=9092, rack=None) for one in ids]
+    return SimpleNamespace(cluster_id="kafka-1", nodes=nodes)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(admin_module, "_FIRST_ANSWER_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_cluster_is_reachable_though_some_brokers_hang(monkeypatch):
+    brokers = Brokers(SILENT, SILENT, _nodes(1, 2))
+    found = asked(brokers, monkeypatch, ConfluentAdmin.cluster)
+    assert [one.id for one in found.brokers] == [1, 2]
+    assert brokers.clients == 3
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_cluster_is_not_reachable_where_no_broker_answers(monkeypatch):
+    with pytest.raises(FailureError, match="no broker of kafka:9092 answered within"):
+        asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.cluster)
+
+
+def test_a_client_that_was_replaced_is_freed_when_no_call_uses_it_any_more(monkeypatch):
+    made = []
+
+    class Client:
+        def __init__(self, _):
+            made.append(weakref.ref(self))
+
+        def poll(self, _):
+            pass
+
+        def list_topics(self, timeout):
+            if len(made) == 1:
+                raise KafkaException(KafkaError(SILENT))
+            assert made[0]() is not None, "what is freed answers no more"
+            return SimpleNamespace(topics=TOPICS)
+
+    monkeypatch.setattr(admin_module.client, "AdminClient", Client)
+
+    async def question():
+        admin = ConfluentAdmin({"bootstrap.servers": "kafka:9092"})
+        await admin.replica_counts()
+        gc.collect()
+        freed = [client() is None for client in made]
+        await admin.close()
+        return freed
+
+    assert asyncio.run(question()) == [True, False]
 
 
 def test_what_is_said_about_one_topic_is_not_said_about_the_others(monkeypatch):
