@@ -145,7 +145,7 @@ def test_a_broker_that_is_away_is_one_finding_however_many_partitions_it_holds()
     (only,) = found.findings.facts(rows.names, locations().tree)
     assert message(only) == "broker 9 is not online: 14 partitions have a replica there"
     assert "rackspan plan --drain-broker 9" in fix(only)
-    by_topology = fix(only, "rackspan plan --topology kafka/prod", "kafka/prod")
+    by_topology = fix(only, topology="kafka/prod")
     assert by_topology == "bring it back; if it is gone for good: rackspan drain 9 --topology kafka/prod"
     assert (only.moves, SEVERITIES[found.findings.severity[0]]) == (14, "high")
 

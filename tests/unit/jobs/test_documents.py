@@ -57,6 +57,13 @@ def test_a_finding_is_told_in_words_with_an_id_of_sixteen_digits():
     assert document_rows.finding_rows([FINDING | {"id": 10}])[0].id == "000000000000000a"
 
 
+def test_what_mends_a_finding_names_the_racktopology_that_the_cluster_is_judged_by():
+    finding = FINDING | {"id": 1, "rule": "BrokerOffline", "broker": 3}
+    fixes = [document_rows.finding_rows([finding], topology)[0].fix for topology in (None, "kafka/prod")]
+    assert "rackspan plan --drain-broker 3" in fixes[0]
+    assert "rackspan drain 3 --topology kafka/prod" in fixes[1]
+
+
 def test_a_summary_of_nothing_is_zeros():
     found = document_rows.summary(topics(), [], [], TRUTH)
     assert (found.topics, found.partitions, found.non_compliant_topics, found.moves, found.brokers) == (0, 0, 0, 0, 3)

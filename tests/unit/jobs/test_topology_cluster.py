@@ -48,6 +48,8 @@ def test_only_a_broker_that_the_operator_saw_without_broker_rack_drifts(monkeypa
         {"id": 4, "rack": "/eu", "reportedRack": "/us", "online": True, "drift": True},
     ]
     about = topology(status={"brokers": brokers, "brokerCount": 5, "clusterId": "abc"})
-    found = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ())).criteria.locations.brokers
+    cluster = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()))
+    assert cluster.topology == str(about.key), "what mends a finding names it"
+    found = cluster.criteria.locations.brokers
     assert {one.id for one in found if one.drifts} == {0, 4}
     assert {one.id for one in found if not one.online} == {2}

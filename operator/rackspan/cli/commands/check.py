@@ -80,9 +80,9 @@ class _Checked:
     def fix(self, facts: Facts) -> str:
         """What would mend it: a plan takes the options that the cluster is judged by."""
         if self.topology is not None:
-            return fix(facts, f"rackspan plan --topology {self.topology}", self.topology)
+            return fix(facts, topology=self.topology)
         options = self.selected.typed(without=facts.broker if facts.rule is Rule.BROKER_OFFLINE else None)
-        return fix(facts, f"rackspan plan {options}".rstrip())
+        return fix(facts, options)
 
     @property
     def severities(self) -> list[Severity]:

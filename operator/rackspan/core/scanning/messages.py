@@ -90,13 +90,13 @@ def message(facts: Facts) -> str:
     return _filled(text, facts)
 
 
-def fix(facts: Facts, plan: str = "rackspan plan", topology: str | None = None) -> str:
+def fix(facts: Facts, options: str = "", topology: str | None = None) -> str:
     """
     What would mend it.
 
-    `plan` is the command that plans for the cluster, with the options that it is judged by. `topology` is the key of
-    the RackTopology that it is judged by, None where none is known.
+    A plan takes the `options` that the cluster is judged by, or the key of the RackTopology by which it is.
     """
+    plan = f"rackspan plan {options if topology is None else f'--topology {topology}'}".rstrip()
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:

@@ -26,7 +26,16 @@ from rackspan.jobs.history.trend import HistoryTrend, trend_of
 from rackspan.jobs.scan import document_rows, history_rows
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
-from rackspan.reports.document import MAX_FINDINGS, ScanChanges, ScanDocument, ScanOutcome, Summary, Writes, encode
+from rackspan.reports.document import (
+    MAX_FINDINGS,
+    FindingRow,
+    ScanChanges,
+    ScanDocument,
+    ScanOutcome,
+    Summary,
+    Writes,
+    encode,
+)
 
 Announce = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
@@ -180,9 +189,12 @@ class _Scan:
             since=document_rows.timestamp(self._previous.observed_at),
             new=len(new),
             cleared=len(cleared),
-            new_findings=document_rows.finding_rows(aggregates.worst(new, _SAMPLES).to_pylist()),
-            cleared_findings=document_rows.finding_rows(aggregates.worst(cleared, _SAMPLES).to_pylist()),
+            new_findings=self._worst(new, _SAMPLES),
+            cleared_findings=self._worst(cleared, _SAMPLES),
         )
+
+    def _worst(self, found: pa.Table, most: int) -> list[FindingRow]:
+        return document_rows.finding_rows(aggregates.worst(found, most).to_pylist(), self._cluster.topology)
 
     @property
     def _minutes(self) -> float:
@@ -222,7 +234,7 @@ class _Scan:
             changes=seen.changes,
             domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),
             brokers=document_rows.broker_rows(holdings, self._locations, wrong_brokers, trend.broker_flaps),
-            findings=document_rows.finding_rows(aggregates.worst(found, MAX_FINDINGS).to_pylist()),
+            findings=self._worst(found, MAX_FINDINGS),
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),
             writes=seen.writes,

@@ -46,12 +46,16 @@ def timestamp(when: datetime | None) -> str | None:
     return None if when is None else codec.timestamp(when)
 
 
-def finding_rows(rows: Iterable[Row]) -> list[FindingRow]:
-    """Findings with their messages and fixes. `rows` have the columns of the table `findings`."""
-    return [_finding(row) for row in rows]
+def finding_rows(rows: Iterable[Row], topology: str | None = None) -> list[FindingRow]:
+    """
+    Findings with their messages and fixes.
+
+    `rows` have the columns of the table `findings`. `topology` is the key of the RackTopology by which they are found.
+    """
+    return [_finding(row, topology) for row in rows]
 
 
-def _finding(row: Row) -> FindingRow:
+def _finding(row: Row, topology: str | None) -> FindingRow:
     about = _pick(row, "topic", "partition", "broker", "level", "domain", "excess", "moves")
     facts = Facts(rule=Rule(row["rule"]), reason=row["reason"], **about)
     return FindingRow(
@@ -59,7 +63,7 @@ def _finding(row: Row) -> FindingRow:
         rule=row["rule"],
         severity=row["severity"],
         message=message(facts),
-        fix=fix(facts),
+        fix=fix(facts, topology=topology),
         first_seen=timestamp(row.get("first_seen")),
         **about,
     )

@@ -39,6 +39,7 @@ class ScannedCluster:
 
     `name` is for people, `partitions` are about how many it has. `throttle` is how many bytes per second a broker
     copies at most, None for no limit. `groups` are rows of the document that are known already, and so are `warnings`.
+    `topology` is the key of the RackTopology by which it is judged, None without one.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ScannedCluster:
     throttle: int | None = None
     groups: Sequence[GroupRow] = ()
     warnings: tuple[str, ...] = ()
+    topology: str | None = None
 
     @property
     def cluster_id(self) -> str | None:

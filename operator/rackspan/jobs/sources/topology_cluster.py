@@ -61,7 +61,7 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
     warnings = [*seen.warnings, *seen.host_warnings, *reassignment_warnings(properties)]
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle
-    return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings))
+    return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings), topology=str(topology.key))
 
 
 def _seen_now(broker: BrokerLocation, online: Collection[int]) -> BrokerLocation:
