@@ -49,6 +49,22 @@ def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, exam
     assert f"A fix copies {summary.moves} replicas ({size(summary.move_bytes)}), up to " in assessment
 
 
+@pytest.mark.parametrize(
+    ("first_seen", "since"),
+    [
+        ("2026-11-28T16:42:25Z", "this scan"),
+        ("2026-11-28T16:42:24Z", "3 min"),
+        ("2026-11-28T14:00:00Z", "2 h"),
+    ],
+)
+def test_a_finding_is_of_this_scan_where_no_scan_before_had_it(show, example, first_seen, since):
+    """However long this scan took, and however soon it began after the one before."""
+    finding = msgspec.structs.replace(example.findings[0], first_seen=first_seen)
+    times = {"started_at": "2026-11-28T16:42:25Z", "finished_at": "2026-11-28T16:45:25Z"}
+    page = show(msgspec.structs.replace(example, findings=[finding], **times))
+    assert page.locator(".since").inner_text() == since
+
+
 def test_the_map_has_every_broker_in_its_place(show, example):
     page = show(example)
     for broker in example.brokers:

@@ -46,7 +46,8 @@ const badge = (severity) => element("span", { class: `badge ${page.severities.in
 function ago(since) {
   const minutes = (Date.parse(scan.finishedAt) - Date.parse(since)) / 60000;
   if (!Number.isFinite(minutes)) return "";
-  if (minutes < 1) return "this scan";
+  if (Date.parse(since) >= Date.parse(scan.startedAt)) return "this scan";
+  if (minutes < 1) return "<1 min";
   if (minutes < 60) return `${Math.floor(minutes)} min`;
   if (minutes < 2880) return `${Math.floor(minutes / 60)} h`;
   return `${Math.floor(minutes / 1440)} d`;
