@@ -263,11 +263,10 @@ class ReassignmentWriter:
         *,
         status: ReassignmentStatus | None = None,
         reason: Reason | None = None,
-    ) -> None:
-        """Write a state and why, with the counts of `status`, unless all of that stands there already."""
+    ) -> bool:
+        """Write a state and why, with the counts of `status`; False where the object changed meanwhile."""
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
-        if new != one.status:
-            await self.write(one, new)
+        return new == one.status or await self.write(one, new)
 
     async def end(
         self,

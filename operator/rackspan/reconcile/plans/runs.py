@@ -55,6 +55,8 @@ class Run:
         self.executor = executor
         self.parked = False
         """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
+        self.told = False
+        """Whether the status has what the last pass saw."""
         self.stopping: str | None = None
         """Why the plan does not fit any more: what is under way is taken back, and that is its end."""
         self.seen: Pass | None = None
@@ -72,8 +74,8 @@ class Run:
         return one is not None and one.meta.uid == self.of.meta.uid
 
     def is_left_alone(self, intent: Intent) -> bool:
-        """Whether it is paused, with nothing left to be done in Kafka for that."""
-        return intent is Intent.PAUSE and self.parked and self.stopping is None
+        """Whether it is paused, as its status says, with nothing left to be done in Kafka for that."""
+        return intent is Intent.PAUSE and self.parked and self.told and self.stopping is None
 
     def refuse_changed(self, topology: RackTopology, now: float) -> None:
         """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
@@ -88,7 +90,7 @@ class Run:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
         self.executor.adjust(rules.limits, rules.throttle, rules.drained)
         self._throttle_by = rules.throttle_by
-        self.parked = False
+        self.parked = self.told = False
         if intent is Intent.CANCEL:
             seen = await self.executor.take_back()
         elif intent is Intent.RUN and turns.racks_changed not in self._changed_since:

@@ -311,8 +311,8 @@ class TopologyWorker:
             return _STEP_SECONDS
         if run.is_due(known, state, now):
             status, message = run.progress(known, seen, state)
-            await self._writer.write_state(known, state, message, status=status)
-        return _IDLE_SECONDS if run.parked else run.pause
+            run.told = await self._writer.write_state(known, state, message, status=status)
+        return _IDLE_SECONDS if run.is_left_alone(intent) else run.pause
 
     async def _stop(self, one: Reassignment, why: str) -> float:
         """End one that nothing can be taken back of."""

@@ -378,6 +378,24 @@ async def test_paused_it_begins_no_copy_clears_throttles_and_asks_nothing_until_
     world.all_is_planned()
 
 
+@pytest.mark.parametrize("outcome", [AWAY, None])
+async def test_what_is_paused_says_so_though_its_status_could_not_be_written_at_once(outcome):
+    for write in range(1, 8):
+        world = World()
+        await world.begin()
+        await world.passes(2)
+        world.objects.edit(NAME, paused=True)
+        await world.passes(2)
+        world.kafka.catch_up_all()
+        world.objects.failing = {world.objects.writes + write: outcome}
+        for _ in range(8):
+            with contextlib.suppress(FailureError):
+                await world.passes()
+        status = world.read().status
+        assert (status.state, status.copying, status.throttles) == ("Paused", 0, 0)
+        assert status.message.startswith("paused by its spec; 2 of 3 moves done, 0 being copied")
+
+
 async def test_a_topology_that_is_one_too_many_in_its_namespace_moves_nothing():
     world = World()
     await world.begin()
