@@ -59,6 +59,11 @@ class Outcome:
         return self.config is None or (seen.topic_id == known.topic_id and len(seen.replicas) < (known.partitions or 0))
 
     @property
+    def is_unread(self) -> bool:
+        """Whether Kafka did not say what it holds of the topic, and is asked again soon."""
+        return self.seen is None and self.decision.idle and any(one.remedy is Remedy.RETRY for one in self.failures)
+
+    @property
     def creating(self) -> bool:
         """Whether a topic of this name that shows up later may be one that the operator created for the object.
 

@@ -179,14 +179,15 @@ class TopicsReconciler:
         admitted = [topic for topic in others if topic.key not in failures]
         state, admin = self._observer.state, self._observer.admin
         rested: Sequence[KafkaTopic] = ()
+        unread: Collection[ObjectKey] = ()
         if isinstance(state, Failure):
             await self._report_unavailable(admitted, state)
         elif admin is None or not self._is_up_to_date(state):
             self._wait_for_observation(admitted)
         elif rested := self._rested(admitted):
-            await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
+            unread = await self._reconcile_admitted(rested, state, admin, self._observer.epoch)
         left_out = {topic.key for topic in known} - {topic.key for topic in topics}
-        return frozenset(topic.key for topic in admitted) - {topic.key for topic in rested} | left_out
+        return (frozenset(topic.key for topic in admitted) - {topic.key for topic in rested}).union(left_out, unread)
 
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]
@@ -268,23 +269,30 @@ class TopicsReconciler:
 
     async def _reconcile_admitted(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
-    ) -> None:
-        """Topics that need a third-party placer make a batch of their own: it may be slow."""
+    ) -> Collection[ObjectKey]:
+        """Gives those of which Kafka did not say what it holds.
+
+        Topics that need a third-party placer make a batch of their own: it may be slow.
+        """
         with_third_party: list[KafkaTopic] = []
         others: list[KafkaTopic] = []
         for topic in topics:
             calls_third_party = third_party_placer(topic.spec, topic.status.partitions or 0, state) is not None
             (with_third_party if calls_third_party else others).append(topic)
-        errors = await asyncio.gather(
+        unread: list[ObjectKey] = []
+        results = await asyncio.gather(
             *(self._reconcile_batch(batch, state, admin, epoch) for batch in (others, with_third_party) if batch),
             return_exceptions=True,
         )
-        for error in filter(None, errors):
-            raise error
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            unread += result
+        return unread
 
     async def _reconcile_batch(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
-    ) -> None:
+    ) -> Collection[ObjectKey]:
         above_quota = self._quotas.take(topics)
         try:
             outcomes = await reconcile_topics(
@@ -297,6 +305,7 @@ class TopicsReconciler:
                 [outcome.topic for outcome in outcomes],
                 lambda topic: self._finish(by_key[topic.key], updates[topic.key]),
             )
+            return [outcome.topic.key for outcome in outcomes if outcome.is_unread]
         finally:
             self.add(self._quotas.release([topic.key for topic in topics]))
 

@@ -1075,6 +1075,26 @@ async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_p
     assert begun(world) == [{"own"}]
 
 
+async def test_a_topic_of_which_kafka_said_nothing_does_not_make_its_cancelled_part_a_new_one(at_once):
+    """As while it elects leaders: of all others of the batch it says what it holds."""
+    world = World(**AUTOMATIC)
+    await world.topic("own", **OWN)
+    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert not world.plan.parts
+    world.kafka.replicas["own"], world.begun.under_way = CROWDED, None
+    world.kafka.refusing["own"] = Failure(Reason.KAFKA_UNREACHABLE, "leader not available", Remedy.RETRY)
+    await world.loop.approvals.reconcile()
+    await world.loop.process(await world.loop.take())
+    await world.loop.approvals.reconcile()
+    del world.kafka.refusing["own"]
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert world.plan.parts
+    assert begun(world) == [{"own"}]
+
+
 @pytest.mark.parametrize("digits", [8, 16, 31])
 async def test_a_shortened_hash_approves_nothing(digits):
     world = World()
