@@ -134,7 +134,8 @@ class Approvals:
             return None
         now_seconds = asyncio.get_running_loop().time()
         parts = whole.parts.items()
-        self._recall()
+        if not self._recalled:
+            self._recall()
         self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
         present = Present(
             topology,
@@ -201,6 +202,8 @@ class Approvals:
         Raises FailureError where Kafka or the API server does not answer.
         """
         self._note_epoch()
+        if self._is_busy:
+            self._recall()
         await self._plan_together()
         await self._note_end()
         self._note_new_plan()
@@ -236,16 +239,20 @@ class Approvals:
             await self._plans.of((), state.for_plans)
 
     def _recall(self) -> None:
-        """Know what was begun before this process: what ended for nothing does not begin by itself again."""
-        if self._recalled:
-            return
-        self._recalled = True
+        """Know what was begun before this process, or by it although no answer said so: by what is there.
+
+        What ended for nothing does not begin by itself again.
+        """
         for plan in self._reassignments.begun_before(self._key):
+            if self._recalled and plan.ended:
+                continue
             self._carried_out |= plan.names
             again = {} if plan.succeeded else dict.fromkeys(plan.names, plan.name)
-            self._begun = {text: name for text, name in self._begun.items() if text not in plan.names} | again
-            if plan.missing:
+            if plan.missing and plan.name not in self._begun.values():
                 self._begun_whole |= again
+            self._begun = {text: name for text, name in self._begun.items() if text not in plan.names} | again
+            self._approved.spend(plan.names)
+        self._recalled = True
 
     def _begun_as(self, key: ObjectKey, whole: WholePlan) -> str | None:
         """The Reassignment that a part was begun as before, None where it was not."""
@@ -310,7 +317,7 @@ class Approvals:
         self._begun |= {part.hash: name for part in parts.values()}
         self._carried_out = (self._carried_out & self._approved.declared(review.topology)) | names.keys()
         self._moving.update(parts)
-        self._approved.note_begun(review.topology, review.whole, parts)
+        self._approved.spend(names)
         self._look_again(parts)
         message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)

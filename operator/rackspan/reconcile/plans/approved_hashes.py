@@ -142,17 +142,11 @@ class ApprovedHashes:
             return able
         return {}
 
-    def note_begun(self, topology: RackTopology, whole: WholePlan, begun: Mapping[ObjectKey, TopicPlan]) -> None:
-        """Forget the annotations that approved what has begun."""
-        texts = {part.hash for part in begun.values()}
-        names = self._names_of(whole, begun)
-        topics = [self._cache.topics[key].meta for key in begun if key in self._cache.topics]
-        for kind, metas, named in ((TOPIC, topics, texts), (TOPOLOGY, [topology.meta], names)):
-            for meta in metas:
-                ref = ObjectRef(kind, meta.key, meta.uid)
-                if not named.isdisjoint(_hashes(self._in_hand.get(ref))):
-                    del self._in_hand[ref]
-        self._covered = {text: parts - texts for text, parts in self._covered.items()}
+    def spend(self, names: Collection[str]) -> None:
+        """Forget the annotations that approved what has begun, by all hashes that name it or its parts."""
+        named = {*names, *(text for text, parts in self._covered.items() if not parts.isdisjoint(names))}
+        self._in_hand = {ref: text for ref, text in self._in_hand.items() if named.isdisjoint(_hashes(text))}
+        self._covered = {text: parts.difference(names) for text, parts in self._covered.items()}
 
     async def _take(self, kind: str, meta: Meta) -> bool:
         """Take the annotation off an object; whether it has not changed since it was read."""

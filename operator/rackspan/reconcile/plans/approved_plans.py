@@ -173,13 +173,14 @@ _FINAL = frozenset(one for one in WaitReason if one.final)
 class BegunPlan:
     """A plan that was begun: its first Reassignment, and the hashes of the plan and its namespaces' and topics' parts.
 
-    Of a very large plan the hashes of some topics' parts are `missing`.
+    Of a very large plan the hashes of some topics' parts are `missing`. It has not `ended` while any part has not.
     """
 
     name: str
     names: frozenset[str]
     succeeded: bool
     missing: bool = False
+    ended: bool = True
 
 
 class ApprovedPlans:
@@ -215,12 +216,12 @@ class ApprovedPlans:
     def begun_before(self, topology: ObjectKey) -> Sequence[BegunPlan]:
         """The plans that were begun on a topology and of which objects are left, also before a restart, in order.
 
-        One that was stopped before it changed anything, as where not all of it could be made, counts as not begun.
+        One of which not all could be made, so that it is stopped before it changes anything, counts as not begun.
         """
         plans: defaultdict[str, list[Reassignment]] = defaultdict(list)
         for one in in_order(self._cache, topology):
             plans[one.spec.plan_hash].append(one)
-        return [_begun(parts) for parts in plans.values() if not all(map(_changed_nothing, parts))]
+        return [_begun(parts) for parts in plans.values() if not _changes_nothing(parts)]
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
         """
@@ -260,12 +261,16 @@ def _begun(parts: Sequence[Reassignment]) -> BegunPlan:
     whole = parts[0].meta.annotations.get(WHOLE_PLAN, parts[0].spec.plan_hash)
     names = frozenset(whole.split(","))
     succeeded = all(one.status.state is ReassignmentState.SUCCEEDED for one in parts)
-    return BegunPlan(parts[0].meta.name, names, succeeded, missing=len(names) >= MOST_NAMES)
+    ended = all(one.ended for one in parts)
+    return BegunPlan(parts[0].meta.name, names, succeeded, len(names) >= MOST_NAMES, ended)
 
 
-def _changed_nothing(one: Reassignment) -> bool:
-    stopped = one.status.state is ReassignmentState.STOPPED and not one.spec.cancelled
-    return stopped and one.status.started_at is None
+def _changes_nothing(parts: Sequence[Reassignment]) -> bool:
+    """Whether a plan was stopped before it changed anything, or waits for that, since parts of it are missing."""
+    idle: set[ReassignmentState | None] = {ReassignmentState.STOPPED}
+    if len(parts) < parts[0].spec.parts:
+        idle |= {None, ReassignmentState.QUEUED}
+    return all(one.status.state in idle and one.status.started_at is None and not one.spec.cancelled for one in parts)
 
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:

@@ -15,11 +15,12 @@ from tests.unit.reconcile.memory import MemoryKafka
 from rackspan.api.labels import APPROVE_PLAN, FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
+from rackspan.api.reassignment import ReassignmentState
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.plans import approvals, holds
-from rackspan.reconcile.plans.approved_plans import BegunPlan
+from rackspan.reconcile.plans import approvals, approved_plans, holds
+from rackspan.reconcile.plans.approved_plans import ApprovedPlans, BegunPlan
 from rackspan.reconcile.plans.plan_sizes import PlanSizes
 from rackspan.reconcile.ports import ReplicaCounts
 from rackspan.reconcile.specs import placement
@@ -268,6 +269,66 @@ async def test_an_approval_lasts_until_its_plan_has_begun(where):
     world.begun.under_way = None
     await world.work()
     assert len(world.begun.plans) == 1
+
+
+class Stored:
+    """The API server's Reassignments, all of which a watch tells of at once; the answers to some calls get `lost`."""
+
+    def __init__(self, cache):
+        self.cache, self.lost, self.made = cache, set(), []
+
+    async def create(self, body):
+        self.made.append(body["metadata"]["name"])
+        meta = body["metadata"] | {"uid": f"uid-{len(self.made)}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.cache.put_reassignment(written := {**body, "metadata": meta})
+        if len(self.made) in self.lost:
+            raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "no answer", Remedy.RETRY))
+        return written
+
+    async def delete(self, known):
+        self.cache.drop_reassignment(known.key)
+
+    def end(self, state):
+        for key, one in self.cache.reassignments.items():
+            self.cache.reassignments[key] = structs.replace(one, status=structs.replace(one.status, state=state))
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic", "spec", "policy"])
+async def test_a_plan_of_which_no_answer_said_that_it_began_is_not_begun_again_once_it_is_cancelled(at_once, where):
+    world = World(**AUTOMATIC if where == "policy" else {})
+    world.begun.under_way = "another"
+    one = await world.topic("one")
+    world.loop.approvals._reassignments = ApprovedPlans(world.cache, stored := Stored(world.cache))
+    stored.lost = {1}
+    declared = {"reassignment": {"approvedPlan": world.plan.parts[one.key].hash}} if where == "spec" else {}
+    with pytest.raises(FailureError):
+        await (approve(world, where) if not declared else world.topic("one", **declared))
+    await world.work()
+    assert world.told()[0] == "Reassigning"
+    stored.end(ReassignmentState.CANCELLED)
+    await world.work()
+    assert len(stored.made) == 1
+    assert f"Reassignment {stored.made[0]} was to carry it out, and ended before" in world.told()[1]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_plan_of_which_not_all_could_be_made_begins_once_its_parts_are_stopped(monkeypatch, at_once, restarted):
+    monkeypatch.setattr(approved_plans, "_MOST_PARTITIONS", 1)
+    world = World(**AUTOMATIC)
+    world.begun.under_way = "another"
+    await world.topic("one")
+    world.begun = ApprovedPlans(world.cache, stored := Stored(world.cache))
+    world.loop.approvals._reassignments, stored.lost = world.begun, {1}
+    with pytest.raises(FailureError):
+        await world.work()
+    if restarted:
+        world.start()
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert world.told()[0] == "Reassigning"
+    stored.end(ReassignmentState.STOPPED)
+    await world.work()
+    assert [name[-2:] for name in stored.made] == ["-1", "-1", "-2"]
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])

@@ -1143,11 +1143,12 @@ async def test_what_was_begun_is_known_from_the_objects_also_after_a_restart():
     await world.begin(world.plan(names=("fedcba9876543210",)))
     await world.passes(2)
     world.start()
-    assert world.plans.begun_before(key) == [BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False)]
+    under_way = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False, ended=False)
+    assert world.plans.begun_before(key) == [under_way]
     await world.until_ended()
     world.sync()
     first = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
     assert world.plans.begun_before(key) == [first]
     await world.begin(world.plan("f" * 16, {}))
-    second = BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False)
+    second = BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False, ended=False)
     assert world.plans.begun_before(key) == [first, second]
