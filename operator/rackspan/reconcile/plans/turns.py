@@ -72,14 +72,22 @@ def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
 def obstacle(
     one: Reassignment, others: Collection[Reassignment], now: datetime
 ) -> tuple[ReassignmentState, str] | None:
-    """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does."""
+    """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does.
+
+    All parts have to be there before the first one begins. Those that are deleted later have ended, unless they are
+    missing between two others.
+    """
     spec = one.spec
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
     for part in range(1, spec.part):
         before = plan.get(part)
         if before is not None and before.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
             return before.status.state, f"part {part} of the plan was {before.status.state.lower()}, so this one is too"
-    missing = [part for part in range(1, spec.parts + 1) if part not in plan]
+    if one.status.state is ReassignmentState.PAUSED:
+        return None  # nothing was in its way when its turn came
+    begun = max((part for part, two in plan.items() if has_begun(two)), default=0)
+    needed = range(begun + 1, spec.part) if begun else range(1, spec.parts + 1)
+    missing = [part for part in needed if part not in plan]
     if not missing:
         return None
     first = f"part {missing[0]} of {spec.parts} of the plan is not there"

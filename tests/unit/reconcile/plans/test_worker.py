@@ -1066,6 +1066,64 @@ async def test_a_plan_that_stays_incomplete_is_stopped():
     assert world.kafka.copies == []
 
 
+async def until_part_has(world, part, condition):
+    for _ in range(100):
+        if condition(world.read(f"{NAME}-{part}").status):
+            return
+        world.kafka.catch_up_all()
+        await world.passes()
+    raise AssertionError(world.objects.there)
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize("begun", [2, 3])
+async def test_parts_that_have_succeeded_are_not_missed_once_a_later_one_has_begun(begun, restarted):
+    world = World()
+    await world.begin()
+    await until_part_has(world, begun, lambda status: status.started_at is not None)
+    for part in range(1, begun):
+        world.objects.delete_by_hand(f"{NAME}-{part}")
+    if restarted:
+        world.start()
+    world.now += timedelta(minutes=5)
+    await world.until_ended()
+    assert {world.read(name).status.state for name in world.objects.names()} == {"Succeeded"}
+    world.all_is_planned()
+    world.nothing_left()
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_part_that_has_succeeded_is_not_missed_by_one_that_is_paused_before_it_begins(restarted):
+    world = World()
+    await world.begin()
+    world.objects.edit(f"{NAME}-2", paused=True)
+    await until_part_has(world, 2, lambda status: status.state == "Paused")
+    world.objects.delete_by_hand(f"{NAME}-1")
+    if restarted:
+        world.start()
+    world.now += timedelta(hours=9)
+    await world.passes(2)
+    world.objects.edit(f"{NAME}-2", paused=False)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize(("deleted", "states"), [(1, {"Stopped"}), (2, {"Succeeded", "Stopped"}), (3, {"Succeeded"})])
+async def test_a_part_that_is_deleted_before_it_has_ended_stops_those_after_it(deleted, states):
+    world = World()
+    await world.begin()
+    await until_part_has(world, 1, lambda status: status.copying)
+    world.objects.delete_by_hand(f"{NAME}-{deleted}")
+    world.now += timedelta(minutes=5)
+    await world.until_ended()
+    assert {world.read(name).status.state for name in world.objects.names()} == states
+    assert len(world.kafka.copies) == {1: 1, 2: 1, 3: 2}[deleted]
+    world.nothing_left()
+
+
 async def test_to_begin_again_changes_nothing_while_it_runs_and_begins_anew_what_has_ended():
     world = World()
     await world.begin()
