@@ -273,14 +273,12 @@ class TopicFinalizer:
                 )
                 for one in doomed
             }
-            decisions |= self._recheck_gate(
-                [topic for topic in topics if decisions[topic.key].step is DeletionStep.DELETE]
-            )
-            to_delete = [topic for topic in topics if decisions[topic.key].step is DeletionStep.DELETE]
-            if to_delete:
+            decisions |= self._recheck_gate(_to_delete(topics, decisions))
+            if to_delete := _to_delete(topics, decisions):
                 self._gate.record_deletions(to_delete)
                 await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
-                decisions |= await _delete(to_delete, sizes, admin)
+                decisions |= self._recheck_gate(to_delete)
+                decisions |= await _delete(_to_delete(to_delete, decisions), sizes, admin)
         except FailureError as error:
             return _held(topics, error.failure.message)
         return decisions
@@ -324,6 +322,10 @@ def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | Non
         and would_delete_topic(current)
         and refusal is None
     )
+
+
+def _to_delete(topics: Iterable[KafkaTopic], decisions: Mapping[ObjectKey, DeletionDecision]) -> Sequence[KafkaTopic]:
+    return [topic for topic in topics if decisions[topic.key].step is DeletionStep.DELETE]
 
 
 def _held(topics: Iterable[KafkaTopic], why: str) -> dict[ObjectKey, DeletionDecision]:

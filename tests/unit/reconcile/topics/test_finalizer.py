@@ -9,7 +9,7 @@ import pytest
 from tests.unit.reconcile.examples import NOON, condition, known, state, topic, topology
 from tests.unit.reconcile.memory import MemoryKafka
 
-from rackspan.api.labels import CONFIRM_DELETIONS, FINALIZER
+from rackspan.api.labels import CONFIRM_DELETIONS, FINALIZER, PAUSED
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -450,6 +450,22 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
     (decision,) = (await house.process(leaving())).values()
     assert decision.step is DeletionStep.RETRY
     assert "orders" in kafka.replicas
+
+
+@pytest.mark.parametrize("change", ["retain", "pause"])
+async def test_what_an_object_says_while_its_deletion_is_recorded_counts(kafka, change):
+    """The API server may take seconds for the status of a RackTopology."""
+    house = House(MemoryKube(), kafka, leaving(), leaving("other"), prod=topology())
+    kafka.replicas["other"] = ((0, 3, 2),)
+    spared = {"deletionPolicy": "Retain"} if change == "retain" else {"annotations": {PAUSED: "true"}}
+
+    async def record():
+        house.cache.keep_topic(leaving(**spared))
+
+    house.finalizer._write_topology_status = record
+    (decision,) = (await house.process()).values()
+    assert decision.step is (DeletionStep.RETRY if change == "retain" else DeletionStep.HOLD)
+    assert list(kafka.replicas) == ["orders"]
 
 
 # -- turns -------------------------------------------------------------------------------------------------------------
