@@ -290,7 +290,7 @@ class Approvals:
         same = {key: part for key, part in review.approved.items() if key not in changed}
         # An approval is spent before anything is done for it: who is started again must not find it once more.
         parts = await self._approved.take_off(review.topology, review.whole, same)
-        if not parts:
+        if not parts or not self._is_present(review.state):
             return
         whole = review.whole
         spaces = (whole.namespaces[key.namespace] for key in parts)
@@ -322,6 +322,11 @@ class Approvals:
         message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)
         self._dependencies.kube.record_event(KubernetesEvent(about, Reason.PLAN_APPROVED, message))
+
+    def _is_present(self, state: ClusterState) -> bool:
+        """Whether racks, and what the RackTopology asks for, are still those of a state that was looked at."""
+        topology = self._dependencies.cache.topologies.get(self._key)
+        return topology is not None and topology.spec == state.spec and self._complete == self._observer.epoch
 
     async def _let_shrink(self, review: Review, admin: KafkaAdmin) -> None:
         """Lower min.insync.replicas where nothing else holds up what is under way."""

@@ -699,6 +699,34 @@ async def test_new_terms_of_a_topology_do_not_begin_the_plan_of_its_old_spec(at_
     assert not world.begun.plans, "broker 5 is not drained any more"
 
 
+@pytest.mark.parametrize("change", ["spec", "racks"])
+async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_beginning(at_once, change):
+    world = World(drainBrokers=[5])
+    await world.topic("one", rows=((0, 1, 5), (1, 3, 2)))
+    read = world.kafka.topics
+
+    async def read_while_it_changes(names):
+        world.kafka.topics = read
+        if change == "spec":
+            observed = world.observer.state
+            world.topology(drainBrokers=[])
+            world.observer.state = observed
+        else:
+            world.observer.epoch += 1
+        return await read(names)
+
+    world.topology(world.plan.hash)
+    world.kafka.topics = read_while_it_changes
+    await world.loop.approvals.reconcile()
+    assert world.kafka.topics == read
+    assert not world.begun.plans
+    world.topology()
+    world.observer.epoch += 1
+    world.loop.add(world.cache.topics)
+    await world.work()
+    assert len(world.begun.plans) == 1, "the same plan as was approved is there again"
+
+
 @pytest.mark.parametrize("now", [None, ((0, 1, 2), (1, 2, 3))], ids=["gone", "another topic"])
 async def test_a_topic_that_is_gone_or_another_one_has_no_part_any_more(monkeypatch, now):
     monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.0)
