@@ -17,6 +17,7 @@ from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
@@ -211,10 +212,10 @@ class Approvals:
         if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
-        review, admin = self._review(datetime.now(UTC)), self._observer.admin
+        review, admin, problem = self._review(datetime.now(UTC)), self._observer.admin, None
         if review is not None and admin is not None and self._is_complete and _is_up_to_date(review):
             if review.outcome.approved:
-                await self._begin(review, admin)
+                problem = await self._try_to_begin(review, admin)
                 review = self._review(datetime.now(UTC))
             else:
                 await self._let_shrink(review, admin)
@@ -222,6 +223,8 @@ class Approvals:
                 await self._refuse(review)
         if review is not None:
             self._requeue_changed(review)
+        if problem is not None:
+            raise problem
 
     async def _plan_together(self) -> None:
         """Have topics in the plan that no KafkaTopic's pass puts there, and make it anew where no pass does.
@@ -283,6 +286,14 @@ class Approvals:
             self._begun = {text: name for text, name in self._begun.items() if text in parts}
             present = {whole.hash, *whole.namespaces.values()}
             self._begun_whole = {text: name for text, name in self._begun_whole.items() if text in present}
+
+    async def _try_to_begin(self, review: Review, admin: KafkaAdmin) -> FailureError | None:
+        """Begin what is approved; why that failed, which keeps nobody from being told what the rest waits for."""
+        try:
+            await self._begin(review, admin)
+        except FailureError as error:
+            return error
+        return None
 
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
         topic_ids, changed = await self._compared(review, admin)

@@ -11,6 +11,7 @@ from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.plans import MAX_APPROVED
 from rackspan.api.policies import TopicApproval
 from rackspan.api.racktopology import KIND as TOPOLOGY
+from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ObjectRef
 
 if TYPE_CHECKING:
@@ -127,16 +128,23 @@ class ApprovedHashes:
     async def take_off(
         self, topology: RackTopology, whole: WholePlan, parts: Mapping[ObjectKey, TopicPlan]
     ) -> Mapping[ObjectKey, TopicPlan]:
-        """Take off the annotations that approve some parts; those parts that may begin. Raises FailureError.
+        """Take off the annotations that approve some parts; those parts that may begin.
 
         A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology has changed.
+        Raises FailureError where the RackTopology may not be changed, or only KafkaTopics that may not be are left.
         """
-        able = {}
+        able: dict[ObjectKey, TopicPlan] = {}
+        refused = None
         for key, part in parts.items():
             topic = self._cache.topics.get(key)
             approves = topic is not None and topic.meta.annotations.get(APPROVE_PLAN) == part.hash
-            if topic is None or not approves or await self._take(TOPIC, topic.meta):
-                able[key] = part
+            try:
+                if topic is None or not approves or await self._take(TOPIC, topic.meta):
+                    able[key] = part
+            except FailureError as error:
+                refused = error  # as by a webhook of its namespace
+        if refused is not None and not able:
+            raise refused
         said = _hashes(topology.meta.annotations.get(APPROVE_PLAN))
         if said.isdisjoint(self._names_of(whole, able)) or await self._take(TOPOLOGY, topology.meta):
             return able

@@ -29,6 +29,7 @@ from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
 """Of EVEN: two replicas in one zone."""
+DENIED = Failure(Reason.API_SERVER_REFUSED, "a webhook denied the request", Remedy.ACCESS)
 EVEN_ROWS = ((0, 1, 2), (1, 2, 3))
 
 
@@ -76,8 +77,12 @@ class Annotating(MemoryCluster):
     """Takes annotations off, as the API server does."""
 
     taken: tuple = ()
+    denying: tuple = ()
+    """Names of objects that a webhook lets nobody change."""
 
     async def remove_annotation(self, ref, name, version):
+        if ref.key.name in self.denying:
+            raise FailureError(DENIED)
         self.taken = (*self.taken, (ref.kind, ref.key.name, name))
         return None if ref.key.name in self.refusing else {"kind": ref.kind}
 
@@ -1064,6 +1069,27 @@ async def test_a_topic_that_kafka_holds_otherwise_by_now_does_not_hold_up_the_ot
     world.topology(world.plan.hash)
     await world.work()
     assert begun(world) == [{"own"}]
+
+
+async def test_a_topic_whose_annotation_may_not_be_taken_off_holds_up_nobody_else():
+    world = World()
+    other = await world.topic("other")
+    denied = await world.topic("denied", namespace="bank")
+    world.kube.denying = ("denied",)
+    with pytest.raises(FailureError, match="a webhook denied"):
+        await world.topic("denied", annotation=world.plan.parts[denied.key].hash, namespace="bank")
+    await world.topic("other", annotation=world.plan.parts[other.key].hash)
+    assert begun(world) == [{"other"}]
+    world.begun.under_way = None
+    world.topology("0" * 32)
+    with pytest.raises(FailureError, match="a webhook denied"):
+        await world.work()
+    assert world.told()[0] == "StaleApproval", "what others approve is judged all the same"
+    world.kube.denying = ()
+    world.topology()
+    await world.work()
+    await world.topic("denied", annotation=world.plan.parts[denied.key].hash, namespace="bank")
+    assert begun(world) == [{"other"}, {"denied"}]
 
 
 async def test_topics_that_come_all_the_time_do_not_keep_a_plan_from_being_begun():
