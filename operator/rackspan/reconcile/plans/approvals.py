@@ -337,7 +337,9 @@ class Approvals:
     def _is_present(self, state: ClusterState) -> bool:
         """Whether racks, and what the RackTopology asks for, are still those of a state that was looked at."""
         topology = self._dependencies.cache.topologies.get(self._key)
-        return topology is not None and topology.spec == state.spec and self._complete == self._observer.epoch
+        if topology is None or topology.meta.is_deleting or topology.meta.is_paused:
+            return False
+        return topology.spec == state.spec and self._complete == self._observer.epoch
 
     async def _let_shrink(self, review: Review, admin: KafkaAdmin) -> None:
         """Lower min.insync.replicas where nothing else holds up what is under way."""

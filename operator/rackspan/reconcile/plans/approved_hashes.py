@@ -130,7 +130,8 @@ class ApprovedHashes:
     ) -> Mapping[ObjectKey, TopicPlan]:
         """Take off the annotations that approve some parts; those parts that may begin.
 
-        A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology has changed.
+        A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology's annotation
+        has.
         Raises FailureError where the RackTopology may not be changed, or only KafkaTopics that may not be are left.
         """
         able: dict[ObjectKey, TopicPlan] = {}
@@ -145,10 +146,12 @@ class ApprovedHashes:
                 refused = error  # as by a webhook of its namespace
         if refused is not None and not able:
             raise refused
-        said = _hashes(topology.meta.annotations.get(APPROVE_PLAN))
-        if said.isdisjoint(self._names_of(whole, able)) or await self._take(TOPOLOGY, topology.meta):
+        said, now = topology.meta.annotations.get(APPROVE_PLAN), self._cache.topologies.get(topology.key)
+        if _hashes(said).isdisjoint(self._names_of(whole, able)):
             return able
-        return {}
+        if now is None or now.meta.uid != topology.meta.uid or now.meta.annotations.get(APPROVE_PLAN) != said:
+            return {}
+        return able if await self._take(TOPOLOGY, now.meta) else {}  # its status may have been written meanwhile
 
     def spend(self, names: Collection[str]) -> None:
         """Forget the annotations that approved what has begun, by all hashes that name it or its parts."""

@@ -12,7 +12,7 @@ from tests.unit.reconcile.examples import EVEN, PLACERS, seen, state, topology
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
-from rackspan.api.labels import APPROVE_PLAN, FINALIZER
+from rackspan.api.labels import APPROVE_PLAN, FINALIZER, PAUSED
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import ReassignmentState
@@ -704,6 +704,34 @@ async def test_new_terms_of_a_topology_do_not_begin_the_plan_of_its_old_spec(at_
     assert not world.begun.plans, "broker 5 is not drained any more"
 
 
+@pytest.mark.parametrize(
+    "meta", [{"annotations": {PAUSED: "true"}}, {"deletion_timestamp": datetime(2026, 1, 1, tzinfo=UTC)}]
+)
+async def test_a_topology_that_is_paused_or_goes_while_topics_are_read_once_more_begins_nothing(at_once, meta):
+    world = World(**AUTOMATIC)
+    world.begun.under_way = "another"
+    one = await world.topic("one")
+    world.begun.under_way = None
+    await world.loop.approvals._note_end()
+    await world.loop.process(await world.loop.take())
+    read = world.kafka.topics
+
+    async def read_while_it_changes(names):
+        prod = world.cache.topologies[one.topology]
+        world.cache.topologies[one.topology] = structs.replace(prod, meta=structs.replace(prod.meta, **meta))
+        return await read(names)
+
+    world.kafka.topics = read_while_it_changes
+    await world.loop.approvals.reconcile()
+    assert world.kafka.made("describe_topics")[-1] == ["one"]
+    assert world.cache.topologies[one.topology].meta != topology().meta
+    assert not world.begun.plans
+    world.topology()
+    world.kafka.topics = read
+    await world.work()
+    assert begun(world) == [{"one"}]
+
+
 @pytest.mark.parametrize("change", ["spec", "racks"])
 async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_beginning(at_once, change):
     world = World(drainBrokers=[5])
@@ -714,7 +742,7 @@ async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_
         world.kafka.topics = read
         if change == "spec":
             observed = world.observer.state
-            world.topology(drainBrokers=[])
+            world.topology(world.plan.hash, drainBrokers=[])
             world.observer.state = observed
         else:
             world.observer.epoch += 1
@@ -730,6 +758,32 @@ async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_
     world.loop.add(world.cache.topics)
     await world.work()
     assert len(world.begun.plans) == 1, "the same plan as was approved is there again"
+
+
+@pytest.mark.parametrize("annotation", ["the same", "another", "none"])
+async def test_a_status_that_is_written_while_topics_are_read_keeps_no_approved_plan_from_beginning(annotation):
+    """The status of a RackTopology changes with every topic: in a large cluster all the time."""
+    world = World()
+    one = await world.topic("one")
+    read, take = world.kafka.topics, world.kube.remove_annotation
+
+    def prod():
+        return world.cache.topologies[one.topology]
+
+    async def read_while_it_is_written(names):
+        meta = structs.replace(prod().meta, resource_version=f"{prod().meta.resource_version}1")
+        if annotation != "the same":
+            meta = structs.replace(meta, annotations={APPROVE_PLAN: "f" * 32} if annotation == "another" else {})
+        world.cache.topologies[one.topology] = structs.replace(prod(), meta=meta)
+        return await read(names)
+
+    async def take_if_unchanged(ref, name, version):
+        return await take(ref, name, version) if version == prod().meta.resource_version else None
+
+    world.topology(world.plan.hash)
+    world.kafka.topics, world.kube.remove_annotation = read_while_it_is_written, take_if_unchanged
+    await world.loop.approvals.reconcile()
+    assert begun(world) == ([{"one"}] if annotation == "the same" else [])
 
 
 @pytest.mark.parametrize("now", [None, ((0, 1, 2), (1, 2, 3))], ids=["gone", "another topic"])
