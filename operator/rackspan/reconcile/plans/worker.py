@@ -205,7 +205,7 @@ class TopologyWorker:
         return f"throttles are left in Kafka, on {', '.join(left[:10])}" if left else None
 
     async def _leave_lost_run(self) -> None:
-        """Clear the throttles of what somebody has taken away, finalizer and all."""
+        """Clear the throttles of what somebody has taken away, finalizer and all; once Kafka answers."""
         run = self._run or self._aside
         if run is None or not self.has_lost_run:
             return
@@ -218,8 +218,13 @@ class TopologyWorker:
                     await run.executor.clear_throttles()
         except (FailureError, TimeoutError) as error:
             _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.of.key, error)
-        finally:
-            self._run = self._aside = None
+            if self._key in self._cache.topologies:
+                await self.step_aside()  # and ask again
+                return
+        except Exception:
+            self._run = self._aside = None  # a defect keeps no other from its turn
+            raise
+        self._run = self._aside = None
 
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import contextlib
 import copy
 import logging
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -909,6 +910,44 @@ async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_
     assert world.kafka.configs == CONFIGS
     assert not world.worker.has_lost_run
     assert {line["approvedBy"] for line in audited(caplog)} == {"kim"}
+
+
+@pytest.mark.parametrize("aside", [True, False])
+async def test_what_is_torn_away_while_kafka_does_not_answer_leaves_no_throttle_once_it_does(monkeypatch, aside):
+    """Who deletes a Reassignment then waits for Kafka, and may lose patience."""
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    if aside:
+        await world.worker.step_aside()
+    world.objects.tear_away(NAME)
+    with monkeypatch.context() as away:
+        away.setattr(world.kafka, "_call", Mock(side_effect=AWAY))
+        await world.passes(3)
+    assert world.kafka.configs != CONFIGS
+    assert world.worker.has_lost_run
+    await world.passes(2)
+    assert world.kafka.configs == CONFIGS
+    assert not world.worker.has_lost_run
+
+
+async def test_what_is_torn_away_is_cleared_up_by_a_later_turn_where_one_ends_in_the_middle(monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    await world.worker.step_aside()
+    world.objects.tear_away(NAME)
+    world.sync()
+    with monkeypatch.context() as slow:
+        slow.setattr(world.kafka, "cluster", asyncio.Event().wait)
+        turn = asyncio.create_task(world.worker.reconcile())
+        await asyncio.sleep(0)
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+    await world.worker.step_aside()
+    assert world.kafka.configs != CONFIGS
+    await world.passes(2)
+    assert world.kafka.configs == CONFIGS
 
 
 async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
