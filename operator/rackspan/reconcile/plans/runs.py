@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rackspan.api.reassignment import ReassignmentState, ReassignmentStatus
+from rackspan.core.reassignment import WaitReason
 from rackspan.core.text import plural
 from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.executor import StoppedError
@@ -33,6 +34,9 @@ _RACKS_SECONDS = 30.0
 """How long a broker must be seen in another rack: a label that flaps stops nothing."""
 _GONE_SECONDS = 600.0
 """How long a broker must be missing: it may only be restarted."""
+_HELD_SECONDS = 600.0
+"""How long nothing else than somebody's min.insync.replicas may be left: all other plans wait meanwhile."""
+_HELD = "all that is left waits for a lower min.insync.replicas, and all other plans wait for it"
 
 _STATES = {
     Intent.RUN: ReassignmentState.RUNNING,
@@ -85,6 +89,13 @@ class Run:
                 self._changed_since.pop(look, None)
             elif now - self._changed_since.setdefault(look, now) >= seconds:
                 raise StoppedError(why)
+
+    def refuse_held(self, intent: Intent, now: float) -> None:
+        """Raise StoppedError where nothing but min.insync.replicas, which a tenant may set, has been left for long."""
+        if intent is not Intent.RUN or self.seen is None or not _is_held(self.seen):
+            self._changed_since.pop(_is_held, None)
+        elif now - self._changed_since.setdefault(_is_held, now) >= _HELD_SECONDS:
+            raise StoppedError(_HELD)
 
     async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
         """Make one pass of what is asked for, by these rules. Raises as the executor does."""
@@ -155,6 +166,11 @@ def stopped_by(one: Reassignment) -> str | None:
 def paused_by(one: Reassignment) -> str:
     """Who has paused it, in words."""
     return "paused by its spec" if one.spec.paused else "paused with its RackTopology, or outside of its windows"
+
+
+def _is_held(seen: Pass) -> bool:
+    left = {one.reason for one in seen.waiting if not one.reason.final}
+    return not seen.copying and left == {WaitReason.MIN_INSYNC}
 
 
 def _signs(seen: Pass) -> tuple[int, int, int, int]:

@@ -301,6 +301,7 @@ class TopologyWorker:
             intent = Intent.CANCEL
         if intent is not Intent.CANCEL:
             run.refuse_changed(topology, now)
+            run.refuse_held(intent, now)
         state, begins = run.state(intent)
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
             await self._writer.write_state(known, state, begins)

@@ -464,6 +464,29 @@ async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goe
     assert not await world.plans.held_by_min_insync(world.topology.key)
 
 
+async def test_what_only_min_insync_holds_up_for_long_stops_so_that_other_plans_go_on(monkeypatch):
+    """Whoever may change a topic's configs could hold up every other plan of the cluster otherwise."""
+    world = World(min_insync_replicas=2)
+    orders, users = TopicPartition("orders", 0), TopicPartition("users", 0)
+    world.kafka.planned = {orders: BEFORE[orders][:1], users: PLANNED[users]}
+    fewer, other = {orders: BEFORE[orders][:1]}, {users: PLANNED[users]}
+    await world.begin(world.plan(planned=fewer), world.plan("0" * 32, planned=other))
+    first, second = NAME, f"prod-{'0' * 32}"
+    await world.passes(5)
+    assert (world.read(first).status.state, world.read(second).status.state) == ("Running", "Queued")
+    world.objects.edit(first, paused=True)
+    monkeypatch.setattr(runs, "_HELD_SECONDS", 0.0)
+    await world.passes(3)
+    assert world.read(first).status.state == "Paused", "a person holds it up"
+    world.objects.edit(first, paused=False)
+    await world.until_ended()
+    assert world.read(first).status.state == "Stopped"
+    assert "waits for a lower min.insync.replicas" in world.read(first).status.message
+    assert world.at(orders)[0] == BEFORE[orders][:2], "as many as it needs"
+    assert world.read(second).status.state == "Succeeded"
+    world.nothing_left()
+
+
 class OwnMinInsync(Recorded):
     """A Kafka that says what min.insync.replicas is also of topics that are gone."""
 
