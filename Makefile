@@ -164,7 +164,7 @@ $(SITE)/.ready: requirements/site.lock
 	@touch $@
 
 .PHONY: release
-release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, plug-ins, SBOM, checksums
+release: $(READY) ## Build the artefacts of a release into dist/release: wheel, chart, definitions, plug-ins (of Krew, too), SBOM, checksums
 	rm -rf dist/release
 	@$(BIN)/python -m dev release dist/release --tag="$(RELEASE_TAG)"
 

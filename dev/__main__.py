@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dev import chromium, release
+from dev import chromium, krew, release
 from dev.gitops import own_network
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, need, say
@@ -51,7 +51,9 @@ def _plugins(_: argparse.Namespace) -> None:
 
 def _release(arguments: argparse.Namespace) -> None:
     kafka = kafka_distribution.ensure_distribution()
-    for path in release.build(arguments.folder, assets.ensure_helm(), kafka, tag=arguments.tag):
+    release.build(arguments.folder, assets.ensure_helm(), kafka, tag=arguments.tag)
+    krew.build(arguments.folder)
+    for path in sorted(arguments.folder.iterdir()):
         print(f"{path.stat().st_size:>10} {path}")
 
 

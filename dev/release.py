@@ -30,6 +30,7 @@ from dev.stack.plugins import FILE_TIME, JAR, build_plugins
 EPOCH = int(FILE_TIME.timestamp())
 NAMESPACE = "rackspan"
 NOTES = "RELEASE-NOTES.md"
+SUMS = "SHA256SUMS"
 _LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -75,10 +76,16 @@ def build(
     (folder / f"rackspan-{number}.cdx.json").write_text(json.dumps(bom, indent=1) + "\n")
     build_plugins(kafka, folder / JAR, source=source)
     (folder / NOTES).write_text(notes)
+    write_checksums(folder)
+    return sorted(folder.iterdir())
+
+
+def write_checksums(folder: Path) -> None:
+    """Write SHA256SUMS anew, of all other files in the folder."""
+    (folder / SUMS).unlink(missing_ok=True)
     files = sorted(folder.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (folder / "SHA256SUMS").write_text("".join(sums))
-    return sorted(folder.iterdir())
+    (folder / SUMS).write_text("".join(sums))
 
 
 def _notes(changelog: str, version: str) -> str:

@@ -22,6 +22,7 @@ from dev.progress import AssetError, exclusive, need, run, say
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
 REGISTRY_VERSION = "v3.1.2"
+KREW_VERSION = "v0.5.0"
 _WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
 _KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
 _PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
@@ -117,6 +118,11 @@ def ensure_registry() -> Path:
         [f"github.com/distribution/distribution/v3/cmd/registry@{REGISTRY_VERSION}"],
         "about two minutes",
     )
+
+
+def ensure_krew() -> Path:
+    """The pinned Krew, which installs plug-ins of kubectl, after building it where it is missing."""
+    return _ensure_program("krew", KREW_VERSION, [f"sigs.k8s.io/krew/cmd/krew@{KREW_VERSION}"], "about half a minute")
 
 
 def find_promtool() -> Path | None:
