@@ -12,6 +12,7 @@ import math
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 from kubernetes.aio import client
@@ -208,7 +209,7 @@ class Rest:
             finally:
                 response.response.close()  # a watch that is left early is not read to its end
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unreachable("GET", path, error) from error
+            raise self._unreachable("GET", path, error) from error
 
     async def list_all(
         self,
@@ -371,7 +372,7 @@ class Rest:
                 finally:
                     response.response.release()  # closed, unless it was read to its end
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _unreachable(request.method, request.path, error) from error
+                raise self._unreachable(request.method, request.path, error) from error
             finally:
                 KUBE_SECONDS.labels(operation).observe(time.perf_counter() - started)
                 progress()
@@ -403,6 +404,12 @@ class Rest:
         change.add_done_callback(self._on_end)
         return await asyncio.shield(change)
 
+    def _unreachable(self, method: str, path: str, error: Exception) -> FailureError:
+        if str(error):
+            return FailureError(_failure(f"{method} {path}: {type(error).__name__}: {error}"))
+        where = urlsplit(self._api.configuration.host).netloc.rpartition("@")[2]  # a log-in may stand before it
+        return FailureError(_failure(f"the API server at {where} has not answered in time: {method} {path}"))
+
     def _on_end(self, change: asyncio.Future[Any]) -> None:
         self._changes.discard(change)
         if not change.cancelled():
@@ -417,10 +424,6 @@ def _decoded(text: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict):  # a proxy's page, or an answer that was cut off
         raise FailureError(_failure("an answer of the API server is not a JSON object"))
     return answer
-
-
-def _unreachable(method: str, path: str, error: Exception) -> FailureError:
-    return FailureError(_failure(f"{method} {path}: {type(error).__name__}: {error}"))
 
 
 def _failure(what: str) -> Failure:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Self
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -64,6 +65,7 @@ class RecordingApi:
     answer: Callable[[str, str], Answer] = lambda _, __: Answer()
     asked: list[tuple[str, str]] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
+    configuration: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(host="https://kube.example.com"))
 
     async def param_serialize(self, method, path, header_params=None, body=None, auth_settings=None):
         return method, path, header_params, body

@@ -75,6 +75,19 @@ async def test_an_answer_says_who_can_mend_it(status, message, reason, remedy):
     assert failure.message == f"GET /apis/rackspan.dev/v1alpha1/kafkatopics: {status} {message}"
 
 
+async def test_an_api_server_that_does_not_answer_is_named():
+    def hang(*_):
+        raise TimeoutError
+
+    api = RecordingApi(hang)
+    api.configuration.host = "https://me:secret@kube.example.com:6443"
+    with pytest.raises(FailureError) as caught:
+        await Rest(api).get("get", TOPICS.collection())
+    assert caught.value.failure.message == (
+        "the API server at kube.example.com:6443 has not answered in time: GET /apis/rackspan.dev/v1alpha1/kafkatopics"
+    )
+
+
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (409, ConflictError)])
 async def test_what_is_not_there_is_no_failure(status, error):
     with pytest.raises(error):
