@@ -351,6 +351,25 @@ def test_what_mends_a_broker_that_is_away_keeps_the_other_options(rackspan, snap
     assert advised in rackspan("check", "--snapshot", file, *options).out
 
 
+@pytest.mark.parametrize("options", [(), ("--drain-broker", 8), ("--topic", "a"), ("--drain-broker", "8,9")])
+def test_what_mends_one_of_several_brokers_that_are_away_is_a_plan_that_is_made(rackspan, snapshot, options):
+    file = snapshot(cluster(topic("a", [0, 8], [0, 3]), topic("b", [0, 9])))
+    found = rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]
+    fixes = {one["fix"] for one in found if one["rule"] == "BrokerOffline"}
+    advised = "if brokers 8, 9 are gone for good: rackspan plan --drain-broker 8,9, or spec.drainBrokers"
+    assert [advised in one for one in fixes] == [True]
+    assert rackspan("plan", "--snapshot", file, "--drain-broker", "8,9").code == 0
+
+
+def test_many_brokers_that_are_away_are_named_by_the_plan_alone(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", *([0, broker] for broker in range(6, 17)))))
+    found = rackspan("check", "--snapshot", file, "-o", "json").json["findings"]
+    fixes = [one["fix"] for one in found if one["rule"] == "BrokerOffline"]
+    told = "bring it back; if all 11 brokers that are away are gone for good: rackspan plan says how to drain them"
+    assert fixes == [told] * 11
+    assert "--drain-broker 6,7,8,9,10,11,12,13,14,15,16 " in rackspan("plan", "--snapshot", file).hint
+
+
 def test_a_plan_names_each_broker_that_is_away(rackspan, snapshot):
     refused = rackspan("plan", "--snapshot", snapshot(cluster(topic("a", [0, 8], [0, 9]))))
     assert (refused.code, refused.error) == (2, "brokers 8, 9 hold replicas and are not among the brokers")

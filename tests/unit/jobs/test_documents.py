@@ -64,6 +64,14 @@ def test_what_mends_a_finding_names_the_racktopology_that_the_cluster_is_judged_
     assert "rackspan drain 3 --topology kafka/prod" in fixes[1]
 
 
+def test_what_mends_a_broker_that_is_away_drains_the_others_that_are_too():
+    finding = FINDING | {"id": 1, "rule": "BrokerOffline", "broker": 3}
+    (row,) = document_rows.finding_rows([finding], away=[12, 3])
+    assert "if brokers 3, 12 are gone for good: rackspan plan --drain-broker 3,12, or" in row.fix
+    (row,) = document_rows.finding_rows([finding], "kafka/prod", away=[12, 3])
+    assert row.fix.endswith("rackspan drain 3 --topology kafka/prod")
+
+
 def test_a_summary_of_nothing_is_zeros():
     found = document_rows.summary(topics(), [], [], TRUTH)
     assert (found.topics, found.partitions, found.non_compliant_topics, found.moves, found.brokers) == (0, 0, 0, 0, 3)

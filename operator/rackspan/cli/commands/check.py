@@ -72,6 +72,8 @@ class _Checked:
     selected: TopologyOptions
     topology: str | None
     """The key of the RackTopology by which it is judged, in place of `selected`."""
+    away: tuple[int, ...]
+    """Brokers that hold replicas and are not among those of the cluster, also where their topics are left out."""
 
     @property
     def facts(self) -> Iterator[Facts]:
@@ -81,8 +83,8 @@ class _Checked:
         """What would mend it: a plan takes the options that the cluster is judged by."""
         if self.topology is not None:
             return fix(facts, topology=self.topology)
-        options = self.selected.typed(without=facts.broker if facts.rule is Rule.BROKER_OFFLINE else None)
-        return fix(facts, options)
+        options = self.selected.typed(without=self.away if facts.rule is Rule.BROKER_OFFLINE else ())
+        return fix(facts, options, away=self.away)
 
     @property
     def severities(self) -> list[Severity]:
@@ -188,7 +190,15 @@ def _checked(
     )
     guarantees = write_guarantees(locations.tree, partitions.replicas, partitions.topic, least)
     return _Checked(
-        snapshot.cluster_id or "", locations, partitions, examined, findings.rows(order), guarantees, selected, topology
+        cluster=snapshot.cluster_id or "",
+        locations=locations,
+        partitions=partitions,
+        examined=examined,
+        findings=findings.rows(order),
+        guarantees=guarantees,
+        selected=selected,
+        topology=topology,
+        away=snapshot.unknown_brokers,
     )
 
 

@@ -47,11 +47,11 @@ class TopologyOptions:
         """Read the options. Raises CommandError for a broker id that is none."""
         return cls(levels, missing_racks, broker_ids("--drain-broker", drain_brokers or ()), drain_racks or ())
 
-    def typed(self, without: int | None = None) -> str:
-        """These options as they are typed, but for --levels, which only name; `without` a broker that is drained."""
+    def typed(self, without: Collection[int] = ()) -> str:
+        """These options as they are typed, but for --levels, which only name; `without` brokers that are drained."""
         ignored = self.missing_racks is MissingRackPolicy.IGNORE
         given = [("--missing-rack-policy", str(self.missing_racks))] if ignored else []
-        given += [("--drain-broker", str(broker)) for broker in self.drain_brokers if broker != without]
+        given += [("--drain-broker", str(broker)) for broker in self.drain_brokers if broker not in without]
         given += [("--drain-rack", path) for path in self.drain_racks]
         return " ".join(map(shlex.join, given))
 

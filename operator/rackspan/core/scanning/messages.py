@@ -1,6 +1,6 @@
 """What a finding says to people, and what would mend it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from rackspan.core.compliance import ViolationReason
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
@@ -31,13 +31,10 @@ _MESSAGES: Mapping[Rule, str] = {
     Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
     Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
 }
+_MOST_AWAY = 10
 _NEVER_WITHOUT_LEADER = "but never while a partition has no leader: the change empties its ELR (KIP-966)"
 _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its ISR or ELR: kafka-topics --describe names them",
-    Rule.BROKER_OFFLINE: (
-        "bring it back; if it is gone for good: {plan} --drain-broker {broker}, "
-        "or spec.drainBrokers of its RackTopology"
-    ),
     Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
     Rule.NOT_COMPLIANT: "{plan}: {moves} to copy, none does with fewer",
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
@@ -90,13 +87,16 @@ def message(facts: Facts) -> str:
     return _filled(text, facts)
 
 
-def fix(facts: Facts, options: str = "", topology: str | None = None) -> str:
+def fix(facts: Facts, options: str = "", topology: str | None = None, away: Collection[int] = ()) -> str:
     """
     What would mend it.
 
-    A plan takes the `options` that the cluster is judged by, or the key of the RackTopology by which it is.
+    A plan takes the `options` that the cluster is judged by, or the key of the RackTopology by which it is. `away` are
+    all brokers that hold replicas and are not among those of the cluster.
     """
     plan = f"rackspan plan {options if topology is None else f'--topology {topology}'}".rstrip()
+    if facts.rule is Rule.BROKER_OFFLINE and topology is None:
+        return _drain(sorted({*away, facts.broker or 0}), plan)
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
@@ -113,6 +113,19 @@ def fix(facts: Facts, options: str = "", topology: str | None = None) -> str:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
     fixes = _FIXES if topology is None else {**_FIXES, **_FIXES_BY_TOPOLOGY}
     return _filled(fixes[facts.rule], facts, plan, topology)
+
+
+def _drain(away: Sequence[int], plan: str) -> str:
+    """What plans without these brokers: a plan is refused while one is away that it does not drain."""
+    if len(away) > _MOST_AWAY:
+        gone = f"all {len(away):,} brokers that are away are"
+        return f"bring it back; if {gone} gone for good: {plan} says how to drain them"
+    gone = "it is" if len(away) == 1 else f"brokers {', '.join(map(str, away))} are"
+    drained = ",".join(map(str, away))
+    return (
+        f"bring it back; if {gone} gone for good: {plan} --drain-broker {drained}, "
+        "or spec.drainBrokers of its RackTopology"
+    )
 
 
 def _return(facts: Facts) -> str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from rackspan.api.codec import timestamp
 from rackspan.core.scanning import examine_brokers
+from rackspan.core.scanning.rules import Rule
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_batches
 from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD, WRITES
@@ -189,12 +190,14 @@ class _Scan:
             since=document_rows.timestamp(self._previous.observed_at),
             new=len(new),
             cleared=len(cleared),
-            new_findings=self._worst(new, _SAMPLES),
-            cleared_findings=self._worst(cleared, _SAMPLES),
+            new_findings=self._worst(new, _SAMPLES, found),
+            cleared_findings=self._worst(cleared, _SAMPLES, found),
         )
 
-    def _worst(self, found: pa.Table, most: int) -> list[FindingRow]:
-        return document_rows.finding_rows(aggregates.worst(found, most).to_pylist(), self._cluster.topology)
+    def _worst(self, some: pa.Table, most: int, found: pa.Table) -> list[FindingRow]:
+        """At most so many rows of `some` findings; `found` are all of this scan."""
+        away = found.filter(pa.compute.equal(found["rule"], str(Rule.BROKER_OFFLINE)))["broker"].to_pylist()
+        return document_rows.finding_rows(aggregates.worst(some, most).to_pylist(), self._cluster.topology, away)
 
     @property
     def _minutes(self) -> float:
@@ -234,7 +237,7 @@ class _Scan:
             changes=seen.changes,
             domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),
             brokers=document_rows.broker_rows(holdings, self._locations, wrong_brokers, trend.broker_flaps),
-            findings=self._worst(found, MAX_FINDINGS),
+            findings=self._worst(found, MAX_FINDINGS, found),
             topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
             groups=list(self._cluster.groups),
             writes=seen.writes,

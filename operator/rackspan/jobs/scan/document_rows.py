@@ -1,6 +1,6 @@
 """Parts of the scan document, from rows of the tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -46,16 +46,17 @@ def timestamp(when: datetime | None) -> str | None:
     return None if when is None else codec.timestamp(when)
 
 
-def finding_rows(rows: Iterable[Row], topology: str | None = None) -> list[FindingRow]:
+def finding_rows(rows: Iterable[Row], topology: str | None = None, away: Collection[int] = ()) -> list[FindingRow]:
     """
     Findings with their messages and fixes.
 
-    `rows` have the columns of the table `findings`. `topology` is the key of the RackTopology by which they are found.
+    `rows` have the columns of the table `findings`. `topology` is the key of the RackTopology by which they are found,
+    `away` are all brokers that are not online and hold replicas.
     """
-    return [_finding(row, topology) for row in rows]
+    return [_finding(row, topology, away) for row in rows]
 
 
-def _finding(row: Row, topology: str | None) -> FindingRow:
+def _finding(row: Row, topology: str | None, away: Collection[int]) -> FindingRow:
     about = _pick(row, "topic", "partition", "broker", "level", "domain", "excess", "moves")
     facts = Facts(rule=Rule(row["rule"]), reason=row["reason"], **about)
     return FindingRow(
@@ -63,7 +64,7 @@ def _finding(row: Row, topology: str | None) -> FindingRow:
         rule=row["rule"],
         severity=row["severity"],
         message=message(facts),
-        fix=fix(facts, topology=topology),
+        fix=fix(facts, topology=topology, away=away),
         first_seen=timestamp(row.get("first_seen")),
         **about,
     )
