@@ -424,6 +424,30 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
             "the RackTopology and its KafkaTopics say it",
         ),
         (["import", "strimzi", ""], '"": there is no such file', ""),
+        (["report", "open", ""], '"": there is no such file', ""),
+        (["report", "fleet", ""], '"": there is no such file', ""),
+        (["history", "migrate", "", "new"], 'history "": is not a usable location', ""),
+        *(
+            (arguments, f"Invalid value for '{arguments[-2]}': the path is empty", f"see rackspan {command} --help")
+            for command, arguments in (
+                ("check", ["check", "--bootstrap-server", "kafka:9092", "--command-config", ""]),
+                ("import cluster", ["import", "cluster", "--topology-ref", "a", "--output-dir", ""]),
+                ("report fleet", ["report", "fleet", "scan.json", "--pages", ""]),
+            )
+        ),
+        *(
+            (arguments, "standard input can be read once only", "name a file in place of one -")
+            for arguments in (
+                ["plan", "--snapshot", "-", "-f", "-"],
+                ["plan", "--snapshot", "-", "--log-dirs", "-"],
+                ["plan", "--snapshot", "prod.json", "-f", "-", "-f", "-"],
+                ["what-if", "--snapshot", "-", "--log-dirs", "-"],
+                ["apply", "--bootstrap-server", "kafka:9092", "-f", "-", "-f", "-"],
+                ["import", "strimzi", "-", "-"],
+                ["import", "topicctl", "-", "--snapshot", "-"],
+                ["report", "fleet", "-", "-"],
+            )
+        ),
         (["scan", "--snapshot", ""], '"": there is no such file', ""),
         (["check", "--snapshot", ""], '"": there is no such file', ""),
         (

@@ -94,7 +94,10 @@ AssignmentOption = Annotated[
     ),
 ]
 OutputDir = Annotated[
-    Path | None, options.output_option(metavar="DIR", help="Write a file per KafkaTopic instead of all to the output.")
+    Path | None,
+    options.output_option(
+        metavar="DIR", parser=options.path, help="Write a file per KafkaTopic instead of all to the output."
+    ),
 ]
 Overwrite = Annotated[
     bool, options.output_option("--overwrite", help="With --output-dir: replace files of the same name.")
@@ -108,7 +111,10 @@ Output = Annotated[
 
 
 SourceFiles = Annotated[
-    list[str], typer.Argument(metavar="FILE…", help="Files, or directories of YAML files; - is standard input.")
+    list[str],
+    typer.Argument(
+        metavar="FILE…", callback=options.once, help="Files, or directories of YAML files; - is standard input."
+    ),
 ]
 TopologyRefs = Annotated[
     list[str] | None,

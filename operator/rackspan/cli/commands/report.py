@@ -108,14 +108,19 @@ def export(
 @app.command(epilog=FLEET_EPILOG)
 def fleet(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="What `rackspan scan --report` wrote.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", callback=options.once, help="What `rackspan scan --report` wrote."),
     ] = None,
     history: Annotated[
         str | None, typer.Option(metavar="DIR", help="Take the last scan of each cluster of this history instead.")
     ] = None,
     pages: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write index.html there, and the page of each cluster, to which it links."),
+        typer.Option(
+            metavar="DIR",
+            parser=options.path,
+            help="Write index.html there, and the page of each cluster, to which it links.",
+        ),
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print the clusters.")] = Format.TABLE,
 ) -> None:

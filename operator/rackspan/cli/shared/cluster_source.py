@@ -12,7 +12,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot
-from rackspan.snapshots.reader import STDIN, Advance, shown_name
+from rackspan.snapshots.reader import Advance, shown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,6 @@ class ClusterSource:
             )
         if self.command_config is not None and not self.live:
             raise CommandError("--command-config is for --bootstrap-server", "leave it out with a snapshot file")
-        if self.snapshot == STDIN and self.log_dirs == STDIN:
-            raise CommandError("--snapshot and --log-dirs cannot both be standard input")
 
     def _read_file(self, advance: Advance) -> Snapshot:
         found = read_snapshot(self.snapshot or "", advance)

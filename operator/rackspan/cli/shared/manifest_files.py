@@ -16,8 +16,6 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 def read_files(given: Sequence[str]) -> Documents:
     """Read files, the YAML and JSON files below directories, and standard input (`-`). Raises CommandError."""
-    if given.count(STDIN) > 1:
-        raise CommandError("standard input can be read once only")
     found = Documents()
     for file in _files(given):
         try:

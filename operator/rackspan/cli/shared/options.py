@@ -66,6 +66,22 @@ def _kubeconfig(option: Callable[..., Any], purpose: str = "") -> Any:
     return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}")
 
 
+def path(text: str) -> Path:
+    """Give the path that somebody typed. An empty one is refused: it would be the folder that the command runs in."""
+    if not text:
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
+def once(context: typer.Context, given: str | list[str] | None) -> str | list[str] | None:
+    """Refuse to read standard input, `-`, for a second file: nothing would be left of it."""
+    files = [given] if isinstance(given, str) else given or []
+    context.meta[__name__] = read = context.meta.get(__name__, 0) + files.count("-")
+    if read > 1:
+        raise CommandError("standard input can be read once only", "name a file in place of one -")
+    return given
+
+
 def typed_options(context: typer.Context) -> list[str]:
     """The options that somebody typed, by their long names; not those of the environment."""
     sources = [(one.opts[0], context.get_parameter_source(one.name or "")) for one in context.command.params]
@@ -81,7 +97,9 @@ def refuse_alone(typed: Collection[str], *pairs: tuple[str, str]) -> None:
 
 SnapshotFile = Annotated[
     str | None,
-    cluster_option("--snapshot", metavar="FILE", help="What `rackspan snapshot` wrote; - is standard input."),
+    cluster_option(
+        "--snapshot", metavar="FILE", callback=once, help="What `rackspan snapshot` wrote; - is standard input."
+    ),
 ]
 BootstrapServer = Annotated[
     str | None,
@@ -90,7 +108,9 @@ BootstrapServer = Annotated[
 CommandConfig = Annotated[
     Path | None,
     cluster_option(
-        metavar="FILE", help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL)."
+        metavar="FILE",
+        parser=path,
+        help="Client properties for the live cluster, as Kafka's own tools take them (TLS, SASL).",
     ),
 ]
 TopologyName = Annotated[
@@ -109,7 +129,9 @@ OperatorKubeconfig = Annotated[Path | None, _kubeconfig(typer.Option)]
 LogDirs = Annotated[
     str | None,
     cluster_option(
-        metavar="FILE", help="Sizes of partitions: the output of kafka-log-dirs.sh --describe; - is standard input."
+        metavar="FILE",
+        callback=once,
+        help="Sizes of partitions: the output of kafka-log-dirs.sh --describe; - is standard input.",
     ),
 ]
 Levels = Annotated[
@@ -142,6 +164,7 @@ Filename = Annotated[
         "--filename",
         "-f",
         metavar="FILE",
+        callback=once,
         help="KafkaTopics to plan for, as files or directories; - is standard input. Repeat it for several.",
     ),
 ]

@@ -14,6 +14,8 @@ from rackspan.reports.page.fleet import FleetRow
 
 def read_document(file: str) -> ScanDocument:
     """Read a scan document; `-` is standard input. Raises CommandError."""
+    if not file:  # as a path it would be the folder that this runs in
+        raise CommandError('"": there is no such file')
     name = "standard input" if file == "-" else file
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

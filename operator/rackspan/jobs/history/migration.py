@@ -49,6 +49,8 @@ def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
     `announce` is called with every cluster and month before its scans. Raises HistoryError where a file of `old` cannot
     be read, or `history` cannot be written. Called again, it goes on.
     """
+    if not old:  # as a path it would be the folder that this runs in
+        raise HistoryError('history "": is not a usable location')
     try:
         uri = old if "://" in old else Path(old).absolute().as_uri()
         files, root = arrow_fs.FileSystem.from_uri(uri)
