@@ -51,12 +51,12 @@ from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.api.racktopology import NotMended, RackTopology, RackTopologyStatus
     from rackspan.core.availability import IsrShortfall
     from rackspan.reconcile.cluster.state import ObservedCluster
     from rackspan.reconcile.ports import KafkaAdmin, PodFacts
     from rackspan.reconcile.racks.publish import RackDependencies
-    from rackspan.reconcile.racks.restart_decision import RestartProgress
+    from rackspan.reconcile.racks.restart_decision import RestartChoice, RestartProgress
 
 _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0
@@ -197,9 +197,7 @@ class RestartsReconciler(Controller):
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
         if current is not None:
             return await self._follow(topology, restarts, current, brokers, admin, refused)
-        found = choose(
-            brokers, restarts.not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology)
-        )
+        found = _choice(topology, brokers, restarts.not_mended)
         if found is None or isinstance(found, RestartHold):
             return RestartFacts(facts.topology_uid, restarts, found)
         other = self._restarting_elsewhere(topology)
@@ -343,9 +341,9 @@ class RestartsReconciler(Controller):
             return RestartFacts(
                 uid, restarts, RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
             )
-        # Kafka is asked again, just before: recording took its time. What people want is looked at after that.
+        # Kafka is asked again, just before: recording took its time. What people want, and racks, are then looked at.
         shortfalls = await _shortfalls(begin.broker.id, admin)
-        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology)
+        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology, begin)
         hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
         if hold is not None:
             return RestartFacts(uid, restarts, hold)
@@ -356,12 +354,20 @@ class RestartsReconciler(Controller):
         _log.info("topology %s: evicted pod %s of broker %d", topology.key, begin.pod, begin.broker.id)
         return RestartFacts(uid, structs.replace(restarts, current=current))
 
-    def _changed(self, topology: RackTopology) -> RestartHold | None:
-        """That something else is asked for by now, or allowed."""
+    def _changed(self, topology: RackTopology, begin: Begin) -> RestartHold | None:
+        """That something else is asked for by now, or allowed, or that the broker would not be chosen any more."""
         latest = self._dependencies.cache.topologies.get(topology.key)
         if latest is None or self.asked(latest) != self.asked(topology):
             return RestartHold(Reason.RESTART_WAITING, "the RackTopology was changed just now: looked at again")
-        return self._refused(latest)
+        if refused := self._refused(latest):
+            return refused
+        cluster = self._topologies.cluster(latest.key)
+        state = cluster.state if cluster else None
+        found = _choice(latest, self._candidates(latest, state), ()) if isinstance(state, ClusterState) else None
+        if found is None or isinstance(found, RestartHold) or begin not in found:
+            why = f"broker {begin.broker.id} or its rack changed just now: looked at again"
+            return RestartHold(Reason.RESTART_WAITING, why)
+        return None
 
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
         """Write the restart to the status; whether it is there."""
@@ -399,6 +405,12 @@ def _refusal(eviction: Eviction, begin: Begin) -> RestartHold | None:
             return RestartHold(Reason.RESTART_WAITING, why)
         case Eviction.GONE:
             return RestartHold(Reason.RESTART_WAITING, f"pod {begin.pod} is another one by now: looked at again")
+
+
+def _choice(
+    topology: RackTopology, brokers: Sequence[RestartCandidate], not_mended: Sequence[NotMended]
+) -> RestartChoice:
+    return choose(brokers, not_mended, topology.meta.annotations.get(RESTART), on_drift=_on_drift(topology))
 
 
 def _on_drift(topology: RackTopology) -> bool:

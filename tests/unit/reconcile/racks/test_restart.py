@@ -385,6 +385,40 @@ async def test_what_changes_while_kafka_is_asked_keeps_the_pod(edit, requested):
     assert one.loop._facts[one.key].restarts.current is None
 
 
+def mended(one):
+    one.relabel(1, "z1")
+
+
+def moved_on(one):
+    one.relabel(1, "elsewhere")
+
+
+def unpublished(one):
+    one.published[1] = "z1"
+
+
+def hidden(one):
+    one.hidden = True
+
+
+@pytest.mark.parametrize("edit", [mended, moved_on, unpublished, hidden])
+async def test_a_rack_that_changes_while_kafka_is_asked_keeps_the_pod(edit):
+    one = world(3)
+    one.relabel(1, "moved")
+    hosted, asked = one.hosted, []
+
+    async def edited(id_):
+        asked.append(id_)
+        if len(asked) == 2:  # the restart is recorded by now
+            edit(one)
+        return await hosted(id_)
+
+    one.hosted = edited
+    await one.loop.reconcile()
+    assert (one.evicted, len(asked)) == ([], 2)
+    assert one.loop._facts[one.key].restarts.current is None
+
+
 @pytest.mark.parametrize("request_", ["2", "kafka-2"])
 async def test_a_person_has_one_broker_restarted_once(request_):
     one = world()
