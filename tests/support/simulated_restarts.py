@@ -91,6 +91,9 @@ class RestartWorld:
     silent: set[ObjectKey] = field(default_factory=set)
     """Topologies whose Kafka never answers whether a broker can be spared."""
 
+    unproven: frozenset[int] = frozenset()
+    """Brokers whose racks the operator has not seen for long enough itself."""
+
     def __post_init__(self):
         self.cache = _Known()
         for id_, broker in self.brokers.items():
@@ -208,7 +211,9 @@ class RestartWorld:
             consent=consent.get(where, {}),
         )
         load = BrokerLoad(ReplicaCounts({}, {}, 0))
-        return ClusterState(self.key, self.topology.spec, CLUSTER, view, load, {}, 1)
+        return ClusterState(
+            self.key, self.topology.spec, CLUSTER, view, load, {}, default_min_insync=1, unproven=self.unproven
+        )
 
     @property
     def admin(self):

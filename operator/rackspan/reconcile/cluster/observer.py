@@ -232,6 +232,7 @@ class Observer:
             self._dependencies.placers,
             self._min_insync,
             self._settled,
+            self._settling.unproven,
         )
 
     async def _cordoned_brokers(self, admin: KafkaAdmin, online: Sequence[int]) -> Collection[int]:

@@ -128,6 +128,8 @@ class ClusterState:
     """The brokers' min.insync.replicas, for topics that do not set it."""
     settled: RackView | None = None
     """The racks that have lasted, where some have not: see `Settling`."""
+    unproven: frozenset[int] = field(default=frozenset(), compare=False)
+    """Brokers whose racks have lasted by an earlier operator's word alone, or are seen for the first time."""
 
     @property
     def for_plans(self) -> ClusterState:
@@ -160,6 +162,8 @@ class _Rack:
     settled: RackPath
     seen: RackPath | None
     since: float
+    proven: bool = False
+    """Whether `settled` was seen to last, and not taken for such at first."""
 
 
 class Settling:
@@ -192,6 +196,14 @@ class Settling:
         }
         return with_racks(spec, view, kept) if kept else view
 
+    @property
+    def unproven(self) -> frozenset[int]:
+        """Brokers whose racks count and were not seen to last.
+
+        The status has racks as soon as they are seen: a label that flaps just before an operator starts counts by it.
+        """
+        return frozenset(broker for broker, known in self._racks.items() if not known.proven)
+
     def due_in(self, now: float) -> float | None:
         """Seconds until the next rack has lasted, if none changes; None where all have."""
         due = [
@@ -210,4 +222,4 @@ class Settling:
         if known.seen != rack:
             known.seen, known.since = rack, now
         if rack is not None and now - known.since >= RACKS_SETTLE_SECONDS:
-            known.settled = rack
+            known.settled, known.proven = rack, True

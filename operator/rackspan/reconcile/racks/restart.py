@@ -231,7 +231,7 @@ class RestartsReconciler(Controller):
         namespace = topology.broker_namespace
         found = []
         for row in state.racks.rows:
-            lasts = row.rack is not None and settled.get(row.id) == row.rack
+            lasts = row.rack is not None and settled.get(row.id) == row.rack and row.id not in state.unproven
             published = row.node and self._published_rack(topology.key, namespace, row.node)
             found.append(
                 RestartCandidate(

@@ -100,3 +100,18 @@ def test_an_operator_that_starts_goes_on_from_the_status_of_its_predecessor(rack
     status = {"rackHash": rack_hash, "brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "no path//"}]}
     about = topology(**ZONES, status=status)
     assert racks(Settling().settled(about, view({0: "b", 1: "b"}, about), 0.0)) == {0: zone, 1: "b"}
+
+
+def test_what_a_predecessor_saw_last_is_proven_once_this_operator_has_seen_it_for_as_long():
+    status = {"rackHash": ABOUT.spec.rack_hash, "brokers": [{"id": 0, "rack": "/b"}, {"id": 1, "rack": "/b"}]}
+    about = topology(**ZONES, status=status)
+    settling, flapped, right = Settling(), view({0: "b", 1: "b"}, about), view({0: "a", 1: "b"}, about)
+    settling.settled(about, flapped, 0.0)
+    assert settling.unproven == {0, 1}
+    settling.settled(about, right, 5.0)
+    settling.settled(about, right, RACKS_SETTLE_SECONDS)
+    assert settling.unproven == {0}
+    settling.settled(about, right, RACKS_SETTLE_SECONDS + 5)
+    assert settling.unproven == set()
+    assert racks(settling.settled(about, flapped, RACKS_SETTLE_SECONDS + 6)) == {0: "a", 1: "b"}
+    assert settling.unproven == set()

@@ -419,6 +419,18 @@ async def test_a_rack_that_changes_while_kafka_is_asked_keeps_the_pod(edit):
     assert one.loop._facts[one.key].restarts.current is None
 
 
+async def test_a_rack_that_only_an_operator_before_has_seen_restarts_nothing_until_it_has_lasted_for_this_one():
+    one = world()
+    one.relabel(1, "moved")
+    one.unproven = frozenset({1})
+    await one.run(30)
+    assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
+    assert message(one) == "the rack of broker 1 has not lasted yet"
+    one.unproven = frozenset({2})
+    await one.run(30)
+    assert one.evicted == [(1, "moved")]
+
+
 @pytest.mark.parametrize("request_", ["2", "kafka-2"])
 async def test_a_person_has_one_broker_restarted_once(request_):
     one = world()
