@@ -172,7 +172,8 @@ class TopologyReconciler:
         empty = remaining.empty if remaining else ()
         racks = state.for_plans.racks  # those that have lasted: a label that is wrong for a moment ends no drain
         try:
-            if await self._cordons.reconcile(topology, racks, able, empty, admin, self._record_cordons):
+            record, unproven = self._record_cordons, state.unproven
+            if await self._cordons.reconcile(topology, racks, able, empty, admin, record, unproven):
                 self._observer.cordons_changed()
         except Exception:
             _log.exception("topology %s: unexpected error over its cordons", self._key)

@@ -58,13 +58,19 @@ class CordonChanges:
 
 
 def cordon_changes(
-    topology: RackTopology, known: Collection[int], racks: RackView, able: Collection[int], empty: Collection[int]
+    topology: RackTopology,
+    known: Collection[int],
+    racks: RackView,
+    able: Collection[int],
+    empty: Collection[int],
+    unproven: Collection[int] = (),
 ) -> CordonChanges:
     """What has to change; `known` are the brokers whose cordons are the operator's.
 
     `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer. `empty` are drained brokers
     that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
     until it is back, and one whose rack is not known while racks are drained until it is: it may stand in one of them.
+    One whose rack is `unproven` stays as it is until then.
     One that nobody knows any more is forgotten, unless it is to be drained: empty and offline it is in no row, and
     comes back with its cordon.
     """
@@ -74,10 +80,12 @@ def cordon_changes(
     spec = topology.spec
     away = set(known if spec.drain_racks else spec.drain_brokers) if wanted else set()
     recorded = frozenset(known) & (there | away)
-    kept = drained.union(row.id for row in racks.missing if wanted and spec.drain_racks)
+    by_rack = wanted and spec.drain_racks
+    doubtful = set(unproven).difference(spec.drain_brokers) if by_rack else set()
+    kept = drained.union(doubtful, (row.id for row in racks.missing if by_rack))
     online = {row.id for row in racks.rows if row.online}
     cordoned = {row.id for row in racks.rows if row.cordoned}
-    due = frozenset(drained & online & set(empty) - cordoned)
+    due = frozenset(drained & online & set(empty) - cordoned - doubtful)
     return CordonChanges(due & set(able), (recorded - kept) & online, recorded, due - set(able))
 
 
@@ -133,13 +141,14 @@ class Cordons:
         empty: Collection[int],
         admin: KafkaAdmin,
         record: Callable[[], Awaitable[bool]],
+        unproven: Collection[int] = (),
     ) -> bool:
         """Cordon and release brokers as needed; whether something has changed in Kafka.
 
         `record` writes what `shown` says to the API server, and gives whether that is stored. Never raises
         FailureError: a failure is the `problem`, and the same is tried again after a minute.
         """
-        changes = cordon_changes(topology, self.held(topology), racks, able, empty)
+        changes = cordon_changes(topology, self.held(topology), racks, able, empty, unproven)
         if changes.cordon:
             # Somebody else may have cordoned one since brokers were asked last.
             reported = await admin.cordoned(sorted(changes.cordon))

@@ -93,6 +93,21 @@ def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drain
     assert cordon_changes(found, {1}, seen, BROKERS, BROKERS).release == ({1} if released else set())
 
 
+@pytest.mark.parametrize("spec", [{"drain_racks": ("/eu",)}, {"drain_brokers": (1,)}])
+@pytest.mark.parametrize("draining", [True, False])
+def test_a_rack_that_only_an_operator_before_has_seen_ends_and_begins_no_cordon(spec, draining):
+    waits = "drain_racks" in spec
+    found = about(recorded=[] if draining else [1])
+    found = structs.replace(found, spec=structs.replace(found.spec, **spec))
+    seen, known = view(drained={1} if draining else (), cordoned=() if draining else {1}), found.status.cordons
+    changes = cordon_changes(found, known, seen, BROKERS, BROKERS, unproven={1, 2})
+    assert changes.cordon == ({1} if draining and not waits else set())
+    assert changes.release == ({1} if not draining and not waits else set())
+    assert changes.recorded == ({1} if not (draining and waits) else set())
+    later = cordon_changes(found, known, seen, BROKERS, BROKERS, unproven={2})
+    assert later.cordon | later.release == {1}
+
+
 class Kafka:
     """Cordons of brokers, which are set only once they are recorded."""
 
