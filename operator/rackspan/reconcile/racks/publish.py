@@ -31,7 +31,7 @@ from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
 
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
@@ -230,12 +230,13 @@ class RacksReconciler(Controller):
         facts: dict[ObjectKey, RackFacts] = {}
         kept: _Kept = set()
         texts: dict[object, RackText | Failure] = {}
-        for topology in sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age):
+        topologies = sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age)
+        for topology in topologies:
             found = await self._publish_guarded(topology, texts, kept)
             if found is not None:
                 facts[topology.key] = found
         self._store(facts)
-        await self._delete_others(kept)
+        await self._delete_others(kept, {topology.key for topology in topologies})
         failed = self._unlisted or any(isinstance(one.published, Failure) for one in facts.values())
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
 
@@ -329,10 +330,11 @@ class RacksReconciler(Controller):
             )
         self._published[key], self._written[key] = written, (text, written.version)
 
-    async def _delete_others(self, kept: _Kept) -> None:
+    async def _delete_others(self, kept: _Kept, asked: Collection[ObjectKey]) -> None:
         """Delete what no topology publishes any more. What belongs to one that cannot be read now stays.
 
-        Raises FailureError at the end for the first that could not be deleted.
+        `asked` are the topologies that `kept` is from: one that came meanwhile has not said what it publishes. Raises
+        FailureError at the end for the first that could not be deleted.
         """
         others = {
             key: known
@@ -341,15 +343,15 @@ class RacksReconciler(Controller):
         }
         if not others:
             return
-        listed = Listed({})
-        if any(known.topology not in self._dependencies.cache.topologies for known in others.values()):
+        listed, present = Listed({}), self._dependencies.cache.topologies
+        if any(known.topology not in asked for known in others.values()):
             listed = await self._dependencies.kube.listed(racktopology.KIND)
         uids = {one.uid for one in listed.there.values()}
         failures = []
         for key, known in others.items():
-            readable = known.topology in self._dependencies.cache.topologies
             is_denied = known.topology is not None and known.topology.namespace in listed.denied
-            if readable or not (is_denied or known.topology_uid in uids):
+            in_doubt = is_denied or known.topology in present or known.topology_uid in uids
+            if known.topology in asked or not in_doubt:
                 try:
                     await self._dependencies.files.delete(key, known)
                 except FailureError as error:

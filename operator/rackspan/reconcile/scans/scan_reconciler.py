@@ -352,7 +352,8 @@ class ScansReconciler(Controller):
 
     async def _delete_orphans(self) -> None:
         """Delete scans of deleted topologies, since owner references cannot cross namespaces."""
-        known = {topology.meta.uid for topology in self._dependencies.cache.topologies.values()}
+        topologies = self._dependencies.cache.topologies
+        known = {topology.meta.uid for topology in topologies.values()}
         watched = self._dependencies.namespaces
         ours = [run for run in self._runs if not watched or run.topology.namespace in watched]
         missing = {run.topology for run in ours if run.topology_uid not in known}
@@ -367,8 +368,9 @@ class ScansReconciler(Controller):
             _pass_over(error)
             return
         for run in ours:
-            replaced = run.topology in self._dependencies.cache.topologies
-            if run.topology in expired and run.topology_uid not in known and (replaced or existing.lacks(run.topology)):
+            present = topologies.get(run.topology)  # it may have come while the others were listed
+            gone = existing.lacks(run.topology) if present is None else present.meta.uid != run.topology_uid
+            if run.topology in expired and gone:
                 _log.info("delete %s %s, which scans a topology that is gone", run.kind, run.name)
                 try:
                     await self._scan_runs.delete(run)

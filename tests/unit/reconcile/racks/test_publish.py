@@ -231,6 +231,24 @@ async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
     assert FILE in world.files.there
 
 
+@pytest.mark.parametrize("uid", ["rt-1", "rt-2"])
+async def test_the_file_of_a_topology_that_can_be_read_just_when_others_are_listed_stays(relisting, monkeypatch, uid):
+    world = World()
+    await world.writes()
+    key = ObjectKey("kafka", "prod")
+    world.topology_deleted()
+    listed = world.kube.listed
+
+    async def read_meanwhile(kind):
+        world.topology(uid=uid)
+        return await listed(kind)
+
+    monkeypatch.setattr(world.kube, "listed", read_meanwhile)
+    assert await world.writes() == []
+    assert key in world.cache.topologies
+    assert FILE in world.files.there
+
+
 async def test_the_file_of_a_topology_whose_namespace_may_not_be_read_stays_and_those_of_others_go(relisting):
     world = World()
     world.namespace("other")

@@ -325,6 +325,23 @@ async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
     assert world.runs.objects == {}
 
 
+async def test_scans_of_a_topology_that_can_be_read_just_when_others_are_listed_stay(world, monkeypatch):
+    world.topology(request="a")
+    await world.loop.reconcile()
+    body = world.cache.topologies[ObjectKey("kafka", "prod")]
+    world.cache.drop_topology(body.key)
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    listed = world.kube.listed
+
+    async def read_meanwhile(kind):
+        world.cache.topologies[body.key] = body
+        return await listed(kind)
+
+    monkeypatch.setattr(world.kube, "listed", read_meanwhile)
+    await world.loop.reconcile()
+    assert world.runs.objects
+
+
 async def test_scans_of_another_operators_topologies_are_left_alone(world, monkeypatch):
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.topology(request="a")
