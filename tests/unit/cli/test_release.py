@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.command import cli
 
-from rackspan.api.meta import Meta
+from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.cli.commands import release
 from rackspan.cli.commands.release import _cordons
@@ -28,6 +28,12 @@ async def test_brokers_that_stay_cordoned_are_named():
         "kafka/prod: 2 brokers are still cordoned in Kafka for a drain: 3, 4; to place replicas there again, "
         "delete cordoned.log.dirs there"
     )
+
+
+async def test_what_kafka_has_released_just_now_is_not_named_whatever_the_status_says():
+    assert await _cordons(Kube(), {ObjectKey("kafka", "prod"): ()}) == []
+    (told,) = await _cordons(Kube(), {ObjectKey("kafka", "prod"): (4,), ObjectKey("other", "prod"): (1,)})
+    assert told.startswith("kafka/prod: 1 broker is still cordoned in Kafka for a drain: 4;")
 
 
 class Rest:

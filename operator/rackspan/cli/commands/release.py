@@ -1,13 +1,15 @@
 """`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rackspan.api import racktopology
+from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError
@@ -71,8 +73,7 @@ async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
 ) -> tuple[dict[str, int], Sequence[str], frozenset[str], dict[str, str]]:
     """What is released by kind, what is left in Kafka, namespaces that may not be read, objects not changed and why."""
-    from rackspan.api.meta import ObjectKey  # noqa: PLC0415 - the client takes long to import
-    from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415
+    from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415 - the client takes long to import
     from rackspan.kube.event_queue import EventQueue  # noqa: PLC0415
     from rackspan.kube.kube_cluster import KubeCluster  # noqa: PLC0415
     from rackspan.kube.rest import Rest, connect  # noqa: PLC0415
@@ -96,7 +97,7 @@ async def _release(
                     return {}, (), denied, {}
                 kube = KubeCluster(rest, EventQueue(rest), readable)
             late = "throttles and cordons could not all be taken off in Kafka", "run it again when Kafka answers"
-            left = [*await _leave_kafka(kube, rest), *await _cordons(kube)]
+            left = await _leave_kafka(kube, rest)
             late = (
                 "objects still have their finalizer, or get it back: is an operator running?",
                 "scale it to zero, or use --operator",
@@ -115,21 +116,27 @@ async def _release(
         await rest.close()
 
 
-async def _cordons(kube: "KubeCluster") -> Sequence[str]:
-    """A sentence for each RackTopology of which brokers stay cordoned in Kafka. Raises FailureError."""
+async def _cordons(kube: "KubeCluster", kept: Mapping[ObjectKey, Sequence[int]] = MappingProxyType({})) -> list[str]:
+    """
+    A sentence for each RackTopology of which brokers stay cordoned in Kafka. Raises FailureError.
+
+    `kept` are those by Kafka's answers just now, which the status need not have; without one the status counts.
+    """
     found = {}
     async for body in kube.objects(racktopology.KIND):
         meta, status = body["metadata"], racktopology.RackTopologyStatus.from_dict(body.get("status"))
-        if status.cordons:
-            found[f"{meta['namespace']}/{meta['name']}"] = status.cordons
+        key = ObjectKey(meta["namespace"], meta["name"])
+        if cordons := kept.get(key, status.cordons):
+            found[key] = cordons
     return [
-        f"{name}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka for a drain: "
+        f"{key}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka for a drain: "
         f"{few([*map(str, brokers)])}; to place replicas there again, delete cordoned.log.dirs there"
-        for name, brokers in sorted(found.items())
+        for key, brokers in sorted(found.items())
     ]
 
 
 async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
+    """A sentence for each throttle and cordon that is left in Kafka. Raises FailureError."""
     from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415 - as above
     from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
     from rackspan.kube.kube_reassignments import KubeReassignments  # noqa: PLC0415
@@ -141,5 +148,6 @@ async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
 
     objects, finalizers = KubeReassignments(rest), FinalizerWriter(kube)
     async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
-        await release_cordons(kube, connector)
-        return await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))
+        kept = await release_cordons(kube, connector)
+        left = await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))
+    return [*left, *await _cordons(kube, kept)]

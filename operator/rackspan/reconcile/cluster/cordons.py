@@ -30,6 +30,7 @@ from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopologyStatus
     from rackspan.reconcile.cluster.racks import RackView
     from rackspan.reconcile.failures import Failure
@@ -192,11 +193,13 @@ def cordons_left(topology: RackTopology, brokers: Collection[int], where: str) -
     return KubernetesEvent(ObjectRef(KIND, topology.key, topology.meta.uid), Reason.CORDONS_LEFT, message, warning=True)
 
 
-async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
+async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> Mapping[ObjectKey, Sequence[int]]:
     """Release the cordons of all RackTopologies before the operator is removed, where Kafka answers.
 
-    What is left stays in `status.cordons`. Raises FailureError where the API server does not answer.
+    Gives the brokers that keep theirs, by the RackTopologies whose Kafka has answered. They stay in `status.cordons`.
+    Raises FailureError where the API server does not answer.
     """
+    kept: dict[ObjectKey, Sequence[int]] = {}
     async for body in kube.objects(KIND):
         try:
             topology = RackTopology.from_object(body)
@@ -204,6 +207,7 @@ async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
             _log.warning("%s cannot be read: %s", KIND, error)
             continue
         if topology.status.cordons and (left := await _not_released(topology, kube, connector)) is not None:
+            kept[topology.key] = tuple(left)
             status = replace(topology.status, cordons=tuple(left))
             try:
                 await kube.replace_status(ObjectRef(KIND, topology.key, topology.meta.uid), status.to_dict())
@@ -211,6 +215,7 @@ async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> None:
                 if error.failure.remedy is Remedy.RETRY:
                     raise
                 _log.warning("topology %s: its status still names cordons that are released: %s", topology.key, error)
+    return kept
 
 
 async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaConnector) -> list[int] | None:

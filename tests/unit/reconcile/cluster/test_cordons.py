@@ -269,8 +269,9 @@ async def test_a_topology_that_may_not_be_changed_holds_up_no_other_when_the_ope
         }
         for name in ("theirs", "mine")
     ]
-    await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
+    kept = await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
     assert {name: tuple(status.get("cordons", ())) for name, status in kube.statuses.items()} == {"mine": ()}
+    assert {key.name: brokers for key, brokers in kept.items()} == {"mine": (), "theirs": ()}, "Kafka has released them"
 
 
 @pytest.mark.parametrize("restarted", [True, False])
