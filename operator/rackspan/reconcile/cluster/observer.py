@@ -84,7 +84,7 @@ class Observer:
         self._remaining_at = float("-inf")
         self._cordoned: dict[int, bool | None] = {}
         """By broker that is online; None where its version has no cordons."""
-        self._cordons_at = float("-inf")
+        self._cordons_at = self._cordons_changed_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
         self._last_racks: dict[int, RackPath | None] = {}
@@ -109,8 +109,8 @@ class Observer:
         return {broker for broker, cordoned in self._cordoned.items() if cordoned is not None}
 
     def cordons_changed(self) -> None:
-        """Observe soon, and ask brokers whether they are cordoned."""
-        self._cordons_at = float("-inf")
+        """Observe soon, and ask brokers of their cordons, at two looks: they hear of them after the controller."""
+        self._cordons_changed_at = asyncio.get_running_loop().time()
         self._wake.set()
 
     def wake(self) -> None:
@@ -239,7 +239,8 @@ class Observer:
         """Brokers that take no new replicas; of one that does not report it, what it reported last."""
         now = asyncio.get_running_loop().time()
         fresh = now - self._cordons_at < min(_CORDON_SECONDS, self._dependencies.resync_seconds)
-        if not fresh or self._cordoned.keys() != set(online):
+        lags = self._cordons_at - self._cordons_changed_at < _POLL_SECONDS
+        if not fresh or lags or self._cordoned.keys() != set(online):
             reported = await admin.cordoned(online)
             self._cordoned = {broker: reported.get(broker, self._cordoned.get(broker)) for broker in online}
             self._cordons_at = now

@@ -210,3 +210,21 @@ async def test_what_was_seen_in_another_cluster_counts_for_nothing(restarted):
     assert not after.racks.tree.cordoned
     assert after.racks.known_racks == {0: ("b",), 1: ("a",)}, "where broker 7 is, nobody has seen"
     assert after.state.settled is None, "no plan goes by the racks of before"
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_broker_that_lags_behind_a_change_of_its_cordon_is_asked_again_at_the_next_look(before):
+    cache, kafka = Cache(), SlowKafka(cordons={0: False, 1: before})
+    kafka.counting.set()
+    cache.put_topology(TOPOLOGY)
+    observer = Observer(PROD, dependencies_of(cache, MemoryCluster(), kafka))
+
+    async def cordoned():
+        await observer.observe()
+        return [row.id for row in observer.racks.rows if row.cordoned]
+
+    assert await cordoned() == [1] * before
+    observer.cordons_changed()
+    assert await cordoned() == [1] * before, "the broker has not heard of it yet"
+    kafka.cordons[1] = not before
+    assert await cordoned() == [1] * (not before)
