@@ -12,6 +12,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.cluster import state
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topology_controller import TopologyReconciler
 
@@ -67,6 +68,19 @@ async def test_a_rack_that_has_not_lasted_ends_no_drain():
         await loop._reconcile_cordons()
         racks = loop._cordons.reconcile.call_args.args[1]
         assert [row.id for row in racks.rows if row.draining] == [1]
+
+
+async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before_has_seen(monkeypatch):
+    kafka, cache = SlowKafka(), Cache()
+    kafka.counting.set()
+    cache.put_topology({**TOPOLOGY, "status": {"brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "/b"}]}})
+    loop = TopologyReconciler(PROD, dependencies_of(cache, MemoryCluster(), kafka), ())
+    loop._cordons = MagicMock(reconcile=AsyncMock(return_value=False))
+    for seconds, unproven in ((state.RACKS_SETTLE_SECONDS, {0, 1}), (0, set())):
+        monkeypatch.setattr(state, "RACKS_SETTLE_SECONDS", seconds)
+        await loop._observer.observe()
+        await loop._reconcile_cordons()
+        assert loop._cordons.reconcile.call_args.args[-1] == loop.cluster.state.unproven == unproven
 
 
 REFUSED = FailureError(Failure(Reason.API_SERVER_REFUSED, "exceeded quota", Remedy.ACCESS))
