@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
@@ -172,7 +173,7 @@ class TopologyReconciler:
         empty = remaining.empty if remaining else ()
         racks = state.for_plans.racks  # those that have lasted: a label that is wrong for a moment ends no drain
         try:
-            record, unproven = self._record_cordons, state.unproven
+            record, unproven = partial(self._record_cordons, topology), state.unproven
             if await self._cordons.reconcile(topology, racks, able, empty, admin, record, unproven):
                 self._observer.cordons_changed()
         except Exception:
@@ -184,11 +185,16 @@ class TopologyReconciler:
         answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
         return answers and bool(self._cordons.held(topology)) and not self._cordons.problem
 
-    async def _record_cordons(self) -> bool:
-        """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError."""
+    async def _record_cordons(self, topology: RackTopology) -> bool:
+        """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError.
+
+        Whether that is stored, and the drains are still those of `topology`.
+        """
         await self.write_status()
-        topology = self._dependencies.cache.topologies.get(self._key)
-        return topology is not None and self._cordons.shown(topology.status) == topology.status
+        latest = self._dependencies.cache.topologies.get(self._key)
+        if latest is None or _drains(latest) != _drains(topology):
+            return False
+        return self._cordons.shown(latest.status) == latest.status
 
     async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
         """One task per batch, up to BATCHES at a time."""
@@ -303,3 +309,9 @@ class TopologyReconciler:
     def _pass_done(self) -> None:
         self.last_pass = asyncio.get_running_loop().time()
         self._status_due.set()
+
+
+def _drains(topology: RackTopology) -> object:
+    """What a topology asks of cordons."""
+    spec = topology.spec
+    return topology.meta.uid, topology.meta.is_deleting, spec.drain, spec.drain_brokers, spec.drain_racks

@@ -70,6 +70,36 @@ async def test_a_rack_that_has_not_lasted_ends_no_drain():
         assert [row.id for row in racks.rows if row.draining] == [1]
 
 
+@pytest.mark.parametrize("spec", [{"drainBrokers": []}, {"drain": {"cordon": False}}, None])
+async def test_a_drain_that_is_taken_back_while_its_cordon_is_recorded_cordons_nothing(monkeypatch, spec):
+    kafka, cache, asked = SlowKafka(cordons={0: False, 1: False}), Cache(), []
+    kafka.counting.set()
+
+    async def cordon(brokers):
+        asked.extend(brokers)
+        return dict.fromkeys(brokers)
+
+    kafka.cordon = cordon
+    draining = {**TOPOLOGY["spec"], "drainBrokers": [1]}
+    cache.put_topology({**TOPOLOGY, "spec": draining})
+    loop = TopologyReconciler(PROD, dependencies_of(cache, MemoryCluster(), kafka), ())
+
+    async def recorded():
+        metadata = {**TOPOLOGY["metadata"], "generation": 1 if spec is None else 2, "resourceVersion": "2"}
+        cache.put_topology(
+            {
+                "metadata": metadata,
+                "spec": {**draining, **(spec or {})},
+                "status": {"cordons": list(loop._cordons.held(None))},
+            }
+        )
+
+    monkeypatch.setattr(loop, "write_status", recorded)
+    await loop._observer.observe()
+    await loop._reconcile_cordons()
+    assert asked == ([1] if spec is None else [])
+
+
 async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before_has_seen(monkeypatch):
     kafka, cache = SlowKafka(), Cache()
     kafka.counting.set()

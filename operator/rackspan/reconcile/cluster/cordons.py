@@ -146,8 +146,8 @@ class Cordons:
     ) -> bool:
         """Cordon and release brokers as needed; whether something has changed in Kafka.
 
-        `record` writes what `shown` says to the API server, and gives whether that is stored. Never raises
-        FailureError: a failure is the `problem`, and the same is tried again after a minute.
+        `record` writes what `shown` says to the API server, and gives whether that is stored and still asked for.
+        Never raises FailureError: a failure is the `problem`, and the same is tried again after a minute.
         """
         changes = cordon_changes(topology, self.held(topology), racks, able, empty, unproven)
         if changes.cordon:
