@@ -15,6 +15,7 @@ from dev.waiting import eventually
 def start_flux(processes: Processes, programs: Mapping[str, Path], cluster: Cluster) -> None:
     """Apply Flux's definitions, start source-controller and kustomize-controller, and wait until both are ready."""
     cluster.kubectl.apply(*map(definitions_of, programs.values()), arguments=["--server-side"])
+    cluster.kubectl.wait_until_served()  # source-controller ends at once without one of its kinds
     storage = processes.directory / "flux"
     storage.mkdir()
     served = f"127.0.0.1:{free_ports(1)[0]}"
