@@ -276,20 +276,29 @@ class RestartsReconciler(Controller):
         if isinstance(found, Again):
             hold = RestartHold(Reason.RESTART_WAITING, found.message)
             return RestartFacts(uid, structs.replace(restarts, current=None), hold)
-        if current.request is not None and topology.meta.annotations.get(RESTART) == current.request:
-            ref = ObjectRef(KIND, topology.key, uid)
-            kube, version = self._dependencies.kube, topology.meta.resource_version
-            written = await kube.remove_annotation(ref, RESTART, version)
-            if written is None:  # changed meanwhile: its watch event follows
-                return RestartFacts(
-                    uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is still to be taken off")
-                )
-            self._dependencies.cache.put_topology_answer(written)
+        if current.request is not None and not await self._take_off(topology, current.request):
+            return RestartFacts(
+                uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is still to be taken off")
+            )
         self._report_done(topology, found)
         self._ready.pop(topology.key, None)
         others = tuple(one for one in restarts.not_mended if one.broker != current.broker)
         mended = () if found.not_mended is None else (found.not_mended,)
         return RestartFacts(uid, RestartsStatus(None, tuple(sorted((*others, *mended), key=lambda one: one.broker))))
+
+    async def _take_off(self, topology: RackTopology, request: str) -> bool:
+        """Take off the annotation that asked for a restart; False where the RackTopology is changed at this moment.
+
+        By its latest version: its status changes with its topics, up to once a second, while Kafka is asked.
+        """
+        cache, ref = self._dependencies.cache, ObjectRef(KIND, topology.key, topology.meta.uid)
+        latest = cache.topologies.get(topology.key)
+        if latest is None or latest.meta.uid != ref.uid or latest.meta.annotations.get(RESTART) != request:
+            return True
+        written = await self._dependencies.kube.remove_annotation(ref, RESTART, latest.meta.resource_version)
+        if written is not None:
+            cache.put_topology_answer(written)
+        return written is not None  # else its watch event follows
 
     def _ready_for(self, topology: RackTopology, pod: PodFacts | None) -> timedelta | None:
         """How long this pod has been seen ready, by this operator's clock; None while it is not."""

@@ -1,5 +1,7 @@
 """Brokers that a restart mends are restarted one at a time, only while Kafka can spare them, and not in vain."""
 
+import itertools
+
 import pytest
 from msgspec import structs
 from tests.support.simulated_restarts import RESTART, world
@@ -434,6 +436,32 @@ async def test_a_person_has_one_broker_restarted_once(request_):
     assert RESTART not in one.topology.meta.annotations
     assert told(one) is None
     assert one.told[0].message == "pod kafka-2 of broker 2 was evicted, asked for by rackspan.dev/restart"
+
+
+@pytest.mark.parametrize(("edit", "left"), [("status", None), ("3", "3")])
+async def test_a_restart_ends_though_its_topology_is_written_while_kafka_is_asked(edit, left):
+    one = world(4)
+    one.change(restart="Never", annotations={RESTART: "2"})
+    hosted, remove, written = one.hosted, one.remove_annotation, itertools.count(1)
+
+    def write(annotations):
+        meta = structs.replace(one.topology.meta, resource_version=str(next(written)), annotations=annotations)
+        one.cache.topologies[one.key] = structs.replace(one.topology, meta=meta)
+
+    async def busy(id_):
+        found = await hosted(id_)
+        write({RESTART: "3"} if edit == "3" and one.evicted else one.topology.meta.annotations)
+        return found
+
+    async def remove_if_unchanged(ref, name, version):
+        return await remove(ref, name, version) if version == one.topology.meta.resource_version else None
+
+    one.hosted, one.remove_annotation = busy, remove_if_unchanged
+    while not (ended := [event for event in one.told if event.reason == "Restarted"]) and one.now < 300:
+        await one.step()
+    assert len(ended) == 1
+    assert one.evicted == [(2, "z2")]
+    assert one.topology.meta.annotations.get(RESTART) == left
 
 
 async def test_a_restart_that_a_person_asks_for_before_the_rack_is_published_is_none_in_vain():
