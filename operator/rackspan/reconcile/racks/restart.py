@@ -193,6 +193,8 @@ class RestartsReconciler(Controller):
         if not isinstance(state, ClusterState) or admin is None:
             hold = RestartHold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
             return RestartFacts(facts.topology_uid, facts.restarts, hold)
+        if state.spec != topology.spec:
+            return facts  # racks, pods and Kafka itself may be others by now: it is looked at soon
         brokers = self._candidates(topology, state)
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
         if current is not None:

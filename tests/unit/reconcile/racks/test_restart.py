@@ -1,6 +1,7 @@
 """Brokers that a restart mends are restarted one at a time, only while Kafka can spare them, and not in vain."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -413,6 +414,20 @@ async def test_a_rack_that_changes_while_kafka_is_asked_keeps_the_pod(edit):
     one = world(3)
     one.relabel(1, "moved")
     await kept_through(one, edit)
+
+
+async def test_what_was_seen_by_an_earlier_spec_restarts_nothing():
+    one = world()
+    one.relabel(1, "moved")
+    seen = one.state
+    one.change(podSelector={"matchLabels": {"app": "another-kafka"}})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one, "cluster", lambda _: SimpleNamespace(state=seen, admin=one), raising=False)
+        await one.run(10)
+        assert (one.evicted, told(one)) == ([], None)
+    one.change()
+    await one.run(10)
+    assert one.evicted == [(1, "moved")]
 
 
 async def test_a_rack_that_only_an_operator_before_has_seen_restarts_nothing_until_it_has_lasted_for_this_one():
