@@ -167,7 +167,7 @@ class TopologyReconciler:
     async def _reconcile_cordons(self) -> None:
         topology = self._dependencies.cache.topologies.get(self._key)
         state, admin = self._observer.state, self._observer.admin
-        if topology is None or admin is None or not isinstance(state, ClusterState):
+        if topology is None or admin is None or not isinstance(state, ClusterState) or state.spec != topology.spec:
             return
         able, remaining = self._observer.cordonable, self._observer.remaining
         empty = remaining.empty if remaining else ()

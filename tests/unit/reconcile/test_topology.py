@@ -100,6 +100,33 @@ async def test_a_drain_that_is_taken_back_while_its_cordon_is_recorded_cordons_n
     assert asked == ([1] if spec is None else [])
 
 
+@pytest.mark.parametrize("draining", [True, False])
+async def test_a_drain_that_changes_while_the_cluster_is_looked_at_cordons_and_releases_nothing(draining):
+    kafka, cache, asked = SlowKafka(cordons={0: False, 1: not draining}), Cache(), []
+
+    async def ask(brokers):
+        asked.extend(brokers)
+        return dict.fromkeys(brokers)
+
+    kafka.cordon = kafka.uncordon = ask
+    before = {**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainBrokers": [1] if draining else []}}
+    cache.put_topology({**before, "status": {"cordons": [] if draining else [1]}})
+    loop = TopologyReconciler(PROD, dependencies_of(cache, MemoryCluster(), kafka), ())
+    loop.write_status = AsyncMock()
+    looking = asyncio.create_task(loop._observer.observe())
+    await asyncio.sleep(0)
+    after = {**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainBrokers": [] if draining else [1]}}
+    metadata = {**TOPOLOGY["metadata"], "generation": 2, "resourceVersion": "2"}
+    cache.put_topology({**after, "metadata": metadata, "status": {"cordons": [1]}})
+    kafka.counting.set()
+    await looking
+    await loop._reconcile_cordons()
+    assert asked == []
+    cache.put_topology({**before, "status": {"cordons": [1]}})
+    await loop._reconcile_cordons()
+    assert asked == [1], "by the spec that it was looked at for"
+
+
 async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before_has_seen(monkeypatch):
     kafka, cache = SlowKafka(), Cache()
     kafka.counting.set()
