@@ -165,16 +165,18 @@ class Cordons:
         self._failed, self._failed_at = changes, now
         self._recorded = tuple(sorted(changes.recorded))
         answers: dict[int, Failure | None] = {}
-        lost = None
+        lost, asked = None, False
         try:
             if changes.cordon and not await record():
+                self._recorded, self._failed = tuple(sorted(changes.held)), None
                 return False
+            asked = True
             answers |= await _asked(topology, "CordonBroker", changes.cordon, admin.cordon)
             answers |= await _asked(topology, "UncordonBroker", changes.release, admin.uncordon)
         except FailureError as error:
             lost = str(error)
         released = {broker for broker in changes.release & answers.keys() if answers[broker] is None}
-        not_set = {broker for broker in changes.cordon if _is_answer(answers.get(broker))}
+        not_set = {broker for broker in changes.cordon if not asked or _is_answer(answers.get(broker))}
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
         failed = {broker: failure.message for broker, failure in answers.items() if failure is not None}
         self.problem = lost or _problem(changes.unable, failed)

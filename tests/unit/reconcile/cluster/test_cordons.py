@@ -299,3 +299,29 @@ async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
     kafka = Kafka()
     assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record) is False
     assert kafka.asked == []
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_cordon_that_somebody_sets_after_one_could_not_be_recorded_is_theirs(lost):
+    async def record():
+        if lost:
+            raise FailureError(AWAY)
+        return False
+
+    cordons, kafka, found = Cordons(), Kafka(cordoned={2}), about(recorded=[2])
+    await cordons.reconcile(found, view(drained={1, 2}, cordoned={2}), BROKERS, BROKERS, kafka, record)
+    assert cordons.problem == (AWAY.message if lost else None)
+    assert (kafka.asked, cordons.held(found)) == ([], (2,))
+    kafka.set.add(1)
+    _, found = await reconcile(cordons, kafka, found)
+    assert (kafka.set, found.status.cordons) == ({1}, ())
+
+
+async def test_a_drain_that_is_put_back_after_its_cordon_was_given_up_cordons_at_once():
+    async def record():
+        return False
+
+    cordons, kafka = Cordons(), Kafka()
+    await cordons.reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record)
+    await reconcile(cordons, kafka, about(), drained={1})
+    assert kafka.set == {1}
