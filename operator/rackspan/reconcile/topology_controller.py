@@ -295,6 +295,8 @@ class TopologyReconciler:
             for event in drift_events(ref, topology.status, status):
                 self._dependencies.kube.record_event(event)
         if isinstance(state, ClusterState):
+            if topology.status.cluster_id not in (None, state.cluster_id):
+                self._broker_events = BrokerEvents()  # brokers there are others, by whatever ids
             self._record_broker_events(ref, topology.status, inputs, now)
 
     def _record_broker_events(

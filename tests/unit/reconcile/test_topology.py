@@ -13,6 +13,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster import state
+from rackspan.reconcile.cluster.broker_events import BrokerEvents
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topology_controller import TopologyReconciler
 
@@ -54,6 +55,24 @@ async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status
     written = kube.statuses["prod"]
     assert (written["clusterId"], written["cordons"]) == ("kafka-2", [])
     assert [event.reason for event in kube.announced].count("CordonsLeft") == 1
+
+
+@pytest.mark.parametrize(("cluster_id", "told"), [("kafka-1", ["broker 1 is online again"]), ("kafka-2", [])])
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_broker_that_was_away_in_the_cluster_before_has_not_come_back_in_this_one(cluster_id, told, restarted):
+    kafka, kube, cache = SlowKafka(cluster_id=cluster_id), MemoryCluster(), Cache()
+    kafka.counting.set()
+    condition = {"type": "BrokersOnline", "status": "False", "reason": "BrokerOffline", "message": "broker 1"}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    status = {"clusterId": "kafka-1", "offline": {"count": 1, "brokers": [1]}, "conditions": [condition]}
+    spec = {**TOPOLOGY["spec"], "kafka": {"bootstrapServers": "kafka:9092", "clusterId": cluster_id}}
+    cache.put_topology({**TOPOLOGY, "spec": spec, "status": status})
+    loop = TopologyReconciler(PROD, dependencies_of(cache, kube, kafka), ())
+    if not restarted:
+        loop._broker_events = BrokerEvents([1])
+    await loop.cluster.observe()
+    await loop.write_status()
+    assert [event.message for event in kube.announced if event.reason == Reason.BROKERS_ONLINE] == told
 
 
 async def test_a_rack_that_has_not_lasted_ends_no_drain():
