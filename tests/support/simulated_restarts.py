@@ -93,6 +93,7 @@ class RestartWorld:
 
     unproven: frozenset[int] = frozenset()
     """Brokers whose racks the operator has not seen for long enough itself."""
+    cluster_id: str = CLUSTER
 
     def __post_init__(self):
         self.cache = _Known()
@@ -212,7 +213,7 @@ class RestartWorld:
         )
         load = BrokerLoad(ReplicaCounts({}, {}, 0))
         return ClusterState(
-            self.key, self.topology.spec, CLUSTER, view, load, {}, default_min_insync=1, unproven=self.unproven
+            self.key, self.topology.spec, self.cluster_id, view, load, {}, default_min_insync=1, unproven=self.unproven
         )
 
     @property
@@ -230,7 +231,8 @@ class RestartWorld:
             self.failing.discard("write")
             raise AWAY
         old = self.topology
-        status = self.loop.status(old, old.status, NOON + timedelta(seconds=self.now))
+        status = structs.replace(old.status, cluster_id=self.cluster_id)
+        status = self.loop.status(old, status, NOON + timedelta(seconds=self.now))
         self.cache.topologies[self.key] = structs.replace(old, status=status)
 
     async def remove_annotation(self, ref, name, version):

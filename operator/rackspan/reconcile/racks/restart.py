@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -168,7 +169,8 @@ class RestartsReconciler(Controller):
         """What is known, at first from the status that an earlier operator left."""
         known = self._facts.get(topology.key)
         if known is None or known.topology_uid != topology.meta.uid:
-            return RestartFacts(topology.meta.uid, topology.status.restarts or RestartsStatus())
+            status = topology.status
+            return RestartFacts(topology.meta.uid, status.restarts or RestartsStatus(), cluster_id=status.cluster_id)
         return known
 
     async def _step_safely(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
@@ -181,21 +183,33 @@ class RestartsReconciler(Controller):
         except Exception as error:
             failure = unexpected_failure(self.name, topology.key, error)
         known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
-        return RestartFacts(facts.topology_uid, known.restarts, RestartHold(failure.reason, failure.message))
+        hold = RestartHold(failure.reason, failure.message)
+        return replace(known, topology_uid=facts.topology_uid, hold=hold)
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
         refused, current = self._refused(topology), facts.restarts.current
         if refused is not None and (current is None or self._now() - current.since >= GONE):
-            return RestartFacts(facts.topology_uid, structs.replace(facts.restarts, current=None), refused)
+            return replace(facts, restarts=structs.replace(facts.restarts, current=None), hold=refused)
         cluster = self._topologies.cluster(topology.key)
         state = cluster.state if cluster else None
         admin = cluster.admin if cluster else None
         if not isinstance(state, ClusterState) or admin is None:
             hold = RestartHold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
-            return RestartFacts(facts.topology_uid, facts.restarts, hold)
+            return replace(facts, hold=hold)
         if state.spec != topology.spec:
             return facts  # racks, pods and Kafka itself may be others by now: it is looked at soon
-        brokers = self._candidates(topology, state)
+        self._facts[topology.key] = facts = replace(facts.within(state.cluster_id), cluster_id=state.cluster_id)
+        return replace(await self._step_in(topology, facts, state, admin, refused), cluster_id=state.cluster_id)
+
+    async def _step_in(
+        self,
+        topology: RackTopology,
+        facts: RestartFacts,
+        state: ClusterState,
+        admin: KafkaAdmin,
+        refused: RestartHold | None,
+    ) -> RestartFacts:
+        current, brokers = facts.restarts.current, self._candidates(topology, state)
         restarts = structs.replace(facts.restarts, not_mended=still_not_mended(facts.restarts.not_mended, brokers))
         if current is not None:
             return await self._follow(topology, restarts, current, brokers, admin, refused)
@@ -382,7 +396,7 @@ class RestartsReconciler(Controller):
 
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
         """Write the restart to the status; whether it is there."""
-        self._facts[topology.key] = RestartFacts(topology.meta.uid, restarts)
+        self._facts[topology.key] = replace(self._known(topology), restarts=restarts, hold=None)
         await self._topologies.write_status(topology.key)
         written = self._dependencies.cache.topologies.get(topology.key)
         known = written.status.restarts if written is not None and written.meta.uid == topology.meta.uid else None

@@ -275,11 +275,20 @@ def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
 
 @dataclass(frozen=True, slots=True)
 class RestartFacts:
-    """What is known of the restarts of one topology's brokers; `hold` is why nothing more is done now."""
+    """What is known of the restarts of one topology's brokers; `hold` is why nothing more is done now.
+
+    `cluster_id` is of their Kafka cluster, None where that is not known.
+    """
 
     topology_uid: str
     restarts: RestartsStatus = field(default_factory=RestartsStatus)
     hold: RestartHold | None = None
+    cluster_id: str | None = None
+
+    def within(self, cluster_id: str | None) -> RestartFacts:
+        """The same, and nothing where that was another cluster: its brokers may have the same ids."""
+        left = None not in (self.cluster_id, cluster_id) and self.cluster_id != cluster_id
+        return RestartFacts(self.topology_uid, cluster_id=cluster_id) if left else self
 
 
 def with_restarts(
@@ -290,7 +299,10 @@ def with_restarts(
     True while a broker's restart is under way, False while one is needed and waits.
     """
     if facts is None or facts.topology_uid != topology.meta.uid:
-        return status
+        if topology.status.cluster_id in (None, status.cluster_id):
+            return status
+        facts = RestartFacts(topology.meta.uid)
+    facts = facts.within(status.cluster_id)
     restarts, hold = facts.restarts, facts.hold
     conditions = Conditions(status.conditions, topology.meta.generation, now)
     if hold is None and restarts.current is None:

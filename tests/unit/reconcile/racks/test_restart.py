@@ -328,6 +328,30 @@ async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
     assert (one.drifted, one.wrong, len(one.evicted)) == (set(), [], 2)
 
 
+@pytest.mark.parametrize("returns", [True, False])
+@pytest.mark.parametrize("restarted", ["before", "after", "never"])
+async def test_a_restart_in_the_cluster_before_is_none_of_the_one_that_the_topology_leads_to_now(restarted, returns):
+    one = world(5, min_insync=1)
+    one.relabel(1, "moved")
+    one.brokers[1].returns = returns
+    await one.step()
+    assert one.topology.status.restarts.current.broker == 1
+    one.cluster_id, one.brokers[1].reported = "kafka-2", "moved"
+    if restarted == "before":
+        one.restart_operator()
+    await one.write_status(one.key)
+    assert (one.topology.status.restarts, told(one)) == (None, None)
+    if restarted == "after":
+        one.restart_operator()
+    one.relabel(3, "moved")
+    await one.step()
+    assert one.evicted == [(1, "moved"), (3, "moved")]
+    await one.run(300)
+    assert [event.message.split(" and ")[0] for event in one.told if event.reason == "Restarted"] == [
+        "broker 3 is back in all ISRs"
+    ]
+
+
 async def test_without_a_record_of_it_nothing_is_evicted():
     one = world(failing={"write"})
     one.relabel(1, "moved")
