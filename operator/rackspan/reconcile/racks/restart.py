@@ -362,15 +362,21 @@ class RestartsReconciler(Controller):
         request = topology.meta.annotations.get(RESTART) if begin.requested else None
         readable = begin.broker.rack if begin.broker.published == begin.broker.rack else None
         current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), readable, request)
-        if not await self._record(topology, structs.replace(restarts, current=current)):
-            return RestartFacts(
-                uid, restarts, RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
-            )
-        # Kafka is asked again, just before: recording took its time. What people want, and racks, are then looked at.
-        shortfalls = await _shortfalls(begin.broker.id, admin)
-        hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology, begin)
+        before = replace(self._known(topology), hold=None)  # so that the status is written, whatever comes of it
+        try:
+            shortfalls: Sequence[IsrShortfall] = ()
+            if await self._record(topology, structs.replace(restarts, current=current)):
+                # Kafka is asked again, just before: recording took its time. What people want, and racks, come last.
+                shortfalls = await _shortfalls(begin.broker.id, admin)
+                hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology, begin)
+            else:
+                hold = RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
+        except Exception:
+            self._facts[topology.key] = before  # nothing was asked for, and nothing is to be waited for
+            raise
         hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
         if hold is not None:
+            self._facts[topology.key] = before
             return RestartFacts(uid, restarts, hold)
         why = f"asked for by {RESTART}" if begin.requested else f"so that it reports {begin.broker.rack}"
         what = f"pod {begin.pod} of broker {begin.broker.id} was evicted, {why}{cost(shortfalls)}"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
-from tests.support.simulated_restarts import RESTART, world
+from tests.support.simulated_restarts import AWAY, RESTART, world
 from tests.unit.reconcile.examples import CLUSTER, NOON
 
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
@@ -357,6 +357,30 @@ async def test_without_a_record_of_it_nothing_is_evicted():
     one.relabel(1, "moved")
     await one.step()
     assert one.evicted == []
+
+
+@pytest.mark.parametrize(("fails_at", "edit_at"), [(2, None), (3, 2)])
+async def test_a_restart_that_was_recorded_and_never_asked_for_is_not_waited_for(fails_at, edit_at):
+    one = world(5, min_insync=1)
+    for id_ in (1, 3):
+        one.relabel(id_, "moved")
+    hosted, asked = one.hosted, []
+
+    async def failing(id_):
+        asked.append(id_)
+        if len(asked) == edit_at:
+            one.relabel(1, "z1")
+        if len(asked) == fails_at:
+            raise AWAY
+        return await hosted(id_)
+
+    one.hosted = failing
+    await one.step()
+    assert (one.evicted, asked[0], len(asked)) == ([], 1, fails_at)
+    assert one.topology.status.restarts is None
+    assert told(one) == ("False", AWAY.failure.reason)
+    await one.run(10)
+    assert one.evicted == [(3, "moved")]
 
 
 @pytest.mark.parametrize("lost", ["evict", "refuse"])
