@@ -183,7 +183,7 @@ class TopologyReconciler:
         """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
         state = self._observer.state
         answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
-        return answers and bool(self._cordons.held(topology)) and not self._cordons.problem
+        return answers and self._cordons.releases(topology)
 
     async def _record_cordons(self, topology: RackTopology) -> bool:
         """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError.

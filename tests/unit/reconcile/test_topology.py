@@ -8,6 +8,7 @@ import pytest
 from tests.unit.reconcile.cluster.test_observer import PROD, TOPOLOGY, SlowKafka
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 
+from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile import topology_controller
@@ -144,6 +145,38 @@ async def test_a_drain_that_changes_while_the_cluster_is_looked_at_cordons_and_r
     cache.put_topology({**before, "status": {"cordons": [1]}})
     await loop._reconcile_cordons()
     assert asked == [1], "by the spec that it was looked at for"
+
+
+@pytest.mark.parametrize(("refusal", "told"), [(None, []), (Failure("NotAuthorized", "no", Remedy.ACCESS), [1])])
+async def test_what_keeps_one_broker_from_being_cordoned_keeps_no_other_cordoned_when_the_topology_goes(refusal, told):
+    kafka, kube, cache, asked = SlowKafka(cordons={0: None, 1: True}), MemoryCluster(), Cache(), []
+    kafka.counting.set()
+
+    async def uncordon(brokers):
+        asked.extend(brokers)
+        kafka.cordons[1] = refusal is not None
+        return dict.fromkeys(brokers, refusal)
+
+    kafka.uncordon, kafka.cordon = uncordon, AsyncMock(return_value={})
+    present = {**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainBrokers": [0, 1]}, "status": {"cordons": [1]}}
+    cache.put_topology(present)
+    loop = TopologyReconciler(PROD, dependencies_of(cache, kube, kafka), ())
+
+    async def look():
+        await loop._finalizer.reconcile()
+        await loop._observer.observe()
+        await loop._reconcile_cordons()
+
+    await look()
+    assert loop._cordons.problem.startswith("broker 0: cordoned.log.dirs cannot be read")
+    metadata = {**TOPOLOGY["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]}
+    cache.put_topology({**present, "metadata": metadata})
+    kube.finalizers.clear()
+    await look()
+    assert (kube.finalizers, kube.announced, asked) == ({}, [], [1])
+    await loop._finalizer.reconcile()
+    assert kube.finalizers == {"prod": []}
+    assert [event.reason for event in kube.announced] == [Reason.CORDONS_LEFT for _ in told]
 
 
 async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before_has_seen(monkeypatch):

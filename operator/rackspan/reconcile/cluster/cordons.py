@@ -107,6 +107,8 @@ class Cordons:
     def __init__(self) -> None:
         self.problem: str | None = None
         """Why a broker could not be cordoned or released when that was tried last."""
+        self._at_the_end = False
+        """Whether that was while the topology is being deleted: what failed before says nothing of the last release."""
         self._recorded: tuple[int, ...] | None = None
         """The brokers whose cordons are the operator's; None before the first look."""
         self._cluster_id: str | None = None
@@ -117,6 +119,10 @@ class Cordons:
     def held(self, topology: RackTopology) -> tuple[int, ...]:
         """The brokers whose cordons are the operator's, as it knows or as the status says."""
         return topology.status.cordons if self._recorded is None else self._recorded
+
+    def releases(self, topology: RackTopology) -> bool:
+        """Whether a topology that is being deleted has cordons, and none could not be released when that was tried."""
+        return bool(self.held(topology)) and not (self._at_the_end and self.problem)
 
     def shown(self, status: RackTopologyStatus) -> RackTopologyStatus:
         """`status` with the brokers whose cordons are the operator's."""
@@ -158,6 +164,7 @@ class Cordons:
         self._recorded = tuple(sorted(changes.held))
         if not changes.cordon and not changes.release:
             self.problem, self._failed = _problem(changes.unable, {}), None
+            self._at_the_end = topology.meta.is_deleting
             return False
         now = asyncio.get_running_loop().time()
         if changes == self._failed and now < self._failed_at + _RETRY_SECONDS:
@@ -180,6 +187,7 @@ class Cordons:
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
         failed = {broker: failure.message for broker, failure in answers.items() if failure is not None}
         self.problem = lost or _problem(changes.unable, failed)
+        self._at_the_end = topology.meta.is_deleting
         if not failed and lost is None:
             self._failed = None
         return len(failed) < len(answers)
