@@ -271,7 +271,7 @@ class TopologyReconciler:
             self._observer.failed_spec,
             self._cordons.problem,
         )
-        topology = cache.topologies.get(self._key)
+        topology = None if self._finished else cache.topologies.get(self._key)  # else it is another one of the name
         if topology is None:
             forget_topology(str(self._key))
             return

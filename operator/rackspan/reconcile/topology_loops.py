@@ -147,8 +147,8 @@ class TopologyLoops:
             await self._running[key][0].write_status()
 
     def cluster(self, key: ObjectKey) -> ObservedCluster | None:
-        """A topology's Kafka cluster; None where nothing looks at it."""
-        return self._running[key][0].cluster if key in self._running else None
+        """A topology's Kafka cluster; None where nothing looks at it: its loop may be that of one that is gone."""
+        return self._running[key][0].cluster if key in self._running and key not in self._ending else None
 
     def requeue(self, topics: Iterable[KafkaTopic]) -> None:
         """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""

@@ -17,6 +17,7 @@ from rackspan.reconcile.cluster import state
 from rackspan.reconcile.cluster.broker_events import BrokerEvents
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.topology_controller import TopologyReconciler
+from rackspan.reconcile.topology_loops import TopologyLoops
 
 
 async def test_a_machine_that_runs_others_meanwhile_makes_no_rest_of_the_look_at_a_plan(monkeypatch):
@@ -190,6 +191,25 @@ async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before
         await loop._observer.observe()
         await loop._reconcile_cordons()
         assert loop._cordons.reconcile.call_args.args[-1] == loop.cluster.state.unproven == unproven
+
+
+@pytest.mark.parametrize("made_anew", [True, False])
+async def test_the_loop_of_a_deleted_topology_writes_nothing_to_one_of_its_name(made_anew):
+    """Its batches may still be under way; with its cluster's id in the status the new one could lead to no other."""
+    kafka, kube, cache = SlowKafka(), MemoryCluster(), Cache()
+    kafka.counting.set()
+    cache.put_topology(TOPOLOGY)
+    loops = TopologyLoops(dependencies_of(cache, kube, kafka))
+    loop = TopologyReconciler(PROD, dependencies_of(cache, kube, kafka), ())
+    loops._running[PROD] = loop, MagicMock()
+    await loops.cluster(PROD).observe()
+    if made_anew:
+        loops.topology_gone(PROD)
+        cache.put_topology({**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "another"}})
+    await loop.write_status()
+    await loops.write_status(PROD)
+    assert list(kube.statuses) == ([] if made_anew else ["prod"])
+    assert loops.cluster(PROD) is (None if made_anew else loop.cluster)
 
 
 REFUSED = FailureError(Failure(Reason.API_SERVER_REFUSED, "exceeded quota", Remedy.ACCESS))
