@@ -65,6 +65,7 @@ class Cache:
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._topics_from: defaultdict[tuple[ObjectKey, str], set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._reassignments_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._clusters: dict[ObjectKey, str] = {}
 
     def is_left_out(self, topic: KafkaTopic) -> bool:
@@ -172,7 +173,9 @@ class Cache:
     def put_reassignment(self, body: Mapping[str, Any]) -> Reassignment:
         """Store a Reassignment from its API object. Raises SpecError where it cannot be read."""
         found = Reassignment.from_object(body)
+        self.drop_reassignment(found.key)
         self.reassignments[found.key] = found
+        self._reassignments_of[found.topology].add(found.key)
         return found
 
     def put_reassignment_answer(self, body: Mapping[str, Any]) -> None:
@@ -182,7 +185,14 @@ class Cache:
 
     def drop_reassignment(self, key: ObjectKey) -> Reassignment | None:
         """Remove a Reassignment; the object if it was known."""
-        return self.reassignments.pop(key, None)
+        known = self.reassignments.pop(key, None)
+        if known is not None:
+            _discard(self._reassignments_of, known.topology, key)
+        return known
+
+    def reassignments_of(self, topology: ObjectKey) -> Collection[Reassignment]:
+        """The Reassignments of this topology."""
+        return [self.reassignments[key] for key in self._reassignments_of.get(topology, ())]
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
         """Store a Node's labels; True where they changed."""

@@ -1,4 +1,4 @@
-"""What is kept of pods and nodes is all that any topology can come to need, and no more."""
+"""Pods and nodes are kept reduced to what a topology can need; objects are found by what they name."""
 
 import pytest
 from hypothesis import given
@@ -73,3 +73,21 @@ def test_labels_that_objects_share_are_kept_once():
         (before,), (after,) = one.items(), other.items()
         assert before[0] is after[0]
         assert before[1] is after[1]
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+@given(st.lists(st.tuples(NAMES, NAMES, st.sampled_from(["one", "other", None]))))
+def test_reassignments_are_found_by_the_topology_that_they_name_now(changes):
+    """Also where one of the same name, made anew, names another RackTopology."""
+    cache = Cache()
+    for name, namespace, topology in changes:
+        if topology is None:
+            cache.drop_reassignment(ObjectKey(namespace, name))
+        else:
+            spec = {"topologyRef": {"name": topology}, "planHash": "0123456789abcdef", "plan": "eJw="}
+            cache.put_reassignment({"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+        for key in {one.topology for one in cache.reassignments.values()} | {ObjectKey(namespace, "one")}:
+            found = {one.key for one in cache.reassignments_of(key)}
+            assert found == {one.key for one in cache.reassignments.values() if one.topology == key}

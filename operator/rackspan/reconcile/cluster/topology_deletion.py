@@ -147,5 +147,5 @@ class TopologyFinalizer:
 
     def _has_reassignments(self) -> bool:
         """Whether throttles of its Reassignments may be left, which nobody could clear once it is gone."""
-        every = self._dependencies.cache.reassignments.values()
-        return any(one.topology == self._key and has_finalizer(one.meta) for one in every)
+        mine = self._dependencies.cache.reassignments_of(self._key)
+        return any(has_finalizer(one.meta) for one in mine)

@@ -275,9 +275,7 @@ def _changes_nothing(parts: Sequence[Reassignment]) -> bool:
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:
     """The Reassignments of a topology in the order of their turns: plans by age, and the parts of each by number."""
-    mine = sorted(
-        (one for one in cache.reassignments.values() if one.topology == topology), key=lambda one: one.meta.age
-    )
+    mine = sorted(cache.reassignments_of(topology), key=lambda one: one.meta.age)
     since: dict[str, int] = {}
     for place, one in enumerate(mine):
         since.setdefault(one.spec.plan_hash, place)

@@ -8,7 +8,6 @@ from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import HeldDeletions
-from rackspan.api.reassignment import Reassignment
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.topology_deletion import (
     TopologyFinalizer,
@@ -98,7 +97,7 @@ async def test_it_is_the_way_to_kafka_until_its_reassignments_are_let_go(about, 
     """They are once their throttles are cleared, or cannot be: by an operator that was started meanwhile, too."""
     kube, cache, going = MemoryCluster(), Cache(), going_topology()
     cache.topologies[going.key] = going
-    cache.reassignments[ObjectKey("kafka", "plan")] = Reassignment.from_object(
+    cache.put_reassignment(
         {
             "metadata": {"name": "plan", "namespace": "kafka", "finalizers": finalizers},
             "spec": {"topologyRef": {"name": about}, "planHash": "0123456789abcdef", "plan": "eJw="},
