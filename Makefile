@@ -158,6 +158,10 @@ lock: $(READY) ## Write requirements/*.lock anew from pyproject.toml (LOCK_ARGS=
 site: $(SITE)/.ready ## Build the documentation as a site into build/site, and check its links
 	@$(SITE)/bin/python -m dev.website
 
+.PHONY: site-all
+site-all: $(SITE)/.ready ## The same, with the documentation of each release that has a tag
+	@$(SITE)/bin/python -m dev.website --releases
+
 $(SITE)/.ready: requirements/site.lock
 	@$(PYTHON) -m venv --clear $(SITE)
 	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $<

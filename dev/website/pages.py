@@ -10,24 +10,28 @@ _TARGET = re.compile(r"(?<=\]\()[^)\s#:]+")
 _ITEM = re.compile(r"(?:[-*]|\d+\.) +")
 
 
-def gather(source: Path, folder: Path, forge: str) -> None:
-    """Copy pages and pictures of `source`/docs into `folder`; `forge` is the repository's address, without a slash."""
+def gather(source: Path, folder: Path, forge: str, ref: str) -> None:
+    """
+    Copy pages and pictures of `source`/docs into `folder`.
+
+    `forge` is the repository's address, without a slash, and `ref` the branch or tag that is read there.
+    """
     docs = source / "docs"
     for path in sorted(path for path in docs.rglob("*") if path.suffix in {".md", ".png", ".svg"}):
         copy = folder / path.relative_to(docs)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            copy.write_text(_with_wide_items(_with_links_to_forge(path, source, forge)))
+            copy.write_text(_with_wide_items(_with_links_to_forge(path, source, forge, ref)))
         else:
             shutil.copyfile(path, copy)
 
 
-def _with_links_to_forge(page: Path, source: Path, forge: str) -> str:
+def _with_links_to_forge(page: Path, source: Path, forge: str, ref: str) -> str:
     def address(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(page.parent / link[0]))
         if target.is_relative_to(source / "docs") or not target.is_relative_to(source) or not target.exists():
             return link[0]  # a page; or a dead link, which the check of links reports
-        return f"{forge}/{'tree' if target.is_dir() else 'blob'}/main/{target.relative_to(source)}"
+        return f"{forge}/{'tree' if target.is_dir() else 'blob'}/{ref}/{target.relative_to(source)}"
 
     return _TARGET.sub(address, page.read_text())
 

@@ -1,24 +1,33 @@
-"""The site's links: those to the repository's files lead to its forge, and a dead one fails the build."""
+"""The site: links to the repository's files lead to its forge, a dead one fails the build, a version is a folder."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
 
 import pytest
+from dev.paths import REPOSITORY
 from dev.website.links import problems
 from dev.website.pages import gather
+from dev.website.versions import connect, releases
 
 FORGE, ADDRESS = "https://forge.example/rackspan", "https://pages.example/rackspan/"
+PUBLISHED = "https://rackspan.github.io/rackspan/"
 
 
 @pytest.fixture
 def gathered(tmp_path):
     """The text of a page docs/reference/page.md as the site reads it."""
 
-    def read(text):
+    def read(text, ref="main"):
         source = tmp_path / "source"
         for name in ("examples/topic.yaml", "docs/other.md", "docs/img/icon.svg", "docs/generate.py", "CHANGELOG.md"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_text(name)
         (source / "docs/reference").mkdir()
         (source / "docs/reference/page.md").write_text(text)
-        gather(source, tmp_path / "pages", FORGE)
+        gather(source, tmp_path / "pages", FORGE, ref)
         return (tmp_path / "pages/reference/page.md").read_text()
 
     return read
@@ -41,6 +50,11 @@ def gathered(tmp_path):
 )
 def test_a_link_to_a_file_beside_the_docs_leads_to_the_forge(gathered, written, read):
     assert gathered(f"see [here]({written}).\n") == f"see [here]({read}).\n"
+
+
+def test_pages_of_a_release_link_to_the_files_of_its_tag(gathered):
+    link = "see [here](../../examples/topic.yaml).\n"
+    assert gathered(link, "v0.1.2") == f"see [here]({FORGE}/blob/v0.1.2/examples/topic.yaml).\n"
 
 
 def test_pages_and_pictures_are_gathered_and_programs_are_not(gathered, tmp_path):
@@ -112,3 +126,102 @@ def test_a_dead_link_and_what_is_loaded_from_elsewhere_is_named_with_its_page(si
 def test_a_style_sheet_that_loads_from_elsewhere_is_named(site, rule):
     (problem,) = site(a_css=rule + "p { background: url(b.png) }")
     assert problem.endswith("//fonts.example/a is loaded from elsewhere")
+
+
+def test_a_minor_version_is_read_as_its_newest_patch_and_the_newest_version_comes_first():
+    tags = ["v0.10.0", "v0.2.9", "v0.2.10", "v1.0.0", "v0.2.1"]
+    assert list(releases(tags).items()) == [("1.0", "v1.0.0"), ("0.10", "v0.10.0"), ("0.2", "v0.2.10")]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("0.1.0", "v0.1", "v0.1.0.1", "v0.1.0-rc.1", "v01.1.0", "v0.1.0\n", " v0.1.0", "V0.1.0", "latest", ""),
+        *("v../.././1", "--output=v0.1.0", "v1.1.1/../../x", "v0.1.0;ls", "v$(id).1.0", "v\u0661.1.0"),
+    ],
+)
+def test_a_tag_that_is_no_release_is_ignored(tag):
+    assert releases(["v0.1.0", tag]) == {"0.1": "v0.1.0"}
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory):
+    """A site of two releases and main, built in a repository of its own by the environment of `make site`."""
+    python = REPOSITORY / "build" / "site-venv" / "bin" / "python"
+    ready = ["make", f"PYTHON={sys.executable}", "build/site-venv/.ready"]
+    subprocess.run(ready, cwd=REPOSITORY, check=True, capture_output=True)
+    repository = tmp_path_factory.mktemp("repository")
+    shutil.copytree(REPOSITORY / "dev" / "website", repository / "dev" / "website")
+    for name in ("dev/__init__.py", "dev/paths.py", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, repository / name)
+    settings = repository / "dev" / "website" / "zensical.toml"
+    few = 'nav = ["index.md", "reference/topics.md"]'
+    settings.write_text(re.sub(r"^nav = \[.*?^\]", few, settings.read_text(), flags=re.MULTILINE | re.DOTALL))
+    docs = repository / "docs"
+    (docs / "reference").mkdir(parents=True)
+    shutil.copytree(REPOSITORY / "docs" / "img", docs / "img")
+    (docs / "index.md").write_text("# Start\n\n[Topics](reference/topics.md#a-topic), [changes](../CHANGELOG.md).\n")
+    (repository / "CHANGELOG.md").write_text("")
+
+    def git(*arguments):
+        author = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *author, *arguments], cwd=repository, check=True, capture_output=True)
+
+    git("init")
+    for tag in ("v0.1.0", "v0.1.1", "v0.2.0", "v0.3.0-rc.1", "--output=x", "main"):
+        (docs / "reference" / "topics.md").write_text(f"# Topics\n\n## A topic\n\nAs of {tag}.\n")
+        git("add", ".")
+        git("commit", "--message", tag)
+        git("update-ref", f"refs/tags/{tag}", "HEAD")
+    build = [python, "-m", "dev.website", "--releases"]
+    done = subprocess.run(build, cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return repository / "build" / "site"
+
+
+def test_each_release_has_the_pages_of_its_newest_patch(versions):
+    pages = {path.parent.parent.name: path.read_text() for path in versions.glob("*/reference/topics.html")}
+    said = {folder: re.findall(r"As of ([^ <]+)\.<", page) for folder, page in pages.items()}
+    assert said == {"0.1": ["v0.1.1"], "0.2": ["v0.2.0"], "dev": ["main"]}
+
+
+def test_the_selector_offers_the_versions_and_warns_on_all_but_the_newest_release(versions):
+    offered = json.loads((versions / "versions.json").read_text())
+    assert [(one["version"], one["aliases"]) for one in offered] == [("0.2", ["latest"]), ("0.1", []), ("dev", [])]
+    page = (versions / "0.1" / "index.html").read_text()
+    assert json.loads(re.search(r'id="__config"[^>]*>(.*?)</script>', page)[1])["version"] == {"provider": "mike"}
+    assert "These pages do not describe the newest release" in page
+
+
+@pytest.mark.parametrize("folder", ["0.1", "0.2", "dev"])
+def test_links_of_a_version_stay_in_it_but_for_the_way_to_the_newest(versions, folder):
+    address = f"{PUBLISHED}{folder}/"
+    left = {one for one in problems(versions / folder, address) if not one.endswith(".. leads out of the site")}
+    assert left == set()
+    sitemap = re.findall("<loc>(.*)</loc>", (versions / folder / "sitemap.xml").read_text())
+    assert sitemap == [address, f"{address}reference/topics.html"]  # by which the selector finds the same page
+
+
+def test_a_version_links_to_the_files_of_its_tag(versions):
+    linked = {
+        folder: re.findall(r"/blob/(.*?)/CHANGELOG", (versions / folder / "index.html").read_text())
+        for folder in ("0.1", "0.2", "dev")
+    }
+    assert linked == {"0.1": ["v0.1.1"], "0.2": ["v0.2.0"], "dev": ["main"]}
+
+
+def test_an_address_without_a_version_leads_to_the_newest_release(versions):
+    assert 'location.replace("0.2/index.html"' in (versions / "index.html").read_text()
+    assert 'url=../0.2/reference/topics.html"' in (versions / "reference" / "topics.html").read_text()
+    assert (versions / "404.html").read_text() == (versions / "0.2" / "404.html").read_text()
+
+
+def test_before_the_first_release_all_leads_to_what_is_not_released(tmp_path):
+    (tmp_path / "dev").mkdir()
+    for page in ("index.html", "404.html"):
+        (tmp_path / "dev" / page).write_text(page)
+    connect(tmp_path, ["dev"])
+    assert json.loads((tmp_path / "versions.json").read_text()) == [
+        {"version": "dev", "title": "dev", "aliases": ["latest"]}
+    ]
+    assert 'href="dev/index.html"' in (tmp_path / "index.html").read_text()

@@ -1,0 +1,45 @@
+"""The site's versions: a folder each, the list that the theme's selector reads, and addresses without a version."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+DEV = "dev"
+"""The folder of what is not released yet."""
+
+_RELEASE = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+
+# Scripts keep the heading; without scripts the browser still gets to the page.
+_REDIRECT = """<!doctype html>
+<meta charset="utf-8">
+<title>Rackspan</title>
+<script>location.replace("{target}" + location.search + location.hash)</script>
+<meta http-equiv="refresh" content="1; url={target}">
+<a href="{target}">This page has moved.</a>
+"""
+
+
+def releases(tags: Iterable[str]) -> dict[str, str]:
+    """
+    The tag of each minor version's newest patch, by the version's folder: `{"0.2": "v0.2.1"}`, newest version first.
+
+    What is no `vX.Y.Z` is no release: it becomes neither a folder nor an argument of a command.
+    """
+    numbers = sorted(tuple(map(int, found.groups())) for tag in tags if (found := _RELEASE.fullmatch(tag)))
+    newest = {(major, minor): patch for major, minor, patch in numbers}
+    return {f"{major}.{minor}": f"v{major}.{minor}.{patch}" for (major, minor), patch in reversed(newest.items())}
+
+
+def connect(site: Path, folders: list[str]) -> None:
+    """Write what leads to the versions in `folders` of `site`, of which the first is the one to read."""
+    entries = [{"version": folder, "title": folder, "aliases": []} for folder in folders]
+    entries[0]["aliases"] = ["latest"]  # the theme warns on the pages of all others
+    (site / "versions.json").write_text(json.dumps(entries))
+    latest = site / folders[0]
+    for page in sorted(latest.rglob("*.html")):
+        old = site / page.relative_to(latest)
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.write_text(_REDIRECT.format(target=Path(os.path.relpath(page, old.parent)).as_posix()))
+    (site / "404.html").write_text((latest / "404.html").read_text())  # what GitHub shows; its links are absolute
