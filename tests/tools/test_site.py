@@ -5,12 +5,17 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from dev import chromium
 from dev.paths import REPOSITORY
 from dev.website.links import problems
 from dev.website.pages import gather
 from dev.website.versions import connect, releases
+from playwright.sync_api import expect, sync_playwright
 
 FORGE, ADDRESS = "https://forge.example/rackspan", "https://pages.example/rackspan/"
 PUBLISHED = "https://rackspan.github.io/rackspan/"
@@ -214,6 +219,52 @@ def test_an_address_without_a_version_leads_to_the_newest_release(versions):
     assert 'location.replace("0.2/index.html"' in (versions / "index.html").read_text()
     assert 'url=../0.2/reference/topics.html"' in (versions / "reference" / "topics.html").read_text()
     assert (versions / "404.html").read_text() == (versions / "0.2" / "404.html").read_text()
+
+
+@pytest.fixture
+def opened(versions):
+    """Open a page of the site in a real browser; errors in it fail the test."""
+    if why := chromium.why_missing():
+        pytest.skip(why)
+    errors = []
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=versions)) as server,
+        sync_playwright() as driver,
+    ):
+        threading.Thread(target=server.serve_forever).start()
+        browser = driver.chromium.launch(
+            executable_path=str(chromium.find_chromium()), args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        page = browser.new_page(base_url=f"http://127.0.0.1:{server.server_port}/")
+        page.on("pageerror", lambda error: errors.append(str(error)))
+
+        def open_page(address):
+            page.goto(address)
+            return page
+
+        yield open_page
+        browser.close()
+        server.shutdown()
+    assert errors == []
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_the_selector_leads_to_the_same_page_and_heading_of_another_version(opened):
+    page = opened("0.1/reference/topics.html#a-topic")
+    warning = page.get_by_text("These pages do not describe the newest release")
+    expect(warning).to_be_visible()
+    page.get_by_role("button", name="Select version").focus()
+    page.get_by_role("link", name="0.2", exact=True).click()
+    page.wait_for_url("**/0.2/reference/topics.html#a-topic")
+    expect(warning).to_be_hidden()
+
+
+def test_an_address_without_a_version_keeps_its_heading(opened):
+    opened("reference/topics.html#a-topic").wait_for_url("**/0.2/reference/topics.html#a-topic")
 
 
 def test_before_the_first_release_all_leads_to_what_is_not_released(tmp_path):
