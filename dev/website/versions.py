@@ -9,7 +9,7 @@ from pathlib import Path
 DEV = "dev"
 """The folder of what is not released yet."""
 
-_RELEASE = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_RELEASE = re.compile(r"v(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
 # Scripts keep the heading; without scripts the browser still gets to the page.
 _REDIRECT = """<!doctype html>

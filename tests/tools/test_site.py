@@ -142,7 +142,16 @@ def test_a_minor_version_is_read_as_its_newest_patch_and_the_newest_version_come
     "tag",
     [
         *("0.1.0", "v0.1", "v0.1.0.1", "v0.1.0-rc.1", "v01.1.0", "v0.1.0\n", " v0.1.0", "V0.1.0", "latest", ""),
-        *("v../.././1", "--output=v0.1.0", "v1.1.1/../../x", "v0.1.0;ls", "v$(id).1.0", "v\u0661.1.0"),
+        *(
+            "v../.././1",
+            "--output=v0.1.0",
+            "v1.1.1/../../x",
+            "v0.1.0;ls",
+            "v$(id).1.0",
+            "v\u0661.1.0",
+            f"v{9:05000}.1.0",
+            f"v{'9' * 5000}.1.0",
+        ),
     ],
 )
 def test_a_tag_that_is_no_release_is_ignored(tag):
