@@ -61,7 +61,7 @@ def steps(page: str) -> Iterator[Step | File]:
         elif kind == "console":
             yield from (Step(command, printed) for command, printed in typed(text))
         elif kind == "shell" and "make demo" not in text:
-            yield from (Step(command, None) for command in text.splitlines())
+            yield from (Step(command, None) for command in text.replace("\\\n", "").splitlines())
 
 
 def plain(command: str, printed: str) -> list[str]:
@@ -87,7 +87,9 @@ def agree(command: str, printed: str, wanted: str) -> bool:
 @pytest.mark.parametrize(("page", "prints"), [(TUTORIAL, 20), (EXISTING, 8)], ids=["tutorial", "existing"])
 def test_every_block_of_a_page_is_understood(page, prints):
     assert {kind for kind, _ in _BLOCK.findall(page)} == {"shell", "yaml", "console"}
-    assert sum(isinstance(step, Step) and step.printed is not None for step in steps(page)) > prints
+    typed_by_a_reader = [step for step in steps(page) if isinstance(step, Step)]
+    assert sum(step.printed is not None for step in typed_by_a_reader) > prints
+    assert [step.command for step in typed_by_a_reader if step.command.endswith("\\")] == [], "a command is whole"
 
 
 @pytest.fixture(scope="module")
