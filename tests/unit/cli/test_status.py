@@ -138,6 +138,86 @@ def test_each_aspect_that_is_not_fine_is_the_first_with_its_step(found, name, st
     assert (whole.step is None) if step is None else whole.step.startswith(step)
 
 
+TEN = ", ".join(map(str, range(10)))
+
+
+@pytest.mark.parametrize(
+    ("offline", "step"),
+    [
+        ({"count": 1, "brokers": [4]}, "start broker 4; only if it is gone for good: rackspan drain 4"),
+        ({"count": 2, "brokers": [4, 5]}, "start brokers 4, 5; only if they are gone for good: rackspan drain 4 5"),
+        (
+            {"count": 150, "brokers": [*range(100)]},
+            f"start brokers {TEN} and 140 more; only if they are gone for good: rackspan drain ID...",
+        ),
+    ],
+)
+def test_of_several_brokers_that_are_away_the_drain_of_all_is_advised(offline, step):
+    found = situation(seen(offline=offline), (), ()).step
+    assert found == f"{step} --topology kafka/prod; rackspan check --topology kafka/prod shows what has no leader"
+
+
+def test_of_what_the_operator_has_never_looked_at_nothing_is_claimed():
+    whole = situation(topology(), (), ())
+    assert {one.state for one in whole.aspects} == {AspectState.UNKNOWN}
+    for name in ("brokers", "racks", "plan"):
+        assert aspect(whole, name).message == "last seen: not known yet"
+
+
+def reassigned(message, status="True", reason="InSync"):
+    return condition("Reassigned", status, reason, message)
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "message"),
+    [
+        (seen(reassigned("no topic needs a change")), AspectState.FINE, "no topic needs a change"),
+        (seen(reassigned("no plan: see topics")), AspectState.FINE, "no plan: see topics"),
+        (
+            seen(reassigned("no topic needs a change"), plan=PLAN),
+            AspectState.GOES_ON,
+            f"plan {HASH} copies 6 replicas, 56.0 MiB; it is being made",
+        ),
+        (seen(PENDING), AspectState.GOES_ON, "it is being made"),
+    ],
+)
+def test_a_plan_is_being_made_until_its_condition_is_about_the_same(found, state, message):
+    one = aspect(situation(found, (), ()), "plan")
+    assert (one.state, one.message, one.step) == (state, message, None)
+
+
+def drain(target, *reasons, reason="Draining", message="2 replicas left"):
+    blocks = [{"reason": one, "topics": 1, "replicas": 2, "samples": ["orders"]} for one in reasons]
+    return {"target": target, "reason": reason, "message": message, "drained": False, "blocks": blocks}
+
+
+MOVED_BY_HAND = (
+    "move topics without a KafkaTopic with rackspan apply --drain-broker, or let the operator plan for them by "
+    "spec.unmanagedTopics: Repair: orders"
+)
+TAKE_BACK = "correct the drain as the sentence says, such as: rackspan uncordon"
+
+
+@pytest.mark.parametrize(
+    ("drains", "state", "step"),
+    [
+        ([drain("4", "PlanPending", "NotManaged")], AspectState.GOES_ON, None),
+        ([drain("4", "Infeasible")], AspectState.GOES_ON, None),  # its topic says what to do
+        ([drain("77", reason="UnknownBroker")], AspectState.WRONG, f"{TAKE_BACK} 77 --topology kafka/prod"),
+        ([drain("/mars", reason="UnknownRack")], AspectState.WRONG, f"{TAKE_BACK} --rack=/mars --topology kafka/prod"),
+        (
+            [drain("4", "PlanPending"), drain("5", "NotManaged")],
+            AspectState.WRONG,
+            MOVED_BY_HAND,
+        ),
+    ],
+)
+def test_a_drain_that_cannot_end_by_itself_is_wrong(drains, state, step):
+    spec = {"drainBrokers": [4, 5, 77], "drainRacks": ["/mars"]}
+    one = aspect(situation(seen(spec=spec, drains=drains), (), ()), "drains")
+    assert (one.state, one.step) == (state, step)
+
+
 def test_a_spec_that_the_operator_has_not_seen_is_unknown():
     edited = structs.replace(seen(), meta=structs.replace(seen().meta, generation=7))
     whole = situation(edited, (), ())

@@ -19,19 +19,22 @@ from rackspan.api.conditions import (
     is_false,
     is_true,
 )
+from rackspan.api.drains import Drains
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_line import sentence
-from rackspan.cli.shared.drain_progress import in_words
+from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.plans.holds import PLAN_REASONS, approve_topology
 
 _NAMED = 5
+_BROKERS_NAMED = 10
+_NOT_KNOWN = "not known yet"
 _TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
 _WAITS: Mapping[str, str] = {
     Reason.PLAN_PENDING: "it waits for approval",
@@ -158,7 +161,10 @@ def _topology(topology: RackTopology) -> Iterator[Aspect]:
 
 
 def _brokers(topology: RackTopology) -> Iterator[Aspect]:
-    count, offline = topology.status.broker_count or 0, topology.status.offline
+    count, offline = topology.status.broker_count, topology.status.offline
+    if count is None:
+        yield Aspect("brokers", AspectState.FINE, _NOT_KNOWN)
+        return
     cordoned = [str(broker.id) for broker in topology.status.brokers if broker.cordoned]
     closed = f"; cordoned in Kafka, so that nothing new is placed there: {few(cordoned)}" if cordoned else ""
     if offline is None or not offline.count:
@@ -166,16 +172,23 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
         return
     online = _condition(topology, BROKERS_ONLINE)
     known = AspectState.WRONG if online is None or online.status != ConditionStatus.UNKNOWN else AspectState.UNKNOWN
-    first = offline.brokers[0]
-    away = few([*map(str, offline.brokers)])
+    ids = [*map(str, offline.brokers[:_BROKERS_NAMED])]
+    more = f" and {offline.count - len(ids):,} more" if offline.count > len(ids) else ""
+    away = ", ".join(ids) + more
     message = f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {away}{closed}"
-    step = f"start broker {first}; only if it is gone for good: rackspan drain {first} --topology {topology.key}"
+    # All together: while one is away, the drain of another finds no place for what needs that one.
+    who, they_are = ("broker", "it is") if offline.count == 1 else ("brokers", "they are")
+    drained = "ID..." if more else " ".join(ids)
+    step = (
+        f"start {who} {away}; only if {they_are} gone for good: rackspan drain {drained} --topology {topology.key}; "
+        f"rackspan check --topology {topology.key} shows what has no leader"
+    )
     yield Aspect("brokers", known, message, step)
 
 
 def _racks(topology: RackTopology) -> Iterator[Aspect]:
     racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
-    fine = Aspect("racks", AspectState.FINE, topology.status.domain_summary or "not known yet")
+    fine = Aspect("racks", AspectState.FINE, topology.status.domain_summary or _NOT_KNOWN)
     if racks is None or racks.status == ConditionStatus.TRUE:
         yield fine
         return
@@ -192,19 +205,21 @@ def _racks(topology: RackTopology) -> Iterator[Aspect]:
 
 def _plan(topology: RackTopology) -> Iterator[Aspect]:
     plan, reassigned = topology.status.plan, _condition(topology, REASSIGNED)
-    if plan is None:
-        yield Aspect("plan", AspectState.FINE, "no topic needs a change")
+    is_held = reassigned is not None and reassigned.status != ConditionStatus.TRUE
+    if plan is None and not is_held:
+        yield Aspect("plan", AspectState.FINE, reassigned.message if reassigned else _NOT_KNOWN)
         return
-    cost = f"plan {plan.hash} copies {_cost(topology, plan)}"
-    if reassigned is None:
-        yield Aspect("plan", AspectState.GOES_ON, f"{cost}; it is being made")
+    cost = f"plan {plan.hash} copies {_cost(topology, plan)}; " if plan else ""
+    # Until all topics have been looked at, the condition is about the plan before.
+    if plan is None or reassigned is None or not is_held:
+        yield Aspect("plan", AspectState.GOES_ON, f"{cost}it is being made")
         return
     waits = _WAITS.get(reassigned.reason, f"{reassigned.reason}: {reassigned.message}")
     state, step = AspectState.GOES_ON, None
     if reassigned.reason not in PLAN_GOES_ON:
         how = approve_topology(topology.key, plan.hash)
         state, step = AspectState.WRONG, f"look at it: rackspan plan --topology {topology.key}; {how}"
-    yield Aspect("plan", state, f"{cost}; {waits}", step)
+    yield Aspect("plan", state, f"{cost}{waits}", step)
 
 
 def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
@@ -222,8 +237,17 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
     if drains and not left:
         yield Aspect("drains", AspectState.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
         return
-    words = "; ".join(map(in_words, left[:_NAMED]))
-    yield Aspect("drains", AspectState.GOES_ON, words or "the operator has not looked at them yet")
+    words = "; ".join(map(in_words, left[:_NAMED])) or "the operator has not looked at them yet"
+    unknown = {one.target for one in left if one.reason in (Reason.UNKNOWN_BROKER, Reason.UNKNOWN_RACK)}
+    stuck = [one for one in left if staying([one], topology.spec)]
+    step = None
+    if unknown:
+        drained = Drains.of(topology.spec)
+        back = " ".join(word for word, name in zip(drained.arguments, drained.targets, strict=True) if name in unknown)
+        step = f"correct the drain as the sentence says, such as: rackspan uncordon {back} --topology {topology.key}"
+    elif stuck:
+        step = ways_out(never_moved(stuck, topology.spec))
+    yield Aspect("drains", AspectState.WRONG if step else AspectState.GOES_ON, words, step)
 
 
 def _deletions(topology: RackTopology) -> Iterator[Aspect]:

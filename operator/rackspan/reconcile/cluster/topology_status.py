@@ -191,7 +191,8 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     else:
         conditions.remove(DELETIONS_HELD)
     if (planned := inputs.planned) is not None:
-        conditions.set(REASSIGNED, planned.status, planned.reason, planned.message)
+        message = _without_plan(inputs.counts.non_compliant) if planned is NO_PLAN else planned.message
+        conditions.set(REASSIGNED, planned.status, planned.reason, message)
     is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
     status = replace(
         status,
@@ -207,6 +208,14 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         offline_summary=columns.offline_summary(status),
         plan_summary=columns.plan_summary(status.plan),
     )
+
+
+def _without_plan(unfair: int) -> str:
+    """What is said where there is no plan: topics that cannot be planned are not compliant."""
+    if not unfair:
+        return NO_PLAN.message
+    its = "its" if unfair == 1 else "their"
+    return f"no plan: {plural(unfair, 'topic')} {be(unfair)} not compliant, and {its} condition {READY} says why"
 
 
 def _with_drains(

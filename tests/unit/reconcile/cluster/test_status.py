@@ -15,7 +15,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import BrokerDescription, RemainingReplicas, ReplicaCounts
 
@@ -63,6 +63,20 @@ def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
     assert again.plan == measured.plan
     other = [topic("crowded", status={"plan": {**plan, "hash": "31a9a64b0fcb5d1f"}})]
     assert status_of(state(), topics=other, about=structs.replace(topology(), status=measured)).plan.bytes is None
+
+
+@pytest.mark.parametrize(
+    ("compliant", "said"),
+    [
+        (("True", "True"), "no topic needs a change"),
+        (("True", "False"), "no plan: 1 topic is not compliant, and its condition Ready says why"),
+        (("False", "False"), "no plan: 2 topics are not compliant, and their condition Ready says why"),
+    ],
+)
+def test_without_a_plan_topics_that_are_not_compliant_are_not_said_to_need_no_change(compliant, said):
+    topics = [in_state(f"t{at}", Ready=one, Compliant=one) for at, one in enumerate(compliant)]
+    status = topology_status(topology(), StatusInputs(state(), state().racks, topics, planned=NO_PLAN), NOON)
+    assert (told(status, "Reassigned"), sentence(status, "Reassigned")) == (("True", "InSync"), said)
 
 
 def test_topics_are_counted_by_state():
