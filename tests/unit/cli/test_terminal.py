@@ -42,6 +42,15 @@ def harmless(text):
     return all(character.isprintable() or character == "\n" for character in text)
 
 
+@pytest.mark.parametrize("command", [["check"], ["plan"], ["what-if"], ["snapshot", "-o", "table"]])
+def test_a_line_of_a_file_ends_where_its_text_ends_however_long_another_is(rackspan, snapshot, command):
+    """`status | less` would show each short line with three blank ones after it."""
+    unfair = cluster(topic("orders" * 40, [0, 1], [1, 0]), topic("a", [0, 1]))
+    ran = rackspan(command[0], "--snapshot", snapshot(unfair), *command[1:])
+    assert "\n\n" in ran.out, "the table's own lines are there"
+    assert [line for line in ran.out.splitlines() if line != line.rstrip()] == []
+
+
 @pytest.mark.parametrize(("option", "value", "command"), ARGUMENTS)
 @pytest.mark.parametrize("given", [HOSTILE, "y" * 10_000], ids=["hostile", "long"])
 def test_an_argument_is_told_escaped_and_not_as_a_whole(rackspan, snapshot, option, value, command, given):

@@ -1,10 +1,12 @@
 """Results as tables and lines on standard output, for people."""
 
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -41,10 +43,21 @@ class _Table(Table):
                 if column.no_wrap:
                     column.header = Text(_BREAKS.sub("\n", shown(str(column.header))))
                     column.no_wrap = False
-        yield from super().__rich_console__(console, options)
+        made = super().__rich_console__(console, options)
+        yield from made if options.max_width < _UNLIMITED else _without_padding(cast("Iterable[Segment]", made))
 
     def _width(self, console: Console, options: ConsoleOptions) -> int:
         return console.measure(self, options=options.update(max_width=_UNLIMITED)).maximum
+
+
+def _without_padding(made: Iterable[Segment]) -> Iterator[Segment]:
+    """End each line where its text ends: where one is long, a pager would show blank lines after all others."""
+    for line in Segment.split_lines(made):
+        while line and not line[-1].text.strip():
+            line.pop()
+        if line:
+            line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+        yield from (*line, Segment.line())
 
 
 def table(*headings: str) -> Table:
