@@ -248,6 +248,27 @@ def test_what_is_wrong_beside_compliance_is_told_too(rackspan, snapshot):
     assert "behind-1" in shown
 
 
+def test_partitions_without_a_leader_are_told_before_those_that_are_not_spread(rackspan, snapshot):
+    dead = topic("dead", [4, 0], [5, 1], isr=[], leader=None)
+    ran = rackspan("check", "--snapshot", snapshot(cluster(topic("unfair", *([0, 1],) * 30), dead)), *LEVELS)
+    lines = [line for line in ran.out.splitlines() if line]
+    assert lines[0] == "2 partitions have no leader: nobody can read or write them"
+    assert lines[1].startswith("30 of 32 partitions are out of compliance")
+    assert lines.index("2 other findings: 2 critical") < lines.index("… and 10 more partitions (--all prints them)")
+    fair = rackspan("check", "--snapshot", snapshot(cluster(dead)), *LEVELS).out
+    assert fair.startswith(
+        "2 partitions have no leader: nobody can read or write them\n2 partitions: all are compliant"
+    )
+
+
+def test_other_findings_are_counted_by_severity_the_worst_first(rackspan, snapshot):
+    behind = topic("behind", [0, 3], [1, 4], isr=[3], leader=3)
+    behind["partitions"][1] |= {"isr": [1, 4], "leader": 1}
+    shown = rackspan("check", "--snapshot", snapshot(cluster(behind)), *LEVELS).out
+    assert "2 other findings: 1 medium, 1 low" in shown
+    assert "no leader" not in shown
+
+
 def test_findings_are_of_their_own_partition_whatever_the_replication_factors(rackspan, snapshot):
     rows = {"r3": [0, 1, 2], "r2": [3, 4], "r4": [0, 1, 2, 3], "r1": [0], "fine": [1, 4], "s3": [3, 4, 5]}
     file = snapshot(cluster(*(topic(name, replicas) for name, replicas in rows.items())))

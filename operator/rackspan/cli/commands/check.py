@@ -247,13 +247,20 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
 
 def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     screen = console()
-    if checked.examined.broken.any():
+    dead = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.OFFLINE)))
+    if dead:
+        has, them = ("has", "it") if dead == 1 else ("have", "them")
+        screen.print(f"{plural(dead, 'partition')} {has} no leader: nobody can read or write {them}", style="bold red")
+    broken = bool(checked.examined.broken.any())
+    if broken:
         _print_totals(screen, checked, throttle)
-        _print_partitions(screen, checked, most)
     else:
         number = len(checked.partitions)
-        screen.print(f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant", style="green")
-    _print_others(screen, checked, most)
+        style = "" if checked.alarming else "green"
+        screen.print(f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant", style=style)
+    tables = [_print_partitions] if broken else []
+    for print_table in (_print_others, *tables) if dead else (*tables, _print_others):
+        print_table(screen, checked, most)
 
 
 def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
@@ -296,7 +303,9 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
         if facts.rule not in PLACEMENT_RULES
     ]
     if others:
-        screen.print(f"{plural(len(others), 'other finding')}:")
+        counts = Counter(one.severity for one in others)
+        words = ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
+        screen.print(f"{plural(len(others), 'other finding')}: {words}")
     print_findings(screen, others[:most], len(others), "--all prints {them}")
 
 
