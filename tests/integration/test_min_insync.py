@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, ResourceType
-from dev.stack.kafka_cluster import PATIENT, KafkaCluster
+from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kafka_distribution import KafkaToolError
 from dev.waiting import eventually
 from tests.support.command import cli
@@ -17,6 +17,28 @@ FEATURE = "eligible.leader.replicas.version"
 SEVERAL = "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes"
 LAGS = "UnderReplicated"
 ONLY = "bring back broker {}: no other replica is sure to have all committed writes"
+
+
+@pytest.fixture(scope="module")
+def _own_kafka(processes, kafka_distribution):
+    directory = processes.directory / "min-insync-kafka"
+    properties, of_broker = {KEY: "2"}, {0: {KEY: "3"}}
+    cluster = KafkaCluster.start(
+        directory, processes, kafka_distribution, ["/a", "/b", "/c"], properties=properties, broker_properties=of_broker
+    )
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture
+def own_kafka(_own_kafka):
+    """Three brokers that a test may stop and kill: all run when it begins, and there is no topic."""
+    yield _own_kafka
+    _own_kafka.resume()
+    admin = _own_kafka.admin()
+    for answer in admin.delete_topics(list(admin.list_topics(timeout=30).topics)).values():
+        answer.result(120)
+    eventually(lambda: not any(_own_kafka.known_to(broker).topics for broker in _own_kafka.racks), "no topic")
 
 
 def create(kafka, name, replicas, **config):
@@ -45,9 +67,9 @@ def told(kafka):
     return asyncio.run(asked())
 
 
-def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
+def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(own_kafka):
     """The controller's value becomes the cluster's when the cluster is made, and comes before those of brokers."""
-    kafka = kafka_factory(["/a", "/b", "/c"], properties={KEY: "2", **PATIENT}, broker_properties={0: {KEY: "3"}})
+    kafka = own_kafka  # the first test of this module: a later one finds the cluster's own value
     create(kafka, "plain", [0, 1, 2])
     admin, broker = kafka.admin(), ConfigResource(ResourceType.BROKER, "0")
     (answer,) = admin.describe_configs([broker]).values()
@@ -74,9 +96,9 @@ def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(kafka_factory):
     eventually(lambda: told(kafka) == {1}, "the cluster's new default")
 
 
-def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(kafka_factory):
+def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(own_kafka):
     """Kafka finds out about a crash when the broker is back, takes it off the ELR, and waits for one that has all."""
-    kafka = without_leader(kafka_factory, KafkaCluster.kill_broker)
+    kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.start_broker(1)
     eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
@@ -84,8 +106,8 @@ def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(
     eventually(lambda: seen(kafka).leader == 2, "broker 2 to lead")
 
 
-def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_before(kafka_factory):
-    kafka = without_leader(kafka_factory, KafkaCluster.kill_broker)
+def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_before(own_kafka):
+    kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
     kafka.start_broker(1)
     eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
     kafka.tool("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
@@ -99,9 +121,9 @@ def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_bef
     eventually(lambda: named(kafka, LAGS) == [], "both to be in sync")
 
 
-def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_has(kafka_factory):
+def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_has(own_kafka):
     """What is on the list when they are turned off stays on it, and may lead."""
-    kafka = without_leader(kafka_factory, KafkaCluster.stop_broker)
+    kafka = without_leader(own_kafka, KafkaCluster.stop_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.tool("FeatureCommand", "downgrade", "--feature", f"{FEATURE}=0")
     assert named(kafka) == [(1, SEVERAL)]
@@ -120,9 +142,8 @@ def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_h
     assert written(kafka, "orders")
 
 
-def without_leader(kafka_factory, end):
+def without_leader(kafka, end):
     """A partition with an acknowledged write, on brokers 1 and 2 of three: 2 was stopped, and then 1 by `end`."""
-    kafka = kafka_factory(["/a", "/b", "/c"])
     create(kafka, "orders", [1, 2], **{KEY: "2"})
     assert written(kafka, "orders")
     kafka.stop_broker(2)
