@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import time
 from datetime import timedelta
 
@@ -21,13 +22,19 @@ from rackspan.jobs.history.queries import described, query, views
 from rackspan.jobs.history.scan_history import History, HistoryError
 
 
-@pytest.fixture
-def history(tmp_path):
-    made = History(str(tmp_path / "history"))
+@pytest.fixture(scope="module")
+def _four_scans(tmp_path_factory):
+    made = History(str(tmp_path_factory.mktemp("four") / "history"))
     for number, scan in enumerate("abc"):
         committed(made, scan, when=NOON + timedelta(hours=number))
     committed(made, "a", cluster="shop/other")
-    return made
+    return made.location
+
+
+@pytest.fixture
+def history(_four_scans, tmp_path):
+    """Four scans of two clusters, for each test a copy: writing them takes a third of a second."""
+    return History(shutil.copytree(_four_scans, str(tmp_path / "history")))
 
 
 @pytest.mark.parametrize("table", TABLES)
