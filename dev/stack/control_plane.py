@@ -150,7 +150,7 @@ class ControlPlane:
     def stop_component(self, name: str) -> None:
         """Stop one component, for example the API server, to test what clients do without it."""
         # The API server would wait half a minute for its watchers to leave.
-        self.processes.stop(self.process(name), grace=3)
+        self.processes.stop(self.process(name), grace=1 if name == "kube-apiserver" else 3)
 
     def freeze_component(self, name: str) -> None:
         """Let one component hang: its connections stay open, and nothing is answered."""
