@@ -19,7 +19,7 @@ from tests.support.waiting import until
 OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
 """A run by hand may ask for the full minute, or for an hour."""
 BURST = 60
-VERSIONS = 2000
+VERSIONS = 500
 """More than a control plane at rest comes to within the time that a test waits."""
 NAMESPACE = "outage"
 ACCOUNT = "serviceaccount=default:tenants"
