@@ -6,7 +6,6 @@ import shlex
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-from dev.stack.kafka_cluster import PATIENT
 from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.processes import run_in_process
@@ -200,55 +199,3 @@ def test_nobody_listens_there(tmp_path):
     ran = run_in_process(tmp_path, "check", "--bootstrap-server", "127.0.0.1:1")
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == "error: no broker of 127.0.0.1:1 can be reached: Connection refused\n"
-
-
-def test_of_a_partition_without_a_leader_it_names_the_broker_whose_return_brings_it_back(kafka_factory):
-    """Kafka 4.1 and later empty the ISR, and keep those that may lead in the ELR (KIP-966)."""
-    kafka = kafka_factory(["/a", "/b", "/c", "/d"], properties=PATIENT)
-    topic = create(kafka, [1, 2, 3], config={"min.insync.replicas": "2"})
-    producer = Producer(kafka.client_config())
-    producer.produce(topic, b"kept")
-    assert producer.flush(60) == 0
-
-    def seen():
-        return kafka.known_to(0).topics[topic].partitions[0]
-
-    for broker in (3, 2, 1):
-        kafka.stop_broker(broker)
-        eventually(lambda gone=broker: gone not in seen().isrs and seen().leader != gone, f"no leader {broker}")
-    cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", topic)
-    (offline,) = (one for one in cli("check", *cluster, "-o", "json").json["findings"] if one["rule"] == "Offline")
-    assert (offline["broker"], offline["fix"]) == (
-        1,
-        "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes",
-    )
-    scanned = cli("scan", *cluster[:2], "--engine", "local", "-o", "json").json["findings"]
-    assert [(one["broker"], one["topic"]) for one in scanned if one["rule"] == "Offline"] == [(1, topic)]
-    kept = next(one for one in cli("snapshot", *cluster[:2]).json["topics"] if one["name"] == topic)
-    assert (kept["partitions"][0]["isr"], sorted(kept["partitions"][0]["elr"])) == ([], [1, 2])
-
-    kafka.start_broker(3)
-    eventually(lambda: 3 in kafka.known_to(0).brokers, "broker 3 to be back")
-    assert seen().leader == -1, "broker 3 may lack writes"
-    kafka.start_broker(2)
-    eventually(lambda: seen().leader == 2, "broker 2 to lead")
-
-
-def test_a_broker_that_is_down_is_told_and_is_not_planned_away(kafka_factory):
-    kafka = kafka_factory(["/a", "/b", "/c"], properties=PATIENT)
-    topic = create(kafka, [0, 1], [1, 2])
-    kafka.stop_broker(2)
-    cluster = ("--bootstrap-server", kafka.bootstrap())
-    eventually(lambda: all(2 not in kafka.known_to(broker).brokers for broker in (0, 1)), "broker 2 to be gone")
-
-    checked = cli("check", *cluster, "--topic", topic, "-o", "json")
-    assert checked.code == 1
-    assert "warning: broker 2 holds replicas and did not answer" in checked.err
-    told = [(one["partition"], one["rule"], one["broker"], one["excess"]) for one in checked.json["findings"]]
-    assert told == [(None, "BrokerOffline", 2, 1)]
-    refused = cli("plan", *cluster, "--topic", topic)
-    assert (refused.code, refused.out) == (2, "")
-    assert "error: broker 2 holds replicas and did not answer\nhint: wait until it is back, or pass" in refused.err
-    planned = cli("plan", *cluster, "--topic", topic, "--drain-broker", 2, "-o", "json")
-    assert planned.code == 0
-    assert [(one["partition"], sorted(one["replicas"])) for one in planned.json["partitions"]] == [(1, [0, 1])]

@@ -7,10 +7,11 @@ from dev.stack.nodes import create_broker_pod, delete_broker_pod, sites
 from dev.waiting import eventually
 from kubernetes import client
 from tests.support.alerting import lasting, refuted
-from tests.support.moves import ask, under_way
+from tests.support.command import cli
+from tests.support.moves import LEVELS, ask, under_way
 from tests.support.objects import broker_pods, condition, message
 from tests.support.operators import samples_of
-from tests.support.topics import Topics
+from tests.support.topics import Topics, create
 from tests.support.waiting import until
 
 from rackspan.core.reassignment import TopicPartition
@@ -53,6 +54,22 @@ def _is_told(objects, operator, kubectl, promtool):
     assert refuted(promtool, lasting(found, 30, *found), {30: ["RackspanBrokerOffline"]}) == ""
 
 
+def _is_told_by_the_command_line(kafka, topic):
+    """That broker 3 is away, and that it is not planned away: it holds a replica of the second partition."""
+    cluster = ("--bootstrap-server", kafka.bootstrap(), *LEVELS, "--topic", topic)
+    checked = cli("check", *cluster, "-o", "json")
+    assert checked.code == 1
+    assert "warning: broker 3 holds replicas and did not answer" in checked.err
+    told = [(one["partition"], one["rule"], one["broker"], one["excess"]) for one in checked.json["findings"]]
+    assert told == [(None, "BrokerOffline", 3, 1)]
+    refused = cli("plan", *cluster)
+    assert (refused.code, refused.out) == (2, "")
+    assert "error: broker 3 holds replicas and did not answer\nhint: wait until it is back, or pass" in refused.err
+    planned = cli("plan", *cluster, "--drain-broker", 3, "-o", "json")
+    assert planned.code == 0
+    assert [(one["partition"], sorted(one["replicas"])) for one in planned.json["partitions"]] == [(1, [1, 2])]
+
+
 def _topologies(objects, kafka):
     """Names of so many topologies of one cluster that clients of some will ask broker 3."""
     names = [f"kafka-{number}" for number in range(8)]
@@ -70,6 +87,8 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
     objects.create_topic("led", replicationFactor=4, partitions=4, placement={"leaders": ["/us"]})
     before, led = objects.until_ready("before"), objects.until_ready("led")
     objects.until_topology("BrokersOnline")
+    unmanaged = objects.kafka_name("unmanaged")
+    create(own_kafka, (unmanaged, [[0, 2], [1, 3]]))
 
     own_kafka.stop_broker(3)
     try:
@@ -90,6 +109,7 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
         operator.after_passes(2)
         assert objects.topic("led")["status"] == led["status"], "a leader that is away stays where it should be"
         _is_told(objects, operator, kubectl, promtool)
+        _is_told_by_the_command_line(own_kafka, unmanaged)
         objects.create_topic("too-many", replicationFactor=4)
         promise.kept_by(objects.until_stalled("too-many", "Infeasible"))
     finally:
@@ -155,6 +175,24 @@ def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic
     objects.until_condition("RackTopology", "kafka", "Reassigned", "False")  # it has one replica too many now
 
 
+def _is_named_by_the_command_line(kafka, name):
+    """Of a partition of brokers 1 to 3 that were stopped, the last one first: who has the writes. ISR and ELR say so.
+
+    Kafka 4.1 and later empty the ISR, and keep those that may lead in the ELR (KIP-966).
+    """
+    cluster = ("--bootstrap-server", kafka.bootstrap())
+    checked = cli("check", *cluster, "--topic", name, "-o", "json").json["findings"]
+    (offline,) = (one for one in checked if one["rule"] == "Offline")
+    assert (offline["broker"], offline["fix"]) == (
+        1,
+        "bring back broker 1, or another of its ISR or ELR: those that stopped cleanly have all committed writes",
+    )
+    scanned = cli("scan", *cluster, "--engine", "local", "-o", "json").json["findings"]
+    assert [one["broker"] for one in scanned if (one["rule"], one["topic"]) == ("Offline", name)] == [1]
+    kept = next(one for one in cli("snapshot", *cluster).json["topics"] if one["name"] == name)
+    assert (kept["partitions"][0]["isr"], sorted(kept["partitions"][0]["elr"])) == ([], [1, 2])
+
+
 def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_kafka, operator):
     """Kafka empties the ELR with a change of it (KIP-966): no broker could lead any more without a loss."""
     objects.create_topology(own_kafka.bootstrap(), rackSource="Broker")
@@ -175,19 +213,21 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
         own_kafka.stop_broker(broker)
         until(lambda gone=broker: gone not in seen().isrs and seen().leader != gone, f"broker {broker} not to lead")
     try:
+        _is_named_by_the_command_line(own_kafka, name)
         objects.change_topic("orders", config={"min.insync.replicas": "1", "retention.ms": "1000000"})
         held = objects.until_not_ready("orders", "MinInsyncHeld")
         assert "while 1 partition of topic" in message(held, "Ready")
         until(lambda: config()["retention.ms"] == "1000000", "what does no harm to be set")
         operator.after_passes(3)
         assert config()["min.insync.replicas"] == "2"
+        own_kafka.start_broker(3)
+        assert seen().leader == -1, "broker 3 may lack writes"
         own_kafka.start_broker(2)
         until(lambda: seen().leader == 2, "broker 2 to lead: it had all committed writes")
         objects.until_ready("orders")
         assert config()["min.insync.replicas"] == "1"
     finally:
-        for broker in {1, 2, 3} - own_kafka.known_to(0).brokers.keys():
-            own_kafka.start_broker(broker)
+        own_kafka.resume()
     until(lambda: len(seen().isrs) == 3, "all replicas to be in sync")
 
 
