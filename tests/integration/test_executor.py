@@ -5,6 +5,7 @@ import contextlib
 from dataclasses import replace
 
 import pytest
+from dev.stack.kafka_cluster import KafkaCluster
 from dev.traffic import Traffic
 from tests.support.moves import SLOW, ask, filled, moved_topic, throttles
 from tests.support.topics import Topics
@@ -23,6 +24,21 @@ from rackspan.reconcile.reassignment_ports import Record
 def topic(topics):
     with moved_topic(topics, [[0, 1], [1, 2]]) as name:
         yield name
+
+
+@pytest.fixture(scope="module")
+def _own_kafka(processes, kafka_distribution):
+    racks = ["/a/1", "/b/1", "/c/1", "/d/1"]
+    cluster = KafkaCluster.start(processes.directory / "executor-kafka", processes, kafka_distribution, racks)
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture
+def own_kafka(_own_kafka):
+    """Four brokers that a test may kill: all of them run when it begins."""
+    _own_kafka.resume()
+    return _own_kafka
 
 
 class Crashed(Exception):  # noqa: N818
@@ -238,14 +254,6 @@ async def _carried_out(kafka, topic, before, planned):
         return await passes_until(executor, lambda seen: seen.finished)
 
 
-def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(kafka_factory):
-    cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
-    topics, topic = Topics(cluster.admin()), "orders"
-    topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
-    filled(cluster, topic, 2, SLOW)
-    asyncio.run(_killed_in_the_middle(cluster, topic, ((2, 1), (3, 0))))
-
-
 class Asks(KafkaReassignments):
     """Counts what it asks Kafka to change."""
 
@@ -260,9 +268,9 @@ class Asks(KafkaReassignments):
         return await super().elect(*arguments)
 
 
-def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(kafka_factory):
+def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(own_kafka):
     """Broker 2 is to be the only replica of one partition; of the other one, only its preferred leader 1 is in sync."""
-    cluster, topic = kafka_factory(["/a/1", "/b/1", "/c/1"]), "orders"
+    cluster, topic = own_kafka, "waiting"
     topics = Topics(cluster.admin())
     before, planned = ((1, 2), (2, 1)), ((2,), (1, 2))
     topics.create(topic, before, config={"min.insync.replicas": "1"})
@@ -299,6 +307,13 @@ def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(kafka_
     assert asyncio.run(waits()).complete
     assert Asks.asked == 0
     until(lambda: topics.replicas(topic, 2) == planned, "every broker to show the planned replicas")
+
+
+def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(own_kafka):
+    topics, topic = Topics(own_kafka.admin()), "half-moved"
+    topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
+    filled(own_kafka, topic, 2, SLOW)
+    asyncio.run(_killed_in_the_middle(own_kafka, topic, ((2, 1), (3, 0))))
 
 
 async def _killed_in_the_middle(cluster, topic, moves):
