@@ -25,7 +25,10 @@ from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT
 RACKS = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
 LIFE = 30
 """Seconds. Sessions end with the token."""
-
+SHORT_LIFE = 15
+"""The same where a call that fails is made again."""
+SIZE = 4_000_000
+"""Of a partition: at 100 kB/s it is copied for more than two short lives."""
 
 REFUSED = (
     "Kafka refuses the log-in: the token is invalid: the log of a broker says whether by its signature, issuer, "
@@ -76,11 +79,11 @@ def config(oauth, tmp_path):
 
 
 def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path):
-    oauth.seconds = LIFE
+    oauth.seconds = SHORT_LIFE
     live = ("--bootstrap-server", oauth_kafka.bootstrap("SASL_PLAINTEXT"), "--command-config", config, *LEVELS)
     topics = Topics(oauth_kafka.admin())
     with moved_topic(topics, [[0, 1], [1, 2]]) as topic:
-        filled(oauth_kafka, topic, 2, size=8_000_000)
+        filled(oauth_kafka, topic, 2, SIZE)
         checked = cli("check", *live, "--topic", topic)
         assert checked.code in (0, 1), checked.err
         wish = (*live, "--topic", topic, "--replication-factor", f"{topic}=3")
@@ -92,7 +95,7 @@ def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path
         ran = run_in_process(tmp_path, "apply", *arguments)
         assert ran.code == 0, ran.err
         assert json.loads(ran.out.splitlines()[-1])["event"] == "finished"
-        assert time.monotonic() - started > 2 * LIFE, "the copies were too fast to show anything"
+        assert time.monotonic() - started > 2 * SHORT_LIFE, "the copies were too fast to show anything"
         assert len(oauth.asked) - asked >= 3
         assert SECRET not in ran.out + ran.err
         until_sizes(topics, topic, 3)
@@ -175,12 +178,12 @@ def secure(objects, oauth_kafka, _endpoint):
 
 
 def test_the_operator_its_moves_and_scans_outlive_their_tokens(secure, operator, control_plane):
-    secure.endpoint.seconds = LIFE
+    secure.endpoint.seconds = SHORT_LIFE
     objects = secure.objects
     secure.create_topology(secure.spec(), reassignment={"throttle": 100_000})
     objects.create_topic("orders", partitions=2, replicationFactor=2)
     objects.until_ready("orders")
-    filled(secure.kafka, objects.kafka_name("orders"), 2, size=8_000_000)
+    filled(secure.kafka, objects.kafka_name("orders"), 2, SIZE)
     objects.change_topic("orders", replicationFactor=3)
     objects.until_not_ready("orders", "PlanPending")
     found = objects.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
