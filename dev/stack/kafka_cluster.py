@@ -33,8 +33,11 @@ Listener = Literal["INTERNAL", "SASL_PLAINTEXT", "SASL_SSL", "SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 CONTROLLER_ID = 3000
-PATIENT = {"broker.session.timeout.ms": "60000"}
-"""For clusters whose brokers nobody kills: one that a busy machine keeps waiting for nine seconds is not yet dead."""
+PATIENT = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
+"""For clusters whose brokers nobody kills or starts again: a busy machine may keep a live one silent for nine seconds.
+
+Kafka keeps a session also of a broker that was stopped, and takes no registration of the same broker before it ends.
+"""
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1")
 _RECORD = "kafka.json"
 _BROKER = "broker-"
@@ -475,6 +478,7 @@ class KafkaCluster:
             "auto.create.topics.enable": "false",
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             "group.initial.rebalance.delay.ms": 0,
+            "broker.heartbeat.interval.ms": 500,  # a broker that is stopped waits for the answer to its next heartbeat
             "initial.broker.registration.timeout.ms": 240_000,  # of a dozen JVMs on two cores, the last one starts late
             "offsets.topic.replication.factor": replicas,
             # The controller elects preferred leaders every five minutes, sometimes before the code that is tested does.
