@@ -30,6 +30,10 @@ STACK_TESTS := $(filter-out $(FAST_TESTS) $(POD_TESTS) $(GITOPS_TESTS) $(UPGRADE
 ifdef KAFKA
 export RACKSPAN_KAFKA := $(KAFKA)
 endif
+# The Kubernetes, of dev/distributions/kubernetes: `make test KUBERNETES=1.30.14`.
+ifdef KUBERNETES
+export RACKSPAN_KUBERNETES := $(KUBERNETES)
+endif
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--no-emit-index-url --no-emit-find-links --no-header
 

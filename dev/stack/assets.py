@@ -1,7 +1,8 @@
 """Programs that the stack and tests run, such as Kubernetes and Helm: found where they are, else built by Go.
 
 `k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
-`dev/distributions/kubernetes/go.mod` is a wrapper module that pins the parts' published versions; etcd comes with them.
+`dev/distributions/kubernetes` has a wrapper module per version that pins the parts' published versions; etcd comes with
+them.
 So it is with `promtool`, the part of Prometheus that tests alerts, with `versitygw`, an S3 server over a folder, and
 with the controllers of Flux and Argo CD, whose definitions are kept beside them.
 """
@@ -23,7 +24,8 @@ HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
 REGISTRY_VERSION = "v3.1.2"
 KREW_VERSION = "v0.5.0"
-_WRAPPER_MODULE = REPOSITORY / "dev" / "distributions" / "kubernetes"
+_KUBERNETES_MODULES = REPOSITORY / "dev" / "distributions" / "kubernetes"
+_DEFAULT_KUBERNETES = "1.36.3"
 _KSTATUS_MODULE = REPOSITORY / "dev" / "distributions" / "kstatus"
 _PROMTOOL_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 _PROMTOOL_MODULE = REPOSITORY / "dev" / "distributions" / "promtool"
@@ -34,6 +36,7 @@ _FLUX = ("source-controller", "kustomize-controller")
 _ARGOCD = "github.com/argoproj/argo-cd/v3"
 _ARGOCD_MODULE = REPOSITORY / "dev" / "distributions" / "argocd"
 _REDIS_MODULE = REPOSITORY / "dev" / "distributions" / "redis"
+_CHOSEN = "RACKSPAN_KUBERNETES"
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -48,17 +51,29 @@ CONTROL_PLANE = (*_TOGETHER, "kube-controller-manager")
 ON_REQUEST = tuple(sorted(set(_PACKAGES) - set(CONTROL_PLANE)))
 
 
+def kubernetes_versions() -> list[str]:
+    """The versions that can be built, from the oldest on: a folder each in `dev/distributions/kubernetes`."""
+    return [path.name for path in sorted(_KUBERNETES_MODULES.iterdir(), key=_version_key)]
+
+
 def kubernetes_version() -> str:
-    """The version that is built when no programs are found, for example `v1.36.3`."""
-    return _pinned(_WRAPPER_MODULE, "k8s.io/kubernetes")
+    """The version that is built when no programs are found, for example `v1.36.3`.
+
+    It is `RACKSPAN_KUBERNETES`, which `make KUBERNETES=1.30.14 …` sets, else the default. Raises AssetError for others.
+    """
+    version = os.environ.get(_CHOSEN) or _DEFAULT_KUBERNETES
+    if version not in kubernetes_versions():
+        raise AssetError(f"there is no Kubernetes {version[:40]!r} here, but {', '.join(kubernetes_versions())}")
+    return f"v{version}"
 
 
 def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
     """Paths of those of the programs that need no building.
 
-    In this order: `$KUBEBUILDER_ASSETS`, what setup-envtest left (the newest version), what was built here earlier. The
-    first place that holds etcd, kube-apiserver and kubectl is the one they come from. setup-envtest installs no
-    controller manager: a program that this place lacks may come from a later one.
+    In this order: `$KUBEBUILDER_ASSETS`, what setup-envtest left (the newest version), what was built here earlier;
+    where a version was chosen, only the last. The first place that holds etcd, kube-apiserver and kubectl is the one
+    they come from. setup-envtest installs no controller manager: a program that this place lacks may come from a later
+    one.
     """
     wanted = tuple(names)
     places = [place for place in _places() if all(_executable(place / name) for name in _TOGETHER)]
@@ -283,6 +298,9 @@ def _ensure_program(
 
 
 def _places() -> Iterator[Path]:
+    if os.environ.get(_CHOSEN):
+        yield _built()
+        return
     if named := os.environ.get("KUBEBUILDER_ASSETS"):
         yield Path(named).expanduser()
     data_home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
@@ -314,7 +332,7 @@ def _build(names: list[str], destination: Path) -> None:
                 *(_PACKAGES[name] for name in names),
             ],
             f"building {', '.join(names)} {version} through Go modules: about 5 to 15 minutes, once per machine",
-            cwd=_WRAPPER_MODULE,
+            cwd=_KUBERNETES_MODULES / version.removeprefix("v"),
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"},
             tally=_is_package,
         )

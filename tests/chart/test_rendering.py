@@ -10,6 +10,7 @@ import pytest
 import yaml
 from dev.paths import REPOSITORY
 from dev.pods.images import NAMES
+from dev.stack.assets import kubernetes_versions
 from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
 
@@ -383,6 +384,7 @@ def test_kubernetes_that_is_too_old_is_refused(offline_helm):
     assert offline_helm(*arguments, "v1.30.0-eks-1a2b3c")
     oldest = re.search(r"Kubernetes (\d+\.\d+) or newer", (REPOSITORY / "docs" / "install.md").read_text())[1]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}.0-0"
+    assert kubernetes_versions()[0].startswith(f"{oldest}."), "tests run on the oldest, too"
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

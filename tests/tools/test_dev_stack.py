@@ -31,7 +31,8 @@ from kubernetes import client
 @pytest.fixture
 def nothing_installed(monkeypatch, tmp_path):
     """A machine without any of the programs, whose places are all below `tmp_path`."""
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    for name in ("KUBEBUILDER_ASSETS", "RACKSPAN_KUBERNETES"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("RACKSPAN_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -58,6 +59,27 @@ def test_programs_come_from_the_first_place_that_has_them(nothing_installed, mon
     named = install(nothing_installed / "named", *ENVTEST)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(named))
     assert assets.find_kubernetes()["etcd"] == named / "etcd"
+
+
+def test_a_version_that_was_chosen_comes_from_no_other_place(nothing_installed, monkeypatch):
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(install(nothing_installed / "named", *ENVTEST)))
+    monkeypatch.setenv("RACKSPAN_KUBERNETES", "1.30.14")
+    assert assets.find_kubernetes() == {}
+    built = install(nothing_installed / "cache/kubernetes/v1.30.14", *ENVTEST)
+    assert assets.find_kubernetes(ENVTEST) == {name: built / name for name in ENVTEST}
+
+
+def test_a_kubernetes_that_is_not_pinned_is_refused(monkeypatch):
+    monkeypatch.setenv("RACKSPAN_KUBERNETES", "../1.36.3")
+    with pytest.raises(assets.AssetError, match=r"no Kubernetes '\.\./1\.36\.3' here, but 1\.30\.14, 1\.36\.3"):
+        assets.kubernetes_version()
+
+
+@pytest.mark.parametrize("version", assets.kubernetes_versions())
+def test_a_kubernetes_is_built_of_its_own_parts(version):
+    module = (assets._KUBERNETES_MODULES / version / "go.mod").read_text()
+    assert f"k8s.io/kubernetes v{version}" in module
+    assert f"k8s.io/apiserver => k8s.io/apiserver v0.{version.partition('.')[2]}\n" in module
 
 
 def test_what_setup_envtest_does_not_install_comes_from_a_later_place(nothing_installed, monkeypatch):
