@@ -73,7 +73,7 @@ class Kubectl:
             for manifest in manifests
             if not isinstance(manifest, Path)
         ]:
-            printed += self("apply", "--filename=-", *arguments, stdin="\n---\n".join(texts))
+            printed += self("apply", "--filename=-", *arguments, stdin="\n---\n".join(["", *texts]))
         return printed
 
     def environment(self) -> dict[str, str]:

@@ -5,7 +5,9 @@ import json
 import pytest
 from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
+from tests.support.kubernetes import needs_kubernetes
 
+pytestmark = needs_kubernetes(36)
 ASKS = {"rackspan.dev/client-rack": "main"}
 KINDS = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
 

@@ -13,6 +13,7 @@ from dev.pods.images import NAMES
 from dev.stack.assets import kubernetes_versions
 from tests.chart.conftest import SHOP
 from tests.support.helm import CHART, HelmError, only
+from tests.support.kubernetes import MINOR
 
 from rackspan.health import HealthServer
 from rackspan.reconcile.scans.scan_manifests import SELECTOR
@@ -32,7 +33,7 @@ EVERYTHING = {
         "namespaces": [SHOP, "elsewhere"],
         "restart": [SHOP],
         "annotate": ["elsewhere"],
-        "clients": {"enabled": True},
+        "clients": {"enabled": MINOR >= 36},
     },
     "resyncSeconds": 7.5,
     "topologiesPerNamespace": 3,
@@ -382,6 +383,8 @@ def test_kubernetes_that_is_too_old_is_refused(offline_helm):
     with pytest.raises(HelmError, match=r"incompatible with Kubernetes v1\.29\.9"):
         offline_helm(*arguments, "1.29.9")
     assert offline_helm(*arguments, "v1.30.0-eks-1a2b3c")
+    with pytest.raises(HelmError, match=r"racks\.clients\.enabled needs Kubernetes 1\.36 or newer: this is v1\.35\.9"):
+        offline_helm(*arguments, "v1.35.9", "--set=racks.clients.enabled=true")
     oldest = re.search(r"Kubernetes (\d+\.\d+) or newer", (REPOSITORY / "docs" / "install.md").read_text())[1]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}.0-0"
     assert kubernetes_versions()[0].startswith(f"{oldest}."), "tests run on the oldest, too"

@@ -1,5 +1,7 @@
 """What the API server says to objects that the schema itself refuses, without any rule."""
 
+import re
+
 import pytest
 from tests.support.manifests import BASES, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
 
@@ -14,9 +16,9 @@ pytestmark = pytest.mark.stack
         ("KafkaTopic", {"replicationFactor": "three"}, "spec.replicationFactor", 'must be of type integer: "string"'),
         ("KafkaTopic", {"replicationFactor": None}, "spec.replicationFactor", "Required value"),
         ("KafkaTopic", {"partitions": 0}, "spec.partitions", "greater than or equal to 1"),
-        ("KafkaTopic", {"partitions": 2.5}, "spec.partitions", 'must be of type int32: "float64"'),
+        ("KafkaTopic", {"partitions": 2.5}, "spec.partitions", 'must be of type int(32: "float64"|eger: "number")'),
         ("KafkaTopic", {"topologyRef": {"name": None}}, "spec.topologyRef.name", "Required value"),
-        ("KafkaTopic", {"topicName": "a" * 250}, "spec.topicName", "may not be more than 249"),
+        ("KafkaTopic", {"topicName": "a" * 250}, "spec.topicName", "may not be (more|longer) than 249"),
         ("KafkaTopic", {"config": {"preallocate": True}}, "spec.config.preallocate", "must be of type integer,string"),
         ("KafkaTopic", {"config": {"a": ["b"]}}, "spec.config.a", "must be of type integer,string"),
         (
@@ -88,7 +90,7 @@ pytestmark = pytest.mark.stack
             "RackTopology",
             {"compliance": {"producers": [{"rack": "/a"}, {"rack": "/a", "count": 2}]}},
             "spec.compliance.producers[1]",
-            'Duplicate value: {"rack":"/a"}',
+            r'Duplicate value: .*\{"rack":"/a"\}',
         ),
         (
             "RackTopology",
@@ -98,7 +100,7 @@ pytestmark = pytest.mark.stack
         ),
         ("ComplianceReport", {"topologyRef": None}, "spec.topologyRef", "Required value"),
         ("Reassignment", {"plan": None}, "spec.plan", "Required value"),
-        ("Reassignment", {"plan": "a" * 400_001}, "spec.plan", "may not be more than 400000"),
+        ("Reassignment", {"plan": "a" * 400_001}, "spec.plan", "may not be (more|longer) than 400000"),
         ("Reassignment", {"throttle": 0}, "spec.throttle", "greater than or equal to 1"),
     ],
 )
@@ -106,7 +108,7 @@ def test_the_schema_refuses(api_server, kind, patch, field, words):
     answer = api_server.create("default", changed(BASES[kind], {"spec": patch}), dry_run=True)
     assert answer.code == 422
     told = [sentence for at, sentence in answer.causes if at == field]
-    assert any(words in sentence for sentence in told), answer.causes
+    assert any(re.search(words, sentence) for sentence in told), answer.causes
 
 
 @pytest.mark.parametrize("manifest", [TOPOLOGY, TOPIC, REPORT, REASSIGNMENT], ids=lambda one: one["kind"])

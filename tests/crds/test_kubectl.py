@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from dev.stack.kubectl import KubectlError
+from tests.support.kubernetes import MINOR, needs_kubernetes
 from tests.support.manifests import BASES, FULL_TOPIC, FULL_TOPOLOGY, REASSIGNMENT, REPORT, TOPIC, TOPOLOGY, changed
 from tests.support.schemas import DIRECTORY, definitions, fields, version
 from tests.support.waiting import until
@@ -183,6 +184,7 @@ def test_one_word_lists_all_kinds(kubectl, crds, namespace):
     ]
 
 
+@needs_kubernetes(31)
 def test_topics_are_selected_by_their_topology(kubectl, crds, namespace):
     get = kubectl.in_namespace(namespace)
     other = changed(TOPIC, {"metadata": {"name": "other"}, "spec": {"topologyRef": {"name": "test"}}})
@@ -203,6 +205,7 @@ def test_a_misspelt_field_is_told(kubectl, crds, namespace):
         kubectl.in_namespace(namespace).apply(changed(TOPIC, {"spec": {"replicas": 3}}))
 
 
+@needs_kubernetes(31)  # older ones leave out the fields by which topics are selected, at each apply
 def test_applying_the_definitions_again_changes_nothing(kubectl, crds):
     before = _versions(kubectl, *(f"crd/{name}" for name in crds))
     kubectl.apply(DIRECTORY, arguments=["--server-side"])
@@ -218,7 +221,10 @@ def test_applying_an_object_again_changes_nothing(kubectl, crds, namespace, mani
     apply.apply(manifest, arguments=["--server-side"])  # stores the default status, once
     before = _versions(apply, name)
     apply.apply(manifest, arguments=["--server-side"])
-    assert _versions(apply, name) == before
+    if manifest is FULL_TOPIC and MINOR < 31:  # Kubernetes notes a time where an entry of a list has a default
+        assert apply.json("get", *name.split("/"))["metadata"]["generation"] == 1
+    else:
+        assert _versions(apply, name) == before
 
 
 @pytest.mark.parametrize("manifest", BASES.values(), ids=BASES)

@@ -173,6 +173,9 @@ app.kubernetes.io/component: test
 {{- fail (printf "scan.pod: %s is the operator's to set" $key) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.racks.clients.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "racks.clients.enabled needs Kubernetes 1.36 or newer: this is %s" .Capabilities.KubeVersion.Version) }}
+{{- end }}
 {{- with .Values.metrics }}
 {{- if and .podMonitor.enabled .serviceMonitor.enabled }}
 {{- fail "metrics.podMonitor and metrics.serviceMonitor would scrape every metric twice: enable one of them" }}
