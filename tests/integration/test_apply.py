@@ -267,7 +267,7 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics,
     assert set(ask(kafka, lambda admin: admin.alter(target)).values()) == {None}
     _, err = process.communicate(timeout=600)
     assert process.returncode == 4, err
-    assert f"{topic}-{1 - ours} waits: ChangedByOthers" in err
+    assert f"{topic}-{1 - ours} is given up: ChangedByOthers" in err
     until(lambda: topics.replicas(topic, 2)[1 - ours] == theirs, "their replicas")
     until(lambda: len(topics.replicas(topic, 2)[ours]) == 3, "the rest of the plan")
     nothing_left_over(kafka, topic, moving.journal)

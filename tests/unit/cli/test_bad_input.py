@@ -210,6 +210,12 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
             for command in ("check", "plan", "what-if")
         ),
         (
+            cluster(*(topic(name, [0, 3]) for name in ("a", "b", "c", "d", "e"))),
+            ["check", "--topic", "payments"],
+            '--topic "payments": matches no topic',
+            "there are a, b, c and 2 more",
+        ),
+        (
             FINE,
             ["check", "--topic", "pay("],
             '--topic "pay(": is not a regular expression: missing ), unterminated subpattern at position 3',
@@ -238,7 +244,7 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
                 cluster(topic("orders", [0, 1]), racks={0: "/eu", 1: "/us/a"}),
                 [command, option, "/eu/<unnamed>"],
                 f"{option} /eu/<unnamed>: the cluster has no such rack",
-                "the nearest are /eu, /us, /us/a",
+                "there are /eu, /us, /us/a",
             )
             for command, option in (("plan", "--drain-rack"), ("what-if", "--lose"))
         ),

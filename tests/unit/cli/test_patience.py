@@ -119,7 +119,7 @@ def test_a_list_that_kafka_refuses_ends_the_run_with_its_answer_and_without_pati
     kafka.failure = Failure(Reason.KAFKA_REFUSED, REFUSED, Remedy.RETRY)
     ran, last, took = apply("--patience", "300")
     assert (ran.code, took < 60) == (4, True)
-    assert ran.error == f"not all was moved: held-0 waits: Refused (broker 3; {REFUSED})"
+    assert ran.error == f"not all was moved: held-0 is given up: Refused (broker 3; {REFUSED})"
     assert (last["event"], last["moved"], last["moves"]) == ("finished", 1, 2)
     assert not kafka.configs
 

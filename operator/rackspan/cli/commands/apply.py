@@ -350,7 +350,7 @@ def _conclude(kept: JournalFile, left: "Record", last: "Pass", lost: OSError | N
             ExitCode.UNFINISHED,
         )
     if wrong:
-        raise CommandError(wrong, "make a new plan", ExitCode.UNFINISHED)
+        raise CommandError(wrong, "rackspan apply makes a new plan for what is left", ExitCode.UNFINISHED)
     if lost is not None:
         raise lost
 
@@ -458,7 +458,8 @@ def _waits(last: "Pass | None") -> str:
     waiting = [one for one in last.waiting if one.reason is not WaitReason.LIMIT]
     if waiting:
         more = f", and {len(waiting) - 1:,} more" if len(waiting) > 1 else ""
-        return f"{waiting[0].partition} waits: {waiting[0].reason.value}{waiting[0].details}{more}"
+        how = "is given up" if waiting[0].reason.final else "waits"
+        return f"{waiting[0].partition} {how}: {waiting[0].reason.value}{waiting[0].details}{more}"
     if last.copying:
         makes = "makes" if last.copying == 1 else "make"
         return f"{plural(last.copying, 'copy', 'copies')} under way {makes} no progress"

@@ -17,7 +17,7 @@ from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.placement import InfeasibleError, MissingRackError, Placer
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import Partitions, Snapshot, tree_of
-from rackspan.core.text import be, every, plural
+from rackspan.core.text import be, every, few, plural
 from rackspan.core.topology import IntArray, RackTree, TopologyError
 from rackspan.placers import PlacerLoadError, load_placers
 
@@ -182,10 +182,12 @@ def matching_partitions(snapshot: Snapshot, pattern: str | None) -> Partitions:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Hint with the known names that are most like `name`."""
-    names = list(known)
-    close = get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
-    return f"the nearest {be(len(close))} {', '.join(close)}" if close else "there are none"
+    """Hint with the known names that are most like `name`, or with some where none is like it."""
+    names = sorted(known)
+    close = get_close_matches(name, names, _NEAR, 0.5)
+    if close:
+        return f"the nearest {be(len(close))} {', '.join(close)}"
+    return f"there {be(len(names))} {few(names, _NEAR)}" if names else "there are none"
 
 
 def its_brokers(ids: Collection[int]) -> str:

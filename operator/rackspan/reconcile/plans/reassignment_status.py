@@ -182,12 +182,18 @@ def progress_sentence(seen: Pass) -> str:
 
 
 def waits(waiting: Sequence[Waiting]) -> str:
-    """What partitions wait for, the most frequent reason first, with one partition for each; empty where none does."""
-    found = _waiting(waiting)
-    if found is None:
-        return ""
-    some = (f"{plural(one.partitions, 'partition')} {one.reason} such as {one.samples[0]}" for one in found.reasons)
-    return "waiting: " + ", ".join(some)
+    """What partitions wait for or are given up for, the most frequent reason first, with one partition for each.
+
+    Empty where none does.
+    """
+    parts = []
+    for how, final in (("waiting", False), ("given up", True)):
+        if found := _waiting([one for one in waiting if one.reason.final is final]):
+            some = (
+                f"{plural(one.partitions, 'partition')} {one.reason} such as {one.samples[0]}" for one in found.reasons
+            )
+            parts.append(f"{how}: {', '.join(some)}")
+    return "; ".join(parts)
 
 
 def ended(seen: Pass) -> tuple[ReassignmentState, str]:

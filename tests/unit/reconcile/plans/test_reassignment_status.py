@@ -1,11 +1,13 @@
-"""What the status of a Reassignment says when it ends."""
+"""What the status of a Reassignment says while it runs, and when it ends."""
 
 from datetime import UTC, datetime
 
 import pytest
 
 from rackspan.api.reassignment import ProgressTexts, Reassignment, ReassignmentState, ReassignmentStatus
-from rackspan.reconcile.plans.reassignment_status import in_state
+from rackspan.core.partitions import TopicPartition
+from rackspan.core.reassignment.model import Waiting, WaitReason
+from rackspan.reconcile.plans.reassignment_status import in_state, waits
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OBJECT = {
@@ -23,3 +25,15 @@ def test_only_what_goes_on_has_a_rate(state):
     assert (status.progress.moves, status.progress.bytes) == ("1/3", "5 B/15 B")
     rates = (status.rate, status.estimated_end, status.progress.rate)
     assert rates == ((None, None, None) if state.ended else (5, NOON, "5 B/s"))
+
+
+def test_what_waits_is_told_from_what_is_given_up():
+    some = [
+        Waiting(TopicPartition("orders", 0), WaitReason.GONE),
+        Waiting(TopicPartition("orders", 1), WaitReason.GONE),
+        Waiting(TopicPartition("payments", 0), WaitReason.BROKER_OFFLINE, (3,)),
+    ]
+    waiting = "waiting: 1 partition BrokerOffline such as payments-0 (broker 3)"
+    given_up = "given up: 2 partitions Gone such as orders-0"
+    assert waits(some) == f"{waiting}; {given_up}"
+    assert (waits(some[2:]), waits(some[:2]), waits([])) == (waiting, given_up, "")
