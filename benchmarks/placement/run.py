@@ -42,7 +42,7 @@ HEADINGS = (
     "leaders per broker",
     "replicas per broker",
     "partitions unfair",
-    "fewest moves to mend",
+    "fewest moves to fix",
 )
 
 

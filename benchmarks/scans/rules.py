@@ -45,7 +45,7 @@ def benchmark(repeat: int, *, quick: bool) -> None:
     print(
         f"{partitions:,} partitions in Parquet, `local[2]`; medians of {repeat}, each in a process of its own, warmed "
         "with 1,000 partitions first. SQL knows one replication factor and which windows the core computed for it; it "
-        "says not where a partition is wrong, nor what would mend it.\n\n"
+        "says not where a partition is wrong, nor what would fix it.\n\n"
         f"{HEADER}",
         flush=True,
     )

@@ -263,7 +263,7 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     )
     terminal.say(
         "Plans wait until labels have stayed the same for 15 seconds, so one that flaps starts none. Then there is "
-        "one that would mend it, with its certificate. Nothing is moved unasked:"
+        "one that would fix it, with its certificate. Nothing is moved unasked:"
     )
     eventually(lambda: stage.topic("payments").status.plan is not None, "a plan for payments")
     terminal.run(f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath='{_READY_MESSAGE}'")

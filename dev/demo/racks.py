@@ -118,7 +118,7 @@ class ReadingNear:
         terminal, kafka = self.stage.terminal, self.stage.running.kafka
         wanted = f"and {_SELECTOR} as its replica.selector.class" if self.plugins else ""
         terminal.say(
-            f"Broker {_LEADER} is restarted, and nothing but that mends its drift: it takes the rack that its node has "
+            f"Broker {_LEADER} is restarted, and nothing but that fixes its drift: it takes the rack that its node has "
             f"now from what is published, {wanted}:"
         )
         self.racks.mount(terminal)

@@ -1,4 +1,4 @@
-"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool mends it, Spark sees that."""
+"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool fixes it, Spark sees that."""
 
 import json
 import urllib.request
@@ -87,10 +87,10 @@ class Scanning:
         plan = terminal.run(
             f"{RACKSPAN} plan --bootstrap-server {server} --topic orders --levels {','.join(LEVELS)} -o reassignment"
         )
-        self._reassign("mended", plan)
+        self._reassign("fixed", plan)
         terminal.say("Nobody has to wait for the next scan that is due. This one runs on Spark, and finds the same:")
         self._patch({"schedule": None, "timeZone": None, "engine": "Job"})
-        self._scan_now("mended")
+        self._scan_now("fixed")
         report = self._report(
             lambda status: status["summary"]["nonCompliant"] == 0 and status["changes"]["cleared"], "the next scan"
         )

@@ -114,7 +114,7 @@ BROKER_RESTARTS = Counter(
 )
 _ERRORS = Counter(
     "rackspan_errors_total",
-    "Failures by topology, by who can mend them and by reason; without a topology where it is no topology's",
+    "Failures by topology, by who can correct them and by reason; without a topology where it is no topology's",
     ["topology", "remedy", "reason"],
 )
 EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events that were not posted")
@@ -133,7 +133,7 @@ SCAN_TOPICS = Gauge("rackspan_scan_topics", "Topics that the last scan judged", 
 SCAN_FAULTY_TOPICS = Gauge(
     "rackspan_scan_faulty_topics", "Topics that the last scan found a fault with, by fault", ["topology", "fault"]
 )
-SCAN_MOVES = Gauge("rackspan_scan_moves_needed", "Replicas to copy to mend what the last scan found", ["topology"])
+SCAN_MOVES = Gauge("rackspan_scan_moves_needed", "Replicas to copy to fix what the last scan found", ["topology"])
 SCAN_CHANGES = Gauge(
     "rackspan_scan_changes", "Findings that are new or cleared since the scan before", ["topology", "change"]
 )

@@ -1,4 +1,4 @@
-"""A RackTopology that cannot connect: it says why, its topics wait, and all goes on once it is mended."""
+"""A RackTopology that cannot connect: it says why, its topics wait, and all goes on once it is fixed."""
 
 import contextlib
 import selectors

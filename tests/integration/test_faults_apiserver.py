@@ -280,7 +280,7 @@ def test_definitions_that_are_applied_after_the_operator(control_plane_factory, 
         words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport, Reassignment"
         until(lambda: any(words in line["message"] for line in operator.log), "the operator to say what it misses")
         assert operator.get("/readyz")[0] == 503
-        assert operator.get("/healthz")[0] == 200, "a restart would mend nothing"
+        assert operator.get("/healthz")[0] == 200, "a restart would fix nothing"
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
         operator.until_ready()
         plane.kubectl("create", "namespace", NAMESPACE)

@@ -294,7 +294,7 @@ def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
         waiting = objects.until_not_ready("while-down", "TopologyNotReady")
         assert condition(waiting, "Reconciling")["status"] == "True"
         assert condition(waiting, "Stalled") is None, "nobody has to do anything about the topic"
-        assert operator.get("/healthz")[0] == 200, "a restart of the operator would mend nothing"
+        assert operator.get("/healthz")[0] == 200, "a restart of the operator would fix nothing"
 
         operator.stop()  # within the time that Kubernetes gives it
         operator.start()

@@ -66,7 +66,7 @@ class Wire:
                 one.close()
             self._open.clear()
 
-    def mend(self):
+    def fix(self):
         """New connections pass."""
         with self._lock:
             self._is_cut = False
@@ -121,7 +121,7 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
 
         second.start()
         until(lambda: topics.config(name)["retention.ms"] == "1000000", "the second to put it back")
-        wire.mend()
+        wire.fix()
         until(lambda: not first.running, "the first to end, so that it is started anew")
         assert "the Lease is held by" in first.output
         assert second.metric("rackspan_lease_held") == 1

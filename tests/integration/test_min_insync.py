@@ -158,6 +158,6 @@ def seen(kafka):
 
 
 def named(kafka, rule="Offline"):
-    """The broker of each finding, and what would mend it."""
+    """The broker of each finding, and what would fix it."""
     findings = cli("check", "--bootstrap-server", kafka.bootstrap(), "-o", "json").json["findings"]
     return [(one["broker"], one["fix"]) for one in findings if one["rule"] == rule]

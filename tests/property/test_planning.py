@@ -247,7 +247,7 @@ def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
 def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as_many_and_repair_elsewhere(case):
     tree, topics = case
     request = PlanRequest(tree, cluster(topics))
-    made, evened, mended = fill(request), rebalance(request), plan(request)
+    made, evened, fixed = fill(request), rebalance(request), plan(request)
     held = Counter(broker for lists in topics.values() for row in lists for broker in row)
     counts = np.array([held[broker] for broker in tree.ids.tolist()])
     share = sum(counts) // max(len(sites(tree)), 1)
@@ -255,7 +255,7 @@ def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as
     assert set(tree.ids[underfilled(tree, counts)].tolist()) == lack
     then = Counter(broker for lists in after(topics, evened).values() for row in lists for broker in row)
     filled = any(then[broker] >= max(2 * held[broker], 1) for broker in lack)
-    assert made == (evened if filled else mended)
+    assert made == (evened if filled else fixed)
     parts, bound = fill_topics(request)
     assert tuple(change for name in sorted(parts) for change in parts[name].changes) == made.changes
     assert bound == made.lower_bound

@@ -55,9 +55,9 @@ def test_what_is_found_of_a_topic_stays_while_it_cannot_be_read(scan, history):
     assert partly.summary.non_compliant == 1
     assert [row.name for row in partly.topics] == ["orders"]
     assert any("1 topic could not be read" in words and "orders" in words and WHY in words for words in partly.warnings)
-    mended = scan("c", topic("orders", FAIR), topic("payments", FAIR))
-    assert (mended.changes.new, mended.changes.cleared) == (0, 1)
-    assert mended.summary.unread_topics == 0
+    fixed = scan("c", topic("orders", FAIR), topic("payments", FAIR))
+    assert (fixed.changes.new, fixed.changes.cleared) == (0, 1)
+    assert fixed.summary.unread_topics == 0
     (row,) = history.rows("topics", history.scans("prod")[-1:]).to_pylist()
     assert (row["topic"], row["violation_minutes"]) == ("orders", 60), "out of compliance while nobody could look, too"
 

@@ -53,7 +53,7 @@ def test_an_operator_is_ready_while_the_api_server_answers(manager, current):
     probes.manager = manager
     found = probes.ready()
     assert (found["ok"], found["leaseCurrent"]) == (current, current)
-    assert probes.alive()["ok"], "a restart would mend nothing"
+    assert probes.alive()["ok"], "a restart would fix nothing"
 
 
 class Election:

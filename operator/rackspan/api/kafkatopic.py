@@ -123,7 +123,7 @@ class Finding(ApiStruct, frozen=True):
 
 
 class ComplianceStatus(ApiStruct, frozen=True):
-    """How many of the partitions judged are not compliant, and the fewest replicas to copy to mend all of them.
+    """How many of the partitions judged are not compliant, and the fewest replicas to copy to fix all of them.
 
     `drifted` of them are not compliant only because brokers run in other racks than they report. `pinned` others lie as
     the explicit assignment says, which does not spread them fairly.

@@ -7,7 +7,7 @@ From the ground up; nothing imports what stands above it, and a contract in `pyp
 - `rack_path`, `rack_file`: rack ids, and the file with each node's own
 - `topology`: brokers and where they stand, the rack tree
 - `snapshot`: a cluster at one moment, partitions in columns
-- `compliance`: the fair split, judging placements by it, the fewest moves that mend one
+- `compliance`: the fair split, judging placements by it, the fewest moves that fix one
 - `durability`, `outage`: what `min.insync.replicas` has to be, and what the loss of a domain does
 - `placement`: what a placer is asked and answers, the four placers, and the engine that they stand on
 - `requirements`: what a topic should be

@@ -200,5 +200,5 @@ def _quoted(value: int | str) -> str:
 
 
 def _skipped(one: Definition, reason: str) -> Skipped:
-    never = "; --assignment never imports it all the same, and the plan mends it"
+    never = "; --assignment never imports it all the same, and the plan fixes it"
     return Skipped(one.source, f"topic {one.topic}", f"{reason}{never}")

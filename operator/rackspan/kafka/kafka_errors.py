@@ -1,4 +1,4 @@
-"""Failures from librdkafka's error codes, by who can mend them: the spec's author, an administrator, or time."""
+"""Failures from librdkafka's error codes, by who can fix them: the spec's author, an administrator, or time."""
 
 from __future__ import annotations
 

@@ -467,6 +467,6 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
         return BusyError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status >= _SERVER_ERROR:
         return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
-    # What is invalid stays so until an object changes. All else somebody else has to mend: a webhook, or a definition.
+    # What is invalid stays so until an object changes. All else somebody else has to fix: a webhook, or a definition.
     remedy = Remedy.SPEC if status == _UNPROCESSABLE else Remedy.ACCESS
     return FailureError(Failure(Reason.API_SERVER_REFUSED, what, remedy))

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.specs.topic_quotas import Excess
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
-"""Reasons that no plan mends; whether a topic that exists can be placed is the plan's to say."""
+"""Reasons that no plan fixes; whether a topic that exists can be placed is the plan's to say."""
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
 """Reasons of Ready of KafkaTopics that the operator does not reconcile."""
 

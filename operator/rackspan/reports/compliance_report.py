@@ -24,7 +24,7 @@ from rackspan.api.compliancereport import (
 from rackspan.api.conditions import COMPLIANT, READY, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.copy_costs import ending
-from rackspan.core.scanning.messages import mending
+from rackspan.core.scanning.messages import moves_that_fix
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, every, plural
 from rackspan.reports.document import ScanOutcome
@@ -83,7 +83,7 @@ def compliance_status(
             COMPLIANT,
             ConditionStatus.FALSE,
             Reason.NOT_COMPLIANT,
-            f"{share}; {mending(moves, broken, unsatisfiable)}{cost}",
+            f"{share}; {moves_that_fix(moves, broken, unsatisfiable)}{cost}",
         )
     elif summary.unread_topics:
         unread = (

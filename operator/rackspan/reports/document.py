@@ -89,7 +89,7 @@ class FindingRow(Struct, frozen=True, rename="camel", gc=False):
     One finding.
 
     `id` is the same in every scan that finds it again. Findings about a whole topic have no `partition`, those about a
-    broker no `topic`. `fix` says what would mend it, `moves` how many replicas that copies. `first_seen` is RFC 3339.
+    broker no `topic`. `fix` says what would fix it, `moves` how many replicas that copies. `first_seen` is RFC 3339.
     """
 
     id: str

@@ -35,7 +35,7 @@ def markdown(document: ScanDocument) -> str:
         lines += [*_table(("rule", "findings"), rows), ""]
     if document.findings:
         listed = document.findings[:_ROWS]
-        headings = ("severity", "rule", "where", "what is wrong", "to mend it", "to copy")
+        headings = ("severity", "rule", "where", "what is wrong", "to fix it", "to copy")
         lines += _table(headings, (_row(finding) for finding in listed))
         left = max(summary.findings, len(document.findings)) - len(listed)
         lines += ["", *([f"and {plural(left, 'more finding')}"] if left else [])]

@@ -71,8 +71,8 @@ def test_what_is_wrong_and_what_mends_it_are_two_sentences(rackspan, prod):
     lines = [line.split(": ", 1) for text in ET.fromstring(junit.out).itertext() for line in text.strip().splitlines()]
     results = [(one["ruleId"], one["message"]["text"]) for one in sarif.json["runs"][0]["results"]]
     assert sorted(map(tuple, lines)) == sorted(results)
-    mended = "unfair-0: region /eu holds 1 too many. rackspan plan: 1 replica to copy, none does with fewer"
-    assert ("NotCompliant", mended) in results
+    fixed = "unfair-0: region /eu holds 1 too many. rackspan plan: 1 replica to copy, none does with fewer"
+    assert ("NotCompliant", fixed) in results
 
 
 @pytest.mark.parametrize("form", ["sarif", "junit"])

@@ -336,7 +336,7 @@ def test_a_broker_that_is_away_is_one_finding_and_names_the_plan_that_replaces_i
     file = snapshot(cluster(*topics, racks=racks))
     ran = rackspan("check", "--snapshot", file)
     assert ran.code == 1
-    assert "14 of 14 partitions are out of compliance; 14 moves would mend them" in ran.out
+    assert "14 of 14 partitions are out of compliance; 14 moves would fix them" in ran.out
     assert "1 other finding:" in ran.out
     assert "topic-" not in ran.out.split("acknowledged", maxsplit=1)[0]
     (found,) = rackspan("check", "--snapshot", file, "-o", "json").json["findings"]
@@ -754,5 +754,5 @@ def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mend
     arguments = ("plan", *there, "-f", str(tmp_path / "orders.json"))
     planned = rackspan(*arguments, "-o", "json").json
     assert [(planned[at]["pinned"], planned[at]["nonCompliant"]) for at in ("before", "after")] == [(1, 0)] * 2
-    assert "1 partition is pinned and unfair: 1 move would mend that without the assignment" in rackspan(*arguments).out
+    assert "1 partition is pinned and unfair: 1 move would fix that without the assignment" in rackspan(*arguments).out
     assert "| pinned and unfair | 1 |" in rackspan(*arguments, "-o", "markdown").out

@@ -128,7 +128,7 @@ FAILED = {
             AspectState.UNKNOWN,
             "make Kafka reachable",
         ),
-        (seen(lastScan=FAILED), "scan", AspectState.WRONG, "mend what the scan needs"),
+        (seen(lastScan=FAILED), "scan", AspectState.WRONG, "fix what the scan needs"),
         (seen(spec={"drainBrokers": [4]}), "drains", AspectState.GOES_ON, None),
     ],
 )

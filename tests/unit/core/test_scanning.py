@@ -13,7 +13,7 @@ from rackspan.core.placer import Spread
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
-from rackspan.core.scanning.messages import fix, mending, message
+from rackspan.core.scanning.messages import fix, message, moves_that_fix
 from rackspan.core.scanning.rules import SEVERITY_OF, Rule
 from rackspan.core.snapshot import NONE, table
 from rackspan.core.topology import BrokerLocation
@@ -242,7 +242,7 @@ def test_what_no_move_would_mend_is_told_as_that():
     assert (never.partition, message(never)) == (0, "1 more replica than brokers that may hold it")
     assert fix(never) == "add 1 broker, or lower its replication factor by 1"
     (other,) = (one for one in facts if one.rule is Rule.REPLICA_ON_DRAINED_BROKER and one.partition == 0)
-    assert fix(other) == "no move mends it while too few brokers may hold it"
+    assert fix(other) == "no move fixes it while too few brokers may hold it"
 
 
 def test_a_spread_that_small_domains_make_impossible_is_mended_by_no_move():
@@ -263,13 +263,13 @@ def test_partitions_of_one_topic_with_different_replication_factors_are_told_onc
 @pytest.mark.parametrize(
     ("moves", "broken", "never", "sentence"),
     [
-        (2, 2, 0, "2 moves would mend them"),
-        (1, 2, 1, "1 move would mend 1 of them, no move would mend the other 1: too few brokers may hold it"),
-        (0, 1, 1, "no move would mend it: too few brokers may hold it"),
+        (2, 2, 0, "2 moves would fix them"),
+        (1, 2, 1, "1 move would fix 1 of them, no move would fix the other 1: too few brokers may hold it"),
+        (0, 1, 1, "no move would fix it: too few brokers may hold it"),
     ],
 )
 def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, sentence):
-    assert mending(moves, broken, never) == sentence
+    assert moves_that_fix(moves, broken, never) == sentence
 
 
 def test_an_assignment_overrides_the_spread():

@@ -17,11 +17,11 @@ def counted(**non_compliant):
 
 
 def test_a_topic_that_was_out_of_compliance_gets_its_minutes_whatever_became_of_it():
-    topics = history_rows.with_minutes(counted(mended=0, broken=1, new=2), frozenset({"mended", "broken", "gone"}), 7.5)
+    topics = history_rows.with_minutes(counted(fixed=0, broken=1, new=2), frozenset({"fixed", "broken", "gone"}), 7.5)
     rows = {row["topic"]: (row["non_compliant"], row["violation_minutes"]) for row in topics.to_pylist()}
-    assert rows == {"mended": (0, 7.5), "broken": (1, 7.5), "new": (2, 0.0), "gone": (0, 7.5)}
-    assert {row["topic"] for row in history_rows.topics("a", topics).to_pylist()} == {"mended", "broken", "gone"}
-    still = history_rows.with_minutes(counted(mended=0), frozenset({"gone"}), 0.0)
+    assert rows == {"fixed": (0, 7.5), "broken": (1, 7.5), "new": (2, 0.0), "gone": (0, 7.5)}
+    assert {row["topic"] for row in history_rows.topics("a", topics).to_pylist()} == {"fixed", "broken", "gone"}
+    still = history_rows.with_minutes(counted(fixed=0), frozenset({"gone"}), 0.0)
     assert history_rows.topics("a", still).to_pylist() == []
 
 

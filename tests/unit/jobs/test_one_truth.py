@@ -14,8 +14,8 @@ from rackspan.reports.document import ScanDocument
 from rackspan.reports.page.assessment import assessment
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-HALF = "1 move would mend 1 of them, no move would mend the other 1: too few brokers may hold it"
-NEVER = "no move would mend it: too few brokers may hold it"
+HALF = "1 move would fix 1 of them, no move would fix the other 1: too few brokers may hold it"
+NEVER = "no move would fix it: too few brokers may hold it"
 
 
 def topic(name, *partitions):
@@ -60,7 +60,7 @@ class Told:
     [
         ((TOO_MANY, MOVABLE), 2, 1, HALF, "2 partitions have"),
         ((TOO_MANY,), 1, 0, NEVER, "1 partition has"),
-        ((MOVABLE,), 1, 1, "1 move would mend it", "1 partition has"),
+        ((MOVABLE,), 1, 1, "1 move would fix it", "1 partition has"),
     ],
 )
 def test_moves_are_said_to_mend_what_they_mend(tmp_path, topics, broken, moves, sentence, held):
@@ -73,7 +73,7 @@ def test_moves_are_said_to_mend_what_they_mend(tmp_path, topics, broken, moves, 
     numbers = {told.document.summary.non_compliant, told.report.summary.non_compliant}
     assert numbers == {told.checked["summary"]["nonCompliant"]} == {broken}
     if TOO_MANY in topics:
-        assert "No move mends 1 partition: too few brokers may hold it." in told.page
+        assert "No move fixes 1 partition: too few brokers may hold it." in told.page
     assert ("A fix copies 1 replica." in told.page) is (moves == 1)
     assert "copies no data" not in told.page
     checked, scanned, reported = told.messages

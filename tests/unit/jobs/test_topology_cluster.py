@@ -49,7 +49,7 @@ def test_only_a_broker_that_the_operator_saw_without_broker_rack_drifts(monkeypa
     ]
     about = topology(status={"brokers": brokers, "brokerCount": 5, "clusterId": "abc"})
     cluster = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()))
-    assert cluster.topology == str(about.key), "what mends a finding names it"
+    assert cluster.topology == str(about.key), "what fixes a finding names it"
     found = cluster.criteria.locations.brokers
     assert {one.id for one in found if one.drifts} == {0, 4}
     assert {one.id for one in found if not one.online} == {2}

@@ -33,7 +33,7 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, Findings, Rule, Severity, examine, examine_brokers, locations_in
 from rackspan.core.scanning.examine import Examined
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
-from rackspan.core.scanning.messages import fix, mending, message, place, shown_id
+from rackspan.core.scanning.messages import fix, message, moves_that_fix, place, shown_id
 from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import be, plural
@@ -80,7 +80,7 @@ class _Checked:
         return self.findings.facts(self.partitions.names, self.locations.tree)
 
     def fix(self, facts: Facts) -> str:
-        """What would mend it: a plan takes the options that the cluster is judged by."""
+        """What would fix it: a plan takes the options that the cluster is judged by."""
         if self.topology is not None:
             return fix(facts, topology=self.topology)
         options = self.selected.typed(without=self.away if facts.rule is Rule.BROKER_OFFLINE else ())
@@ -92,7 +92,7 @@ class _Checked:
 
     @property
     def bytes(self) -> int | None:
-        """What the moves copy that would mend it; None where a size is not known."""
+        """What the moves copy that would fix it; None where a size is not known."""
         moves = self.examined.moves_of
         moved = np.flatnonzero(moves)
         sizes = self.partitions.size_bytes[moved].tolist()
@@ -315,7 +315,7 @@ def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> N
     never = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.UNSATISFIABLE)))
     screen.print(
         f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
-        f"{mending(moves, bad, never)}{ending(moves, checked.bytes, throttle)}",
+        f"{moves_that_fix(moves, bad, never)}{ending(moves, checked.bytes, throttle)}",
         style="bold red",
     )
     if examined.unfair:

@@ -283,7 +283,7 @@ class _Target:
         if refused and not self.keep_going:
             print_error(
                 f"nothing is written, because {plural(len(refused), 'document')} cannot be imported",
-                "mend them, or pass --keep-going to import the others",
+                "correct them, or pass --keep-going to import the others",
             )
             raise typer.Exit(code)
         for sentence in report.sentences:

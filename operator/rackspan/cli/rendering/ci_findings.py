@@ -117,7 +117,7 @@ def _lines(findings: Iterable[Finding]) -> str:
 
 
 def _sentences(finding: Finding) -> str:
-    """What is wrong with what, and what mends it."""
+    """What is wrong with what, and what fixes it."""
     return f"{subject(finding)}: {shown('. '.join(filter(None, (finding['message'], finding['fix']))))}"
 
 

@@ -39,7 +39,7 @@ def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, el
     if not lines:
         return
     dated = any(line.since for line in lines)
-    rows = table("severity", "what", "where", "what is wrong", "what mends it", *(["since"] if dated else []))
+    rows = table("severity", "what", "where", "what is wrong", "what fixes it", *(["since"] if dated else []))
     for line in lines:
         style = _STYLES.get(Severity(line.severity), "")
         rows.add_row(Text(line.severity, style=style), *line[1 : None if dated else -1])

@@ -66,7 +66,7 @@ def _pinned(state: PlanState) -> Iterator[str]:
     if state.pinned:
         yield (
             f"{plural(state.pinned, 'partition')} {be(state.pinned)} pinned and unfair: "
-            f"{plural(state.pinned_moves, 'move')} would mend that without the assignment"
+            f"{plural(state.pinned_moves, 'move')} would fix that without the assignment"
         )
 
 

@@ -7,7 +7,7 @@ from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.core.copy_costs import ending
 from rackspan.core.outage import DomainOutage, Outage
 from rackspan.core.scanning import Rule
-from rackspan.core.scanning.messages import mending
+from rackspan.core.scanning.messages import moves_that_fix
 from rackspan.core.text import plural, size
 from rackspan.reports.document import DomainRow, ScanDocument, ScanOutcome
 
@@ -30,7 +30,7 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         screen.print(
             f"{plural(counted.findings, 'finding')} ({by_severity}); "
             f"{plural(counted.non_compliant, 'partition')} out of compliance, "
-            f"{mending(counted.moves, counted.non_compliant, counted.by_rule.get(Rule.UNSATISFIABLE, 0))}"
+            f"{moves_that_fix(counted.moves, counted.non_compliant, counted.by_rule.get(Rule.UNSATISFIABLE, 0))}"
             f"{ending(counted.moves, counted.move_bytes, document.throttle)}",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )

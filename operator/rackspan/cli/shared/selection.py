@@ -214,7 +214,7 @@ def placers() -> Mapping[str, Placer]:
     try:
         return load_placers()
     except PlacerLoadError as error:
-        raise CommandError(str(error), "remove or mend that package") from error
+        raise CommandError(str(error), "remove or correct that package") from error
 
 
 def first_of(values: Collection[Any], most: int) -> str:

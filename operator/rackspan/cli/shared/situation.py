@@ -264,7 +264,7 @@ def _scan(topology: RackTopology) -> Iterator[Aspect]:
     at = f"scan {last.scan_id}"
     if last.state is ScanState.FAILED:
         yield Aspect(
-            "scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", "mend what the scan needs"
+            "scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", "fix what the scan needs"
         )
     elif last.finished_at is None:
         yield Aspect("scan", AspectState.GOES_ON, f"{at} runs")

@@ -1,5 +1,5 @@
 """
-Judging placements: is every domain's split fair, where is it not, and how many moves would mend it.
+Judging placements: is every domain's split fair, where is it not, and how many moves would fix it.
 
 A placement is compliant when every domain that holds replicas of a partition splits them fairly among its children,
 no broker holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts:
@@ -85,7 +85,7 @@ class Compliance:
     """
     The compliance of the partitions of a topic.
 
-    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would mend it;
+    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would fix it;
     where it is `unsatisfiable`, shape (partitions,), no move would, and none is counted: too few brokers are eligible.
     `unfair` counts per level the partitions with an unfair split there. `unknown`, shape (partitions,): neither one nor
     the other can be said, because the rack of a broker is not known.

@@ -18,7 +18,7 @@ class Pinned:
 
     `different`: their replicas are others than it says, or in another order, and `moves_of` are to be copied for that.
     `ineligible`: it names a broker that shall hold nothing. Of the others, those that are `unfair` lie as it says and
-    are not spread fairly: that is no fault, and without the assignment `moves_without` would mend it.
+    are not spread fairly: that is no fault, and without the assignment `moves_without` would fix it.
     """
 
     different: BoolArray

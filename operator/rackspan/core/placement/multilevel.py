@@ -166,17 +166,17 @@ def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: Bool
     size = spec.replication_factor
     rows: list[Sequence[int]] = list(spec.current)
     wrong = judge(tree, rows, spec.spread).broken | np.array([len(row) != size for row in rows])
-    mended = np.flatnonzero(wrong).tolist()
-    if not mended:
+    fixed = np.flatnonzero(wrong).tolist()
+    if not fixed:
         return rows
-    current = np.full((len(mended), max(len(rows[partition]) for partition in mended)), -1, dtype=np.int64)
-    for at, partition in enumerate(mended):
+    current = np.full((len(fixed), max(len(rows[partition]) for partition in fixed)), -1, dtype=np.int64)
+    for at, partition in enumerate(fixed):
         current[at, : len(rows[partition])] = tree.positions(rows[partition])
-    unknown = np.full(len(mended), -1, dtype=np.int64)
+    unknown = np.full(len(fixed), -1, dtype=np.int64)
     loads.cover(current)
-    task = Task(tree, size, allowed_skews(tree, spec.spread), preferred, np.arange(len(mended)))
+    task = Task(tree, size, allowed_skews(tree, spec.spread), preferred, np.arange(len(fixed)))
     placed = repair_partitions(tree, [task], current, unknown, loads, spec.seed)
-    for partition, row in zip(mended, placed.tolist(), strict=True):
+    for partition, row in zip(fixed, placed.tolist(), strict=True):
         if row[0] >= 0:
             rows[partition] = tuple(tree.ids[row].tolist())
         elif len(rows[partition]) != size:

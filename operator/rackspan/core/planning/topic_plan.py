@@ -48,7 +48,7 @@ class PlanState:
 
     `unfair` counts per level the partitions whose replicas are not spread fairly there. The last of `levels` are the
     brokers. `pinned` partitions lie as an explicit assignment says, and not fairly: they count apart, and without it
-    `pinned_moves` would mend them.
+    `pinned_moves` would fix them.
     """
 
     partitions: int

@@ -1,5 +1,5 @@
 """
-Looking at all partitions of a cluster: what is wrong, how bad that is, and what would mend it.
+Looking at all partitions of a cluster: what is wrong, how bad that is, and what would fix it.
 
 The one rule set: the operator, the command line and the Spark job all call `examine`.
 """

@@ -34,7 +34,7 @@ class Examined:
     """
     What was found, and the compliance per partition, shape (partitions,).
 
-    `broken`: out of compliance; `moves_of`: the fewest moves that would mend it; `judged`: whether that is known.
+    `broken`: out of compliance; `moves_of`: the fewest moves that would fix it; `judged`: whether that is known.
     `unfair` counts per level the partitions with an unfair split there.
     """
 

@@ -49,7 +49,7 @@ class Findings:
     of the topics that were looked at, `level` one into the tree's levels, `domain` one into that level's domains.
 
     `excess` is by how much a number is too high, below 0 too low; of a broker that is offline, the number of partitions
-    with a replica there. `moves` are the fewest replicas that have to be copied to mend the whole partition: several
+    with a replica there. `moves` are the fewest replicas that have to be copied to fix the whole partition: several
     findings of one partition name the same moves, and that of a broker the sum of its partitions'.
     """
 
@@ -88,7 +88,7 @@ class Findings:
         Ids, shape (findings,): 64 bits of what is wrong where, and not of how much.
 
         They depend on names, never on the order in which anything is listed. The broker and the reason of a partition
-        that is offline say what mends it, so they are no part of its id.
+        that is offline say what fixes it, so they are no part of its id.
         """
         offline = self.rule == RULES.index(Rule.OFFLINE)
         reason, broker = (np.where(offline, NONE, column) for column in (self.reason, self.broker))

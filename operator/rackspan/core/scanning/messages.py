@@ -1,4 +1,4 @@
-"""What a finding says to people, and what would mend it."""
+"""What a finding says to people, and what would fix it."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -89,7 +89,7 @@ def message(facts: Facts) -> str:
 
 def fix(facts: Facts, options: str = "", topology: str | None = None, away: Collection[int] = ()) -> str:
     """
-    What would mend it.
+    What would fix it.
 
     A plan takes the `options` that the cluster is judged by, or the key of the RackTopology by which it is. `away` are
     all brokers that hold replicas and are not among those of the cluster.
@@ -106,7 +106,7 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
     if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS and not facts.moves:
         return f"{plan}: another order of the same replicas, nothing to copy"
     if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER) and not facts.moves:
-        return "no move mends it while too few brokers may hold it"
+        return "no move fixes it while too few brokers may hold it"
     if facts.rule is Rule.RACK_DRIFT and facts.reason == NO_RACK:
         return "set broker.rack to the rack of its node, and restart it"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
@@ -146,15 +146,15 @@ def _return(facts: Facts) -> str:
     return f"{several}: those that stopped cleanly have all committed writes"
 
 
-def mending(moves: int, broken: int, unsatisfiable: int) -> str:
-    """Say what would mend `broken` partitions, of which no move would mend those that are `unsatisfiable`."""
-    it, mended = "it" if broken == 1 else "them", broken - unsatisfiable
+def moves_that_fix(moves: int, broken: int, unsatisfiable: int) -> str:
+    """Say what would fix `broken` partitions, of which no move would fix those that are `unsatisfiable`."""
+    it, fixed = "it" if broken == 1 else "them", broken - unsatisfiable
     if not unsatisfiable:
-        return f"{plural(moves, 'move')} would mend {it}"
-    if not mended:
-        return f"no move would mend {it}: too few brokers may hold {it}"
+        return f"{plural(moves, 'move')} would fix {it}"
+    if not fixed:
+        return f"no move would fix {it}: too few brokers may hold {it}"
     return (
-        f"{plural(moves, 'move')} would mend {mended:,} of them, no move would mend the other {unsatisfiable:,}: "
+        f"{plural(moves, 'move')} would fix {fixed:,} of them, no move would fix the other {unsatisfiable:,}: "
         f"too few brokers may hold {'it' if unsatisfiable == 1 else 'them'}"
     )
 

@@ -166,7 +166,7 @@ _COMMENTS: Final = {
     "violation_minutes": "minutes out of compliance since the scan before",
     "first_seen": "since when each scan found it (UTC)",
     "id": "names the finding; the same in each scan that finds it",
-    "moves": "the fewest replicas to copy to mend it",
+    "moves": "the fewest replicas to copy to fix it",
     "move_bytes": "what these moves copy; null where a size is not known",
     "excess": "how many replicas too many, or too few where negative",
     "leading": "partitions whose preferred leader is there",

@@ -19,7 +19,7 @@ def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> 
 
     A topic that was out of compliance at the previous scan gets the `minutes` since then, every other one 0. One that
     is not there any more gets a row of zeros with its minutes: when it was deleted is not known, as it is not known of
-    others when they were mended.
+    others when they were fixed.
     """
     zeros = {field.name: 0 for field in topics.schema if pa.types.is_integer(field.type)}
     gone = [{**zeros, "topic": name} for name in sorted(violated.difference(topics["topic"].to_pylist()))]

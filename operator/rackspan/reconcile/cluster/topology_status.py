@@ -263,8 +263,9 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
         ids = ", ".join(str(row.id) for row in racks.missing[:10])
         return Failure(
             Reason.INVALID_RACK if _has(row, Reason.INVALID_RACK) else Reason.MISSING_RACKS,
-            f"{len(racks.missing)} of {len(racks.rows)} brokers have no rack ({ids}); broker {row.id}: {why}; "
-            "mend that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
+            f"{len(racks.missing)} of {plural(len(racks.rows), 'broker')} "
+            f"{'has' if len(racks.missing) == 1 else 'have'} no rack ({ids}); broker {row.id}: {why}; "
+            "correct that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
             Remedy.SPEC,
         )
     if not status.lists_all_brokers:
@@ -289,7 +290,7 @@ def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
     why = f"no node under one has the label {level.node_label}" if by_label else "each broker.rack ends above it"
     return Failure(
         Reason.EMPTY_LEVEL,
-        f"no broker has a {level.name}: {why}; mend spec.levels or the labels, or remove the level",
+        f"no broker has a {level.name}: {why}; correct spec.levels or the labels, or remove the level",
         Remedy.SPEC,
     )
 

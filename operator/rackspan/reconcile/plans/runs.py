@@ -27,7 +27,7 @@ _STEP_SECONDS = 1.0
 """After a pass that found something changed: the next step may be due."""
 _COPYING_SECONDS = 3.0
 _WAITING_SECONDS = 20.0
-"""Where everything waits for what only others can mend."""
+"""Where everything waits for what only others can fix."""
 _STATUS_SECONDS = 10.0
 """How often progress alone is written: each write is a whole object to the API server's store."""
 _RACKS_SECONDS = 30.0

@@ -93,7 +93,7 @@ def _cost(document: ScanDocument) -> str:
 def _never_mended(document: ScanDocument) -> str:
     never = document.summary.by_rule.get(Rule.UNSATISFIABLE, 0)
     it = "it" if never == 1 else "them"
-    return f"No move mends {plural(never, 'partition')}: too few brokers may hold {it}." if never else ""
+    return f"No move fixes {plural(never, 'partition')}: too few brokers may hold {it}." if never else ""
 
 
 def _and(parts: list[str]) -> str:

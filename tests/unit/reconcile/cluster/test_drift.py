@@ -149,9 +149,9 @@ def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
     waits = status(away, before=drifts)
     assert find_condition(waits.conditions, "RacksInSync").status.value == "False"
     assert sentence(waits).startswith("broker 1 is offline or in no known rack, so drift there may last; ")
-    mended = status(cluster({**SPREAD, 1: "a"}, {**SPREAD, 1: "a"}), before=waits)
-    assert find_condition(mended.conditions, "RacksInSync").status.value == "True"
-    assert sentence(mended) == "every broker reports the rack that its node has"
+    fixed = status(cluster({**SPREAD, 1: "a"}, {**SPREAD, 1: "a"}), before=waits)
+    assert find_condition(fixed.conditions, "RacksInSync").status.value == "True"
+    assert sentence(fixed) == "every broker reports the rack that its node has"
 
 
 def test_drift_is_not_over_while_a_broker_is_in_no_known_rack():

@@ -117,7 +117,7 @@ def test_missing_racks_are_told_unless_they_are_to_be_ignored():
     strict = status_of(state(gap))
     assert told(strict, "Ready") == ("False", "MissingRacks")
     assert (strict.missing_racks.count, strict.missing_racks.brokers) == (1, (6,))
-    assert "1 of 7 brokers have no rack (6); broker 6: Kafka reports no broker.rack" in sentence(strict)
+    assert "1 of 7 brokers has no rack (6); broker 6: Kafka reports no broker.rack" in sentence(strict)
     relaxed = status_of(state(gap, missingRackPolicy="Ignore"))
     assert told(relaxed, "Ready") == ("True", "InSync")
     assert relaxed.missing_racks.count == 1
@@ -254,7 +254,7 @@ def test_a_level_that_no_broker_has_is_told_with_its_label():
     assert told(status, "Stalled") == ("True", "EmptyLevel")
     assert sentence(status) == (
         "no broker has a rack: no node under one has the label example.com/rcak; "
-        "mend spec.levels or the labels, or remove the level"
+        "correct spec.levels or the labels, or remove the level"
     )
     nodes["n1"]["example.com/rcak"] = "r1"
     deeper = status_of(replace(state(), racks=rack_view(about, nodes, pods, seen)), about=about)

@@ -90,7 +90,7 @@ def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
     status = concluded(outcome(topic(), rows))
     assert told(status, "Ready") == ("False", "NotCompliant")
     assert told(status, "Compliant") == ("False", "NotCompliant")
-    assert told(status, "Stalled") == ("True", "NotCompliant"), "no pass mends it"
+    assert told(status, "Stalled") == ("True", "NotCompliant"), "no pass fixes it"
     assert (status.compliance.partitions, status.compliance.non_compliant, status.compliance.moves) == (3, 2, 2)
     assert [(item.partition, item.level, item.domain, item.excess) for item in status.compliance.samples] == [
         (0, "zone", "/z0", 1),

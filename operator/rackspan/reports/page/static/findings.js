@@ -32,7 +32,7 @@
     };
 
     const detail = ({ finding }) => element("tr", { class: "detail" }, element("td", { colspan: "6" },
-      element("p", { class: "fix" }, element("b", {}, "To mend it: "), finding.fix || "nothing is known"),
+      element("p", { class: "fix" }, element("b", {}, "To fix it: "), finding.fix || "nothing is known"),
       element("p", { class: "more-facts" }, [
         finding.level && `level ${finding.level}`, finding.domain && `domain ${finding.domain}`,
         finding.broker !== null && finding.broker !== undefined && `broker ${finding.broker}`,
