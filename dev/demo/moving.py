@@ -145,7 +145,7 @@ class Moving:
         kafka, admin = self.stage.running.kafka, self.stage.running.kafka.admin()
         brokers = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in kafka.racks]
         asked = [admin.describe_configs([broker])[broker] for broker in brokers]  # a call takes one broker
-        found = (answer.result(30) for answer in asked)
+        found = (answer.result(300) for answer in asked)
         if any(
             name.endswith("replication.throttled.rate") and one.value
             for configs in found

@@ -94,7 +94,7 @@ class ReadingNear:
             self._lead()
             self._read("after", _FOLLOWER)
             admin = self.stage.running.kafka.admin()
-            admin.delete_topics([_TOPIC])[_TOPIC].result(60)
+            admin.delete_topics([_TOPIC])[_TOPIC].result(300)
         else:
             self.stage.terminal.say("Consumers' reads are left out: the plug-in for brokers takes a JDK to compile.")
 
@@ -107,7 +107,7 @@ class ReadingNear:
         admin = kafka.admin()
         admin.create_topics([NewTopic(_TOPIC, num_partitions=1, replica_assignment=[[_LEADER, _FOLLOWER]])])[
             _TOPIC
-        ].result(60)
+        ].result(300)
         producer = Producer({**kafka.client_config(), "acks": "all", "log_level": "0"})
         for number in range(_MESSAGES):
             producer.produce(_TOPIC, str(number).zfill(_MESSAGE), partition=0)
@@ -133,7 +133,7 @@ class ReadingNear:
         admin = kafka.admin()
 
         def leads() -> bool:
-            elected = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(30)
+            elected = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(300)
             metadata = kafka.known_to(_LEADER).topics[_TOPIC].partitions[0]
             return metadata.leader == _LEADER and len(metadata.isrs) == len(metadata.replicas) and bool(elected)
 

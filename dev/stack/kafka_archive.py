@@ -60,7 +60,7 @@ def _work(processes: Processes, bootstrap: str) -> None:
     eventually(registered, "the node to register", interval=0.2, retry_on=KafkaException)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic("training", num_partitions=4, replication_factor=1)]).values():
-        created.result(60)
+        created.result(300)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(1000):
         producer.produce("training", str(number))

@@ -251,7 +251,7 @@ class KafkaCluster:
     def registered_racks(self) -> dict[int, str | None]:
         """`broker.rack` by broker id as clients see it: of the brokers that are registered and unfenced."""
         admin = self.admin()
-        return {node.id: node.rack for node in admin.describe_cluster().result(30).nodes}
+        return {node.id: node.rack for node in admin.describe_cluster().result(300).nodes}
 
     def tool(self, main_class: str, *arguments: str) -> str:
         """Run a tool of Kafka's against this cluster, and return what it printed: `tool("ConfigCommand", ...)`.
@@ -350,7 +350,7 @@ class KafkaCluster:
         admin = self.admin()
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # one request cannot hold both
             change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
-            admin.alter_user_scram_credentials([change])[user].result(30)
+            admin.alter_user_scram_credentials([change])[user].result(300)
         self._record.users[user] = password
         self._save()
 

@@ -227,7 +227,7 @@ def test_a_result_that_cannot_be_written_from_the_start_moves_no_more_than_is_un
 def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
     # Kafka creates its own topic when a group is first asked about, which would change the plan meanwhile.
     groups = kafka.admin().describe_consumer_groups
-    until(lambda: groups(["traffic"])["traffic"].exception(30) is None, "the coordinator of groups")
+    until(lambda: groups(["traffic"])["traffic"].exception(300) is None, "the coordinator of groups")
     filled(kafka, topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)

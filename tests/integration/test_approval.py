@@ -128,7 +128,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
 
     assert drained in topics.replicas(bare)[0], "it has no KafkaTopic"
     at_once = {"maxConcurrentMoves": 1000, "maxConcurrentMovesPerBroker": 1000, "approvedPlan": None}
-    internal = [found for found in topics.admin.list_topics(timeout=30).topics if found.startswith("__")]
+    internal = [found for found in topics.admin.list_topics(timeout=300).topics if found.startswith("__")]
     topology.change_topology(unmanagedTopics="Repair", internalTopics=internal, reassignment=at_once)
     assert "without a KafkaTopic" in condition(reassigned(topology, "PlanPending"), "Reassigned")["message"]
     approve(topology, planned(topology, control_plane))

@@ -43,7 +43,7 @@ def test_damaged_manifests_are_refused_or_told_why(shop, topics, kafka, operator
         for manifest in made:
             shop.delete(manifest["kind"], manifest["metadata"]["name"])
         until(lambda made=made: not _left(shop, made), "every damaged object to be gone")
-        litter = [name for name in topics.admin.list_topics(timeout=30).topics if name.startswith("damaged-")]
+        litter = [name for name in topics.admin.list_topics(timeout=300).topics if name.startswith("damaged-")]
         for answer in topics.admin.delete_topics(litter).values() if litter else ():
             refused = answer.exception(120)  # the operator may have deleted it meanwhile
             assert refused is None or refused.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART, refused

@@ -102,7 +102,7 @@ def test_new_partitions_are_created_with_the_command_that_the_plan_names(kafka):
     kafka.tool("TopicCommand", *words[2:])
 
     def grown():
-        partitions = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = kafka.admin().list_topics(topic, timeout=300).topics[topic].partitions
         return partitions if len(partitions) == 6 else None
 
     found = eventually(grown, "6 partitions")

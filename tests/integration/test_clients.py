@@ -221,7 +221,7 @@ def test_a_java_producer_writes_to_leaders_in_its_very_rack_if_there_are_any(
     def ends():
         processes.check(producer)
         found = made.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
-        return [found[one].result(30).offset for one in partitions]
+        return [found[one].result(300).offset for one in partitions]
 
     last = eventually(lambda: sum(found := ends()) >= 60 and found, "60 records", interval=0.5)
     assert {number for number, end in enumerate(last) if end} == written
@@ -246,7 +246,7 @@ def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, r
 
     def accepted():
         processes.check(worker)
-        with urlopen(asked, timeout=30) as answer:
+        with urlopen(asked, timeout=300) as answer:
             return answer.status
 
     try:
@@ -255,7 +255,7 @@ def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, r
     finally:
         processes.kill(worker)
         for deleted in kafka.admin().delete_topics(list(own.values())).values():
-            deleted.exception(30)
+            deleted.exception(300)
 
 
 def test_all_consumers_of_a_streams_application_take_the_rack_of_its_node(kafka, processes, run, totals):

@@ -16,7 +16,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
     ours = {topology.kafka_name(name) for name in names}
 
     def in_kafka():
-        return ours & topics.admin.list_topics(timeout=30).topics.keys()
+        return ours & topics.admin.list_topics(timeout=300).topics.keys()
 
     killed = threading.Event()
 

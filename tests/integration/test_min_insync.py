@@ -36,7 +36,7 @@ def own_kafka(_own_kafka):
     yield _own_kafka
     _own_kafka.resume()
     admin = _own_kafka.admin()
-    for answer in admin.delete_topics(list(admin.list_topics(timeout=30).topics)).values():
+    for answer in admin.delete_topics(list(admin.list_topics(timeout=300).topics)).values():
         answer.result(120)
     eventually(lambda: not any(_own_kafka.known_to(broker).topics for broker in _own_kafka.racks), "no topic")
 

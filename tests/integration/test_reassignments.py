@@ -248,7 +248,7 @@ def test_a_topic_that_is_created_again_in_the_middle_keeps_its_replicas(topology
     name = topology.kafka_name("orders")
     topology.until(KIND, running, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
     four = [(0, 1, 2, 3)] * 3
-    topics.admin.delete_topics([name])[name].result(60)
+    topics.admin.delete_topics([name])[name].result(300)
     topics.create(name, four)
     done = in_state(topology, running, "Succeeded", "Failed", "Stopped")
     assert done["status"]["state"] == "Failed", done["status"]

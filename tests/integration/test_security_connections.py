@@ -32,7 +32,7 @@ def test_topics_are_made_through(listener, mechanism, secure):
     ready = secure.objects.until_ready("orders")
     assert ready["status"]["clusterId"] == secure.kafka.cluster_id
     name = secure.objects.kafka_name("orders")
-    until(lambda: name in secure.kafka.admin().list_topics(timeout=30).topics, "the topic to be there")
+    until(lambda: name in secure.kafka.admin().list_topics(timeout=300).topics, "the topic to be there")
 
 
 def test_keys_of_a_secret_may_have_other_names(secure):

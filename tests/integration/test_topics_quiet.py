@@ -30,7 +30,7 @@ def writes(operator):
 def in_kafka(topics, objects):
     """Names of the topics that Kafka has for this namespace."""
     prefix = objects.kafka_name("")
-    return {name for name in topics.admin.list_topics(timeout=30).topics if name.startswith(prefix)}
+    return {name for name in topics.admin.list_topics(timeout=300).topics if name.startswith(prefix)}
 
 
 def versions(objects):

@@ -32,7 +32,7 @@ def group_of(brokers):
         with_offsets.close()
 
         def leaders():
-            found = brokers.admin().list_topics("__consumer_offsets", timeout=30).topics["__consumer_offsets"]
+            found = brokers.admin().list_topics("__consumer_offsets", timeout=300).topics["__consumer_offsets"]
             known = {number: partition.leader for number, partition in found.partitions.items()}
             return known if known and min(known.values()) >= 0 else None
 

@@ -72,10 +72,10 @@ def _may(cluster, broker, topic):
     config = cluster.client_config("SASL_PLAINTEXT", SCANNER)
     servers = config["bootstrap.servers"].split(",")
     admin = AdminClient({**config, "bootstrap.servers": servers[broker], "log_level": 0})
-    if topic not in admin.list_topics(timeout=10).topics:
+    if topic not in admin.list_topics(timeout=300).topics:
         return False
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    refused = admin.describe_configs([resource])[resource].exception(10)
+    refused = admin.describe_configs([resource])[resource].exception(300)
     return refused is None or refused.args[0].name() != "TOPIC_AUTHORIZATION_FAILED"
 
 

@@ -39,8 +39,8 @@ def topics(kafka):
 
     yield make
     admin = kafka.admin()
-    for answer in admin.delete_topics(made, operation_timeout=30).values():
-        answer.result(60)
+    for answer in admin.delete_topics(made, operation_timeout=300).values():
+        answer.result(300)
 
 
 @pytest.mark.stack
@@ -75,9 +75,9 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
         while not done.wait(0.2):  # brokers that do nothing else would answer nobody
             names = [f"churn-{len(rounds) % 3}-{at}" for at in range(4)]
             for answer in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
-                answer.exception(30)
+                answer.exception(300)
             for answer in admin.delete_topics(names).values():
-                answer.exception(30)
+                answer.exception(300)
             rounds.append(names)
 
     topics(("scan-stays", [(0, 1, 2)]))

@@ -101,7 +101,7 @@ class Topics:
         """Replicas and preferred leaders per broker, over all topics."""
         replicas: dict[int, int] = {}
         leaders: dict[int, int] = {}
-        for topic in self.admin.list_topics(timeout=30).topics.values():
+        for topic in self.admin.list_topics(timeout=300).topics.values():
             for partition in topic.partitions.values():
                 leaders[partition.replicas[0]] = leaders.get(partition.replicas[0], 0) + 1
                 for broker in partition.replicas:
