@@ -15,6 +15,7 @@ from dev.paths import REPOSITORY
 from dev.stack import named_stacks
 from dev.stack.nodes import NINE_BROKERS
 from dev.stack.processes import Processes
+from tests.support.kubernetes import needs_kubernetes
 from tests.support.operators import Operator
 from tests.support.pages import shell, typed
 from tests.support.waiting import until
@@ -161,6 +162,8 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
         running.kafka.tool("TopicCommand", "--delete", "--topic", name)
 
 
+# Older ones drop the fields by which topics are selected, so the definitions differ from those that helm made here.
+@needs_kubernetes(31)
 @pytest.mark.nightly
 @pytest.mark.stack
 def test_the_tutorial_prints_what_it_says(stack, tmp_path):
