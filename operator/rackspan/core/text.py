@@ -22,6 +22,11 @@ def be(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def have(number: int) -> str:
+    """`has` of one, `have` of any other number."""
+    return "has" if number == 1 else "have"
+
+
 def every(number: int, noun: str) -> str:
     """`all 4 partitions are`, `the one partition is`: what sentences about everything begin with."""
     return f"the one {noun} is" if number == 1 else f"all {plural(number, noun)} are"

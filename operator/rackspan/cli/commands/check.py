@@ -36,7 +36,7 @@ from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
 from rackspan.core.scanning.messages import fix, message, moves_that_fix, place, shown_id
 from rackspan.core.scanning.rules import ALARMING, PLACEMENT_RULES
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
-from rackspan.core.text import be, plural
+from rackspan.core.text import be, have, plural
 from rackspan.core.topology import BoolArray, IntArray
 from rackspan.snapshots.reader import STDIN
 
@@ -249,8 +249,9 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     screen = console()
     dead = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.OFFLINE)))
     if dead:
-        has, them = ("has", "it") if dead == 1 else ("have", "them")
-        screen.print(f"{plural(dead, 'partition')} {has} no leader: nobody can read or write {them}", style="bold red")
+        them = "it" if dead == 1 else "them"
+        sentence = f"{plural(dead, 'partition')} {have(dead)} no leader: nobody can read or write {them}"
+        screen.print(sentence, style="bold red")
     broken = bool(checked.examined.broken.any())
     if broken:
         _print_totals(screen, checked, throttle)

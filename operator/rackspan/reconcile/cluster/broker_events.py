@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import BROKERS_ONLINE, ConditionStatus, find_condition
 from rackspan.api.racktopology import MAX_BROKER_SAMPLES
 from rackspan.api.reasons import Reason
-from rackspan.core.text import be, few
+from rackspan.core.text import be, few, have
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class BrokerEvents:
         if max(seconds_offline.values(), default=0.0) >= DEBOUNCE_SECONDS:
             due = {broker for broker, seconds in seconds_offline.items() if seconds >= _TOGETHER_SECONDS}
             self._announced |= due
-            message = f"{broker_list(due)} {'has' if len(due) == 1 else 'have'} been offline for minutes"
+            message = f"{broker_list(due)} {have(len(due))} been offline for minutes"
             found.append(KubernetesEvent(about, Reason.BROKER_OFFLINE, message, warning=True))
         if back:
             message = f"{broker_list(back)} {be(len(back))} online again"

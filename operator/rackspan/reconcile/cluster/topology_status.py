@@ -39,7 +39,7 @@ from rackspan.api.racktopology import (
 )
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
-from rackspan.core.text import be, few, plural, rounded
+from rackspan.core.text import be, few, have, plural, rounded
 from rackspan.reconcile.cluster import columns, drain_status
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.drift import both_racks, topics_affected, ways_out
@@ -264,7 +264,7 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
         return Failure(
             Reason.INVALID_RACK if _has(row, Reason.INVALID_RACK) else Reason.MISSING_RACKS,
             f"{len(racks.missing)} of {plural(len(racks.rows), 'broker')} "
-            f"{'has' if len(racks.missing) == 1 else 'have'} no rack ({ids}); broker {row.id}: {why}; "
+            f"{have(len(racks.missing))} no rack ({ids}); broker {row.id}: {why}; "
             "correct that, or set missingRackPolicy: Ignore to place as if no broker had a rack",
             Remedy.SPEC,
         )

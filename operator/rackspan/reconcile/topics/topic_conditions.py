@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rackspan.api.conditions import ConditionStatus
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
-from rackspan.core.text import be, plural
+from rackspan.core.text import be, have, plural
 from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.specs.placement import leads_elsewhere
@@ -118,7 +118,7 @@ def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: Conditio
         return ConditionValue(
             FALSE,
             Reason.REPLICATION_FACTOR_DIFFERS,
-            f"{len(other)} of {plural(len(seen.replicas), 'partition')} {'has' if len(other) == 1 else 'have'} "
+            f"{len(other)} of {plural(len(seen.replicas), 'partition')} {have(len(other))} "
             f"{_range(other)} {'replica' if set(other) == {1} else 'replicas'}, the spec says "
             f"{spec.replication_factor}",
         )

@@ -9,7 +9,7 @@ from rackspan.api.kafkatopic import OnTopicLoss
 from rackspan.api.labels import ADOPT_TOPIC_ID
 from rackspan.api.reasons import Reason
 from rackspan.core.config_keys import MIN_INSYNC
-from rackspan.core.text import plural
+from rackspan.core.text import have, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
@@ -104,7 +104,7 @@ def _min_insync_held(seen: TopicDescription) -> Failure | None:
     return Failure(
         Reason.MIN_INSYNC_HELD,
         f"min.insync.replicas is not changed while {plural(seen.without_isr, 'partition')} of topic {seen.name} "
-        f"{'has' if seen.without_isr == 1 else 'have'} no leader: Kafka would forget which replicas may lead without a "
+        f"{have(seen.without_isr)} no leader: Kafka would forget which replicas may lead without a "
         "loss (KIP-966); bring back their brokers, as rackspan check names them",
         Remedy.RETRY,
     )
