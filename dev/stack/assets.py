@@ -19,6 +19,7 @@ from pathlib import Path
 
 from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run, say
+from dev.stack.versions import chosen
 
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.12.4"
@@ -61,10 +62,7 @@ def kubernetes_version() -> str:
 
     It is `RACKSPAN_KUBERNETES`, which `make KUBERNETES=1.30.14 …` sets, else the default. Raises AssetError for others.
     """
-    version = os.environ.get(_CHOSEN) or _DEFAULT_KUBERNETES
-    if version not in kubernetes_versions():
-        raise AssetError(f"there is no Kubernetes {version[:40]!r} here, but {', '.join(kubernetes_versions())}")
-    return f"v{version}"
+    return f"v{chosen('Kubernetes', _CHOSEN, _DEFAULT_KUBERNETES, kubernetes_versions())}"
 
 
 def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run
+from dev.stack.versions import chosen
 
 DEFAULT_VERSION = "4.4.0"
 _CONFIG_COMMANDS = dict.fromkeys(("4.1.2", "4.2.1", "4.3.1"), "kafka.admin.ConfigCommand")
@@ -93,10 +94,7 @@ def kafka_versions() -> list[str]:
 
 def kafka_version() -> str:
     """The version that runs: `RACKSPAN_KAFKA`, which `make KAFKA=4.3.1 …` sets. Raises AssetError for others."""
-    version = os.environ.get("RACKSPAN_KAFKA") or DEFAULT_VERSION
-    if version not in kafka_versions():
-        raise AssetError(f"there is no Kafka {version[:40]!r} here, but {', '.join(kafka_versions())}")
-    return version
+    return chosen("Kafka", "RACKSPAN_KAFKA", DEFAULT_VERSION, kafka_versions())
 
 
 def find_distribution() -> KafkaDistribution | None:
