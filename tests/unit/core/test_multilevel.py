@@ -216,7 +216,17 @@ def test_a_preferred_domain_without_a_broker_that_may_hold_anything_is_refused()
 def test_a_repair_that_has_to_wait_for_a_broker_leaves_the_partition_alone():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b"}, offline={2})
     assert place(tree, 1, 2, current=((0, 1),)).partitions == ((0, 1),)
-    with pytest.raises(InfeasibleError, match="offline brokers back"):
+    with pytest.raises(InfeasibleError, match="that are online: bring broker 2 back, or drain it if gone for good"):
+        place(tree, 1, 2, current=((0,),))
+
+
+def test_brokers_that_are_offline_and_cordoned_ones_have_a_remedy_each():
+    tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "b"}, offline={2, 3}, cordoned={4}, drained={1})
+    with pytest.raises(
+        InfeasibleError,
+        match=r"online and not cordoned: bring broker 2, broker 3 back, or drain them if gone for good; "
+        r"remove cordoned.log.dirs from broker 4, or drain it",
+    ):
         place(tree, 1, 2, current=((0,),))
 
 

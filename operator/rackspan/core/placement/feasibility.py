@@ -57,14 +57,18 @@ def refuse_too_few(tree: RackTree, size: int) -> None:
 
 def reopening(tree: RackTree) -> tuple[str, str]:
     """What brokers that may get new replicas are, and what would make the others so."""
-    cordoned = _cordoned(tree)
-    if not cordoned:
-        return "online", "bring the offline brokers back, or take them out of the topology"
-    named = few([f"broker {broker}" for broker in cordoned])
-    remedy = f"remove cordoned.log.dirs from {named}, or drain {'them' if len(cordoned) > 1 else 'it'}"
-    if tree.online.all():
-        return "not cordoned", remedy
-    return "online and not cordoned", f"bring the offline brokers back, or take them out of the topology, or {remedy}"
+    offline = [broker.id for broker in tree.brokers if broker.eligible and not broker.online]
+    closed = (
+        ("online", offline, "bring {} back, or drain {} if gone for good"),
+        ("not cordoned", _cordoned(tree), "remove cordoned.log.dirs from {}, or drain {}"),
+    )
+    states, remedies = [], []
+    for state, brokers, remedy in closed:
+        if brokers:
+            states.append(state)
+            names = few([f"broker {broker}" for broker in brokers])
+            remedies.append(remedy.format(names, "them" if len(brokers) > 1 else "it"))
+    return " and ".join(states), "; ".join(remedies)
 
 
 def _cordoned(tree: RackTree) -> list[int]:
