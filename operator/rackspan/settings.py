@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rackspan.kafka.worker.places import WorkerLimits
-from rackspan.reconcile.runtime.lease import Timing
+from rackspan.reconcile.runtime.lease_timing import Timing
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceSet
 from rackspan.reconcile.scans.scan_setup import ScanSetup
 

@@ -18,7 +18,7 @@ from dev.paths import REPOSITORY
 from tests.chart import dockerfile
 from tests.support.helm import CHART, only
 
-from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION
+from rackspan.reconcile.scans import DEFAULT_APPLICATION
 
 ARGUMENTS, STAGES = dockerfile.read(REPOSITORY / "Dockerfile")
 _CHECKED_BY_HASH = 0b11  # PEP 552

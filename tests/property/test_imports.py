@@ -23,10 +23,11 @@ from rackspan.api.references import TopologyRef
 from rackspan.core.snapshot import tree_of
 from rackspan.imports.cluster_import import cluster_topics
 from rackspan.imports.imported_topics import Definition, Source
+from rackspan.imports.kept_assignment import KeptAssignment
 from rackspan.imports.manifest_documents import _PLACEHOLDER, read_documents
 from rackspan.imports.manifests import manifest, read_topics, yaml_document
 from rackspan.imports.names import is_object_name, named, object_name
-from rackspan.imports.present import KeptAssignment, as_present, plan_of_topics
+from rackspan.imports.present import as_present, plan_of_topics
 from rackspan.snapshots import parse_snapshot
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(

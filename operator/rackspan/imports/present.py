@@ -8,7 +8,6 @@ by an explicit assignment, or left to the plan: that is the `KeptAssignment`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +30,7 @@ from rackspan.imports.imported_topics import (
     differs,
     would_change,
 )
+from rackspan.imports.kept_assignment import KeptAssignment
 from rackspan.imports.shared_fields import MOST_ROWS, WIDEST_ROW
 from rackspan.reconcile.specs.topic_configs import same_value
 
@@ -46,14 +46,6 @@ if TYPE_CHECKING:
 Rows = tuple[tuple[int, ...], ...]
 _MAX_SHOWN = 100
 NEW_TOPIC = would_change("topic", "Kafka has no such topic: applying the manifest creates it")
-
-
-class KeptAssignment(StrEnum):
-    """Which topics get their present replicas as an explicit assignment."""
-
-    UNFAIR = "unfair"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from typing import Protocol
 from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, failed, scan_cluster
+from rackspan.jobs.scan.engine_choice import EngineChoice
 from rackspan.jobs.scan.engines import Engine, in_process
-from rackspan.jobs.scan.scan_request import SUBMITTED, EngineChoice, ScanRequest
+from rackspan.jobs.scan.scan_request import SUBMITTED, ScanRequest
 from rackspan.jobs.sources import scanned_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster

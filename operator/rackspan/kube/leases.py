@@ -10,7 +10,8 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.paths import LEASES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.lease import LEASE_SECONDS, LeaseRecord
+from rackspan.reconcile.runtime.lease import LeaseRecord
+from rackspan.reconcile.runtime.lease_timing import LEASE_SECONDS
 
 if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey

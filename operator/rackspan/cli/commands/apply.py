@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rackspan.cli.rendering import plan_text
+from rackspan.cli.rendering.output_formats import (
+    Format,
+    ProgressFormat,
+)
 from rackspan.cli.rendering.plan_document import document
-from rackspan.cli.rendering.printed_documents import Format, printed_json
+from rackspan.cli.rendering.printed_documents import printed_json
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.rendering.stderr_lines import note
@@ -114,7 +118,7 @@ def apply(
         typer.Option(min=1, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long."),
     ] = 600,
     journal: options.Journal = None,
-    output: options.ProgressOutput = options.ProgressFormat.TABLE,
+    output: options.ProgressOutput = ProgressFormat.TABLE,
 ) -> None:
     """Carry out the plan that `rackspan plan` makes of the same options, and what a killed `rackspan apply` has begun.
 

@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -16,7 +15,11 @@ from rich.console import Console, Group
 from rackspan.cli.rendering.ci_findings import junit, sarif
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_guarantees
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import (
+    CheckFormat,
+    Format,
+)
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared import options
@@ -48,16 +51,6 @@ EPILOG = options.epilog(
     "$ rackspan check --bootstrap-server kafka:9092 -o junit > rackspan.xml",
     "$ rackspan check --snapshot prod.json -o json | jq '.findings[] | select(.level == \"zone\")'",
 )
-
-
-class CheckFormat(StrEnum):
-    """The formats of findings."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    SARIF = "sarif"
-    JUNIT = "junit"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,10 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.policies import TopologyReassignment
 from rackspan.api.racktopology import KIND, DrainStatus, RackTopology
 from rackspan.cli.rendering.event_lines import EventLines, lasting_lines
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import (
+    Format,
+)
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with, failures_reported, printing_first
@@ -33,6 +35,7 @@ from rackspan.cli.shared.drain_waiting import (
 )
 from rackspan.cli.shared.later_command import command_app
 from rackspan.cli.shared.live_topology import LiveTopology
+from rackspan.cli.shared.options import DryRun
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, its_brokers, nearest
@@ -56,14 +59,6 @@ UNCORDON_EPILOG = options.epilog(
     "$ kubectl rackspan uncordon 4 --topology kafka/prod",
     "$ rackspan uncordon --rack /eu/eu-1a --topology kafka/prod",
 )
-
-
-class DryRun(StrEnum):
-    """Whether anything is changed, in kubectl's words."""
-
-    NONE = "none"
-    CLIENT = "client"
-    SERVER = "server"
 
 
 _Brokers = Annotated[list[str] | None, typer.Argument(metavar="[BROKER]...", help="Ids of brokers.")]

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.rendering.query_rows import RowsFormat, UnprintableError, print_rows
+from rackspan.cli.rendering.output_formats import RowsFormat
+from rackspan.cli.rendering.query_rows import UnprintableError, print_rows
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options

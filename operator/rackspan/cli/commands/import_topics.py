@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -12,7 +11,11 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.api.references import TopologyRef
 from rackspan.cli.rendering.import_report import ImportReport
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import (
+    Format,
+    ImportFormat,
+)
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error
 from rackspan.cli.shared import options
@@ -31,9 +34,10 @@ from rackspan.imports.cluster_import import INTERNAL, cluster_topics
 from rackspan.imports.consistency import consistent, decided, located, of_cluster
 from rackspan.imports.imported_references import Topologies
 from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
+from rackspan.imports.kept_assignment import KeptAssignment
 from rackspan.imports.manifest_documents import Part
 from rackspan.imports.names import is_namespace, is_object_name
-from rackspan.imports.present import KeptAssignment, as_present, plan_of_topics
+from rackspan.imports.present import as_present, plan_of_topics
 from rackspan.imports.strimzi import strimzi_topic
 from rackspan.imports.topicctl import topicctl_topic
 
@@ -70,13 +74,6 @@ app = command_app(
 )
 
 _manifests_option = options.in_panel("The manifests")
-
-
-class ImportFormat(StrEnum):
-    """The forms of an import on standard output."""
-
-    YAML = "yaml"
-    JSON = "json"
 
 
 Namespace = Annotated[

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.shared import options, writes_report
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection

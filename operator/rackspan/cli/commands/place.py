@@ -7,7 +7,8 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, span, table
 from rackspan.cli.shared import options

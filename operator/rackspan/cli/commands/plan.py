@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering import plan_text
+from rackspan.cli.rendering.output_formats import (
+    Format,
+    PlanFormat,
+)
 from rackspan.cli.rendering.plan_document import document, print_reassignment, topology_document
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.rendering.tables import console
@@ -43,6 +46,7 @@ from rackspan.cli.shared.manifest_requirements import (
     read_manifests,
     refuse_what_the_server_refuses,
 )
+from rackspan.cli.shared.options import FileCheck
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.selection import TopologyOptions
@@ -66,23 +70,6 @@ EPILOG = options.epilog(
     "$ kafka-reassign-partitions.sh --bootstrap-server kafka:9092 --execute --reassignment-json-file moves.json",
 )
 _SENTENCES = 5
-
-
-class FileCheck(StrEnum):
-    """Who else is asked about files, in kubectl's words."""
-
-    NONE = "none"
-    SERVER = "server"
-
-
-class PlanFormat(StrEnum):
-    """The formats of a plan."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    REASSIGNMENT = "reassignment"
-    MARKDOWN = "markdown"
 
 
 @app.command(epilog=EPILOG)

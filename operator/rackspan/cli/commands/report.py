@@ -3,14 +3,17 @@
 import tempfile
 import webbrowser
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
+from rackspan.cli.rendering.output_formats import (
+    ExportFormat,
+    Format,
+)
+from rackspan.cli.rendering.printed_documents import print_document, printed_json
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.rendering.tables import console, count, table
 from rackspan.cli.shared import options
@@ -55,15 +58,6 @@ Cluster = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --history: of this cluster. Default: the only one there is.")
 ]
 ScanId = Annotated[str | None, typer.Option(help="With --history: this scan. Default: the last one.")]
-
-
-class ExportFormat(StrEnum):
-    """The forms of a scan document on standard output."""
-
-    JSON = "json"
-    YAML = "yaml"
-    MARKDOWN = "markdown"
-    CSV = "csv"
 
 
 @app.command("open", epilog=OPEN_EPILOG)

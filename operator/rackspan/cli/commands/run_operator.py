@@ -7,7 +7,6 @@ import logging
 import secrets
 import socket
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +15,14 @@ import typer
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
+from rackspan.cli.shared.options import LogFormat, LogLevel
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.logs import escape_lines
 from rackspan.reconcile.audit_log import LOGGER as AUDIT
-from rackspan.reconcile.runtime.lease import LEASE_SECONDS, Timing
+from rackspan.reconcile.runtime.lease_timing import LEASE_SECONDS, Timing
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceSet
-from rackspan.reconcile.scans.scan_setup import DEFAULT_APPLICATION, Allowance, ScanSetup
+from rackspan.reconcile.scans import DEFAULT_APPLICATION
+from rackspan.reconcile.scans.scan_setup import Allowance, ScanSetup
 from rackspan.settings import LeaseSetup, Settings
 
 app = command_app()
@@ -32,21 +33,6 @@ EPILOG = (
 
 _LIMITS = WorkerLimits()
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
-class LogFormat(StrEnum):
-    """How log lines look."""
-
-    JSON = "json"
-    TEXT = "text"
-
-
-class LogLevel(StrEnum):
-    """The least severe lines that are written."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
 
 
 @app.command(epilog=EPILOG)

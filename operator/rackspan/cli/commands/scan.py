@@ -9,7 +9,8 @@ import typer
 from msgspec import to_builtins
 
 from rackspan.cli.commands.scan_watch import watch_scan
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.scan_text import print_scan
 from rackspan.cli.rendering.stderr_lines import print_error, warn
@@ -24,7 +25,8 @@ from rackspan.cli.shared.quantities import producers_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.core.scanning.rules import ALARMING
-from rackspan.jobs.scan.scan_request import EngineChoice, ScanRequest
+from rackspan.jobs.scan.engine_choice import EngineChoice
+from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
 from rackspan.snapshots.reader import STDIN, shown_name
 

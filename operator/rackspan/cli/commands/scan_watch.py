@@ -10,7 +10,8 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode

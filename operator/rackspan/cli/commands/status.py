@@ -9,7 +9,8 @@ from rich.text import Text
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared import options

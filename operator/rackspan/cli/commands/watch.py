@@ -9,7 +9,10 @@ import typer
 from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
 from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.cli.rendering.event_lines import EventLines
-from rackspan.cli.rendering.printed_documents import Format
+from rackspan.cli.rendering.output_formats import (
+    Format,
+    ProgressFormat,
+)
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_line import advance, document, sentence
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
@@ -49,7 +52,7 @@ def watch(
     kubeconfig: options.Kubeconfig = None,
     once: Annotated[bool, typer.Option("--once", help="Print how far it is now, and end.")] = False,
     journal: options.Journal = None,
-    output: options.ProgressOutput = options.ProgressFormat.TABLE,
+    output: options.ProgressOutput = ProgressFormat.TABLE,
 ) -> None:
     """Follow the plan that is carried out, until it ends. Changes nothing; Ctrl-C ends the watching only.
 

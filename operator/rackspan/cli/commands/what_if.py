@@ -10,7 +10,8 @@ import numpy as np
 import typer
 
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
-from rackspan.cli.rendering.printed_documents import Format, print_document
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden
 from rackspan.cli.shared import options

@@ -5,7 +5,8 @@ import sys
 import numpy as np
 from msgspec.json import decode
 
-from rackspan.cli.rendering.printed_documents import Format, print_document, printed_json
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import print_document, printed_json
 from rackspan.cli.rendering.tables import console, count, table
 from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource

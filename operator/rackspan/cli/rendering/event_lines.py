@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rackspan.cli.rendering.printed_documents import Format, printed_json
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.printed_documents import printed_json
 from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import shown
 

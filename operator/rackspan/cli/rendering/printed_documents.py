@@ -3,22 +3,14 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 from msgspec.json import Encoder
 
+from rackspan.cli.rendering.output_formats import Format
 from rackspan.imports.yaml_text import yaml_text
 
 _encode = Encoder().encode
-
-
-class Format(StrEnum):
-    """The formats of every command."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def print_document(document: Mapping[str, Any], form: Format) -> None:

@@ -4,26 +4,17 @@ import csv
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.codec import timestamp
-from rackspan.cli.rendering.printed_documents import Format, json_text, print_document, printed_json
+from rackspan.cli.rendering.output_formats import Format, RowsFormat
+from rackspan.cli.rendering.printed_documents import json_text, print_document, printed_json
 from rackspan.cli.rendering.tables import console, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMALS = 3
-
-
-class RowsFormat(StrEnum):
-    """The formats of rows."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 class UnprintableError(Exception):

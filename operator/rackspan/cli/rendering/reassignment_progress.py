@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rackspan.cli.rendering.event_lines import LONGEST, QUIET_SECONDS, LastingLines
-from rackspan.cli.rendering.printed_documents import Format
+from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.progress import ProgressStep, step
 from rackspan.core.text import plural, shown, size
 

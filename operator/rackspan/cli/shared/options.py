@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rackspan.cli.rendering.printed_documents import Format
+from rackspan.cli.rendering.output_formats import Format, ProgressFormat
 from rackspan.cli.shared.command_errors import CommandError
 
 
@@ -20,11 +20,34 @@ class MissingRackPolicy(StrEnum):
     IGNORE = "ignore"
 
 
-class ProgressFormat(StrEnum):
-    """The formats of what goes on for a while."""
+class FileCheck(StrEnum):
+    """Who else is asked about files, in kubectl's words."""
 
-    TABLE = "table"
+    NONE = "none"
+    SERVER = "server"
+
+
+class DryRun(StrEnum):
+    """Whether anything is changed, in kubectl's words."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
     JSON = "json"
+    TEXT = "text"
+
+
+class LogLevel(StrEnum):
+    """The least severe lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
 
 
 def in_panel(panel: str) -> Callable[..., Any]:

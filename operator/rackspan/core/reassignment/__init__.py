@@ -1,5 +1,6 @@
 """Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
 
+from rackspan.core.move_limits import Limits
 from rackspan.core.partitions import (
     Disk,
     ListChange,
@@ -21,7 +22,6 @@ from rackspan.core.reassignment.approval import (
 )
 from rackspan.core.reassignment.cancellation import cancel
 from rackspan.core.reassignment.model import (
-    Limits,
     Observed,
     Racks,
     Waiting,

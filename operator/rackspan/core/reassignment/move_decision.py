@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from rackspan.core.move_limits import Limits
 from rackspan.core.partitions import PartitionState, TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import Limits, Observed, Racks, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
 from rackspan.core.reassignment.steps import (
     Add,
     Arrange,

@@ -8,9 +8,10 @@ cost brokers and this process more than the moves do.
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from rackspan.core.move_limits import Limits
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import Limits, Waiting, WaitReason, of_change
+from rackspan.core.reassignment.model import Waiting, WaitReason, of_change
 from rackspan.core.reassignment.move_decision import MoveDecision
 
 

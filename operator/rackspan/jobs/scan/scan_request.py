@@ -2,22 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from rackspan.api.meta import ObjectKey
+from rackspan.jobs.scan.engine_choice import EngineChoice
 
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """The variable that spark-submit sets for the Python program that it starts; Spark's settings are chosen by then."""
-
-
-class EngineChoice(StrEnum):
-    """What reads and judges a cluster: this process, or Spark. Both find the same."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,3 +9,8 @@
 Only `scan_reconciler` does I/O and holds state. The others are pure, except that `scan_status` sets metrics, and get
 the time as an argument. What has to survive a restart of the operator is in the RackTopology's status.scans.
 """
+
+from typing import Final
+
+DEFAULT_APPLICATION: Final = "local:///opt/rackspan/scan.py"
+"""`mainApplicationFile` of a SparkApplication: a file in the scan's image. It is here for the option's default."""

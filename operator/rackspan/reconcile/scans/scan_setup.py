@@ -19,6 +19,7 @@ from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
+from rackspan.reconcile.scans import DEFAULT_APPLICATION
 from rackspan.reconcile.scans.history_location import Location, LocationError
 
 if TYPE_CHECKING:
@@ -201,10 +202,6 @@ def _interval(spec: ComplianceScanSpec) -> float:
         return Schedule.parse(spec.schedule or "", spec.time_zone).shortest_interval
     except ScheduleError:
         return float("inf")  # an invalid schedule is reported by `scan_decision`
-
-
-DEFAULT_APPLICATION: Final = "local:///opt/rackspan/scan.py"
-"""`mainApplicationFile` of a SparkApplication: a file in the scan's image."""
 
 
 @dataclass(frozen=True, slots=True)

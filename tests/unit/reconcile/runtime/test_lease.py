@@ -9,7 +9,8 @@ import pytest
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.lease import Candidate, LeaderElection, LeaseRecord, Timing
+from rackspan.reconcile.runtime.lease import Candidate, LeaderElection, LeaseRecord
+from rackspan.reconcile.runtime.lease_timing import Timing
 from rackspan.reconcile.runtime.waiting import Liveness
 
 TIMING = Timing()
