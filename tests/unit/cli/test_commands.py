@@ -726,7 +726,7 @@ def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
     def broken(*_):
         raise RuntimeError("out of\nluck")
 
-    monkeypatch.setattr("rackspan.cli.commands.check.examine", broken)
+    monkeypatch.setattr("rackspan.cli.actions.checking_clusters.examine", broken)
     ran = rackspan("check", "--snapshot", prod)
     assert (ran.code, ran.error) == (70, "a defect of rackspan: RuntimeError: out of\\nluck")
     assert ran.hint == "RACKSPAN_DEBUG=1 shows where; please report it"
