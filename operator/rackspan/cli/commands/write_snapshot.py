@@ -1,20 +1,9 @@
-"""`rackspan snapshot`: a cluster as one file."""
+"""The options of `rackspan snapshot`."""
 
-import sys
-
-import numpy as np
-from msgspec.json import decode
-
+from rackspan.cli.actions import writing_snapshots
 from rackspan.cli.rendering.output_formats import Format
-from rackspan.cli.rendering.printed_documents import print_document, printed_json
-from rackspan.cli.rendering.tables import console, count, table
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.later_command import command_app
-from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
-from rackspan.core.snapshot import NONE, Partitions, Snapshot
-from rackspan.core.text import plural, size
-from rackspan.snapshots import snapshot_lines
 
 app = command_app()
 EPILOG = options.epilog(
@@ -34,48 +23,4 @@ def snapshot(
     output: options.Output = Format.JSON,
 ) -> None:
     """Write a cluster's brokers, racks and partitions as one file, from which all other commands work without Kafka."""
-    found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs).read()
-    if output is Format.JSON:
-        sys.stdout.writelines(map(printed_json, snapshot_lines(found)))
-    elif output is Format.YAML:
-        print_document(decode("".join(snapshot_lines(found))), output)
-    else:
-        _print(found)
-
-
-def _print(found: Snapshot) -> None:
-    screen = console()
-    partitions = found.partitions
-    replicas = int(partitions.replication_factor.sum())
-    screen.print(
-        f"cluster {found.cluster_id or 'without an id'}: {plural(len(found.brokers), 'broker')}, "
-        f"{plural(len(partitions.names), 'topic')}, {plural(len(partitions), 'partition')}, "
-        f"{plural(replicas, 'replica')}, {_stored(partitions)}"
-    )
-    rows = table("rack", "#brokers", "#replicas", "#leaders")
-    racks: dict[str, list[int]] = {}
-    for broker in found.brokers:
-        racks.setdefault(_rack(broker.reported_rack), []).append(broker.id)
-    for rack, ids in sorted(racks.items()):
-        held = int(np.count_nonzero(np.isin(partitions.replicas, ids)))
-        led = int(np.count_nonzero(np.isin(partitions.leader, ids)))
-        rows.add_row(rack, f"{len(ids):,}", count(held), count(led))
-    screen.print(rows)
-
-
-def _rack(reported: str | None) -> str:
-    """A rack by one name, with its leading slash or without; as it is written where it is no path."""
-    try:
-        return domain_name(parse_rack(reported)) if reported else "(none)"
-    except RackPathError:
-        return reported or ""
-
-
-def _stored(partitions: Partitions) -> str:
-    """What all replicas take, in words: at least that much where some sizes are not known."""
-    known = partitions.size_bytes != NONE
-    if not known.any():
-        return size(None, "?")
-    sizes = zip(partitions.size_bytes[known].tolist(), partitions.replication_factor[known].tolist(), strict=True)
-    total = size(sum(size_bytes * replicas for size_bytes, replicas in sizes))
-    return total if known.all() else f"at least {total}"
+    writing_snapshots.snapshot(**locals())
