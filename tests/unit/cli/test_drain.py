@@ -14,8 +14,8 @@ from rackspan.api.drains import Drains, draining
 from rackspan.api.racktopology import TopologyReassignment
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.cli.commands import drain as command
-from rackspan.cli.commands import watch
+from rackspan.cli.actions import draining_brokers as command
+from rackspan.cli.actions import watching_plans as watch
 from rackspan.cli.rendering import event_lines
 from rackspan.cli.shared import command_errors, drain_waiting, looking
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
@@ -487,7 +487,7 @@ def test_without_a_reassignment_watch_looks_for_what_apply_carries_out(drained, 
         raise CommandError("asked for the journal")
 
     drained(Edits())
-    monkeypatch.setattr("rackspan.cli.commands.watch.LiveTopology.at", at)
+    monkeypatch.setattr("rackspan.cli.actions.watching_plans.LiveTopology.at", at)
     assert cli("watch", *TOPOLOGY).error == "asked for the journal"
 
 

@@ -14,8 +14,8 @@ from tests.support.command import cli, cluster, topic
 from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
 
 from rackspan.api.reasons import Reason
-from rackspan.cli.commands import apply as command
-from rackspan.cli.commands import watch
+from rackspan.cli.actions import applying_plans as command
+from rackspan.cli.actions import watching_plans as watch
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
 from rackspan.cli.shared import driving
 from rackspan.cli.shared.cluster_source import ClusterSource

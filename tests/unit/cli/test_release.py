@@ -7,9 +7,9 @@ from tests.support.command import cli
 
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.cli.commands import release
-from rackspan.cli.commands.release import _cordons
-from rackspan.kube import deployments, kube_cluster, rest
+from rackspan.cli.actions import releasing_objects as release
+from rackspan.cli.actions.releasing_objects import _cordons
+from rackspan.kube import kube_cluster
 from rackspan.reconcile import uninstall
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
@@ -49,7 +49,7 @@ class Rest:
 @pytest.mark.parametrize(
     ("module", "step", "told"),
     [
-        (deployments, "scale_to_zero", "Deployment rackspan/rackspan still has Pods"),
+        (release, "scale_to_zero", "Deployment rackspan/rackspan still has Pods"),
         (release, "_leave_kafka", "throttles and cordons could not all be taken off in Kafka"),
         (uninstall, "release", "objects still have their finalizer, or get it back: is an operator running?"),
     ],
@@ -64,12 +64,12 @@ def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
     async def never(*_, **__):
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(rest, "connect", at_once)
-    monkeypatch.setattr(rest, "Rest", Rest)
+    monkeypatch.setattr(release, "connect", at_once)
+    monkeypatch.setattr(release, "Rest", Rest)
     for name in ("_leave_kafka", "_cordons"):
         monkeypatch.setattr(release, name, at_once)
     monkeypatch.setattr(kube_cluster.KubeCluster, "listed", all_readable)
-    monkeypatch.setattr(deployments, "scale_to_zero", at_once)
+    monkeypatch.setattr(release, "scale_to_zero", at_once)
     monkeypatch.setattr(module, step, never)
     monkeypatch.setattr(release, "_PATIENCE_SECONDS", 0.1)
     ran = cli("release", "--operator", "rackspan/rackspan")
@@ -100,9 +100,9 @@ def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeyp
         return uninstall.Released(dict.fromkeys(uninstall.KINDS, 1), {})
 
     seen = []
-    monkeypatch.setattr(rest, "connect", nothing)
-    monkeypatch.setattr(rest, "Rest", Rest)
-    monkeypatch.setattr(kube_cluster, "KubeCluster", Namespaces)
+    monkeypatch.setattr(release, "connect", nothing)
+    monkeypatch.setattr(release, "Rest", Rest)
+    monkeypatch.setattr(release, "KubeCluster", Namespaces)
     monkeypatch.setattr(uninstall, "release", one_of_each)
     monkeypatch.setattr(release, "_NO_NEW_FINALIZER_SECONDS", 0.0)
     for name in ("_leave_kafka", "_cordons"):
@@ -134,9 +134,9 @@ def test_a_namespace_that_may_be_read_and_not_changed_holds_up_no_other_and_is_n
         return ()
 
     held = ["theirs", "mine"]
-    monkeypatch.setattr(rest, "connect", nothing)
-    monkeypatch.setattr(rest, "Rest", Rest)
-    monkeypatch.setattr(kube_cluster, "KubeCluster", Objects)
+    monkeypatch.setattr(release, "connect", nothing)
+    monkeypatch.setattr(release, "Rest", Rest)
+    monkeypatch.setattr(release, "KubeCluster", Objects)
     monkeypatch.setattr(release, "_NO_NEW_FINALIZER_SECONDS", 0.0)
     for name in ("_leave_kafka", "_cordons"):
         monkeypatch.setattr(release, name, nothing)

@@ -1,33 +1,17 @@
-"""`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
+"""The options of `rackspan release`."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rackspan.api import racktopology
-from rackspan.api.meta import ObjectKey
-from rackspan.cli.rendering.stderr_lines import note
+from rackspan.cli.actions import releasing_objects
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.later_command import command_app
-from rackspan.core.text import be, few, plural
-
-if TYPE_CHECKING:
-    from rackspan.kube.kube_cluster import KubeCluster
-    from rackspan.kube.rest import Rest
 
 app = command_app()
 EPILOG = (
     "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
 )
-_NO_NEW_FINALIZER_SECONDS = 5.0
-"""How long no finalizer may come back before the command ends: an operator that is shutting down may still write."""
-_PATIENCE_SECONDS = 240.0
-_MANY = {racktopology.KIND: "RackTopologies"}
 
 
 @app.command(epilog=EPILOG)
@@ -47,107 +31,4 @@ def release(
     Throttles of Reassignments and cordons of drains are taken off where Kafka answers. Nothing is deleted, neither in
     Kubernetes nor in Kafka. A running operator puts the finalizer back.
     """
-    deployment = None if operator is None else _deployment(operator)
-    counts, left, denied, refused = asyncio.run(_release(kubeconfig, tuple(namespace or ()), deployment))
-    for problem in left:
-        note(problem)
-    if counts:
-        *first, last = (plural(number, kind, _MANY.get(kind)) for kind, number in counts.items())
-        print(f"released {', '.join(first)} and {last}; nothing was deleted in Kafka")
-    problems = [f"may not be read, and nothing is released there: namespace {few(sorted(denied))}"] if denied else []
-    if refused:
-        why = next(iter(refused.values()))
-        problems.append(f"may not be changed, and the finalizer stays: {few(sorted(refused))} ({why})")
-    if problems:
-        raise CommandError("; ".join(problems), "run it again with the rights of the operator there")
-
-
-def _deployment(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        raise typer.BadParameter("must be NAMESPACE/NAME", param_hint="--operator")
-    return namespace, name
-
-
-async def _release(
-    kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
-) -> tuple[dict[str, int], Sequence[str], frozenset[str], dict[str, str]]:
-    """What is released by kind, what is left in Kafka, namespaces that may not be read, objects not changed and why."""
-    from rackspan.kube.deployments import scale_to_zero  # noqa: PLC0415 - the client takes long to import
-    from rackspan.kube.event_queue import EventQueue  # noqa: PLC0415
-    from rackspan.kube.kube_cluster import KubeCluster  # noqa: PLC0415
-    from rackspan.kube.rest import Rest, connect  # noqa: PLC0415
-    from rackspan.reconcile.uninstall import KINDS, release  # noqa: PLC0415
-
-    rest = Rest(await connect(kubeconfig))
-    kube = KubeCluster(rest, EventQueue(rest), namespaces)
-    counts = dict.fromkeys(KINDS, 0)
-    late = "", ""
-    try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            if deployment is not None:
-                key = ObjectKey(*deployment)
-                late = f"Deployment {key} still has Pods", "see why they do not end, then run it again"
-                await scale_to_zero(rest, key)
-            # Only namespaces that are named can be left out: where all are listed at once, a refusal ends the command.
-            denied = frozenset().union(*[(await kube.listed(kind)).denied for kind in KINDS if namespaces])
-            if denied:
-                readable = [name for name in namespaces if name not in denied]
-                if not readable:
-                    return {}, (), denied, {}
-                kube = KubeCluster(rest, EventQueue(rest), readable)
-            late = "throttles and cordons could not all be taken off in Kafka", "run it again when Kafka answers"
-            left = await _leave_kafka(kube, rest)
-            late = (
-                "objects still have their finalizer, or get it back: is an operator running?",
-                "scale it to zero, or use --operator",
-            )
-            while True:
-                found = await release(kube, leaving_only=False)
-                counts = {kind: counts[kind] + number for kind, number in found.counts.items()}
-                refused = {ref.uid: (f"{ref.kind} {ref.key}", why.message) for ref, why in found.refused.items()}
-                await asyncio.sleep(_NO_NEW_FINALIZER_SECONDS)
-                if not [meta for kind in KINDS for meta in await kube.with_finalizer(kind) if meta.uid not in refused]:
-                    return counts, left, denied, dict(refused.values())
-    except TimeoutError as error:
-        problem, hint = late
-        raise CommandError(f"after {_PATIENCE_SECONDS:g} s: {problem}", hint) from error
-    finally:
-        await rest.close()
-
-
-async def _cordons(kube: "KubeCluster", kept: Mapping[ObjectKey, Sequence[int]] = MappingProxyType({})) -> list[str]:
-    """
-    A sentence for each RackTopology of which brokers stay cordoned in Kafka. Raises FailureError.
-
-    `kept` are those by Kafka's answers just now, which the status need not have; without one the status counts.
-    """
-    found = {}
-    async for body in kube.objects(racktopology.KIND):
-        meta, status = body["metadata"], racktopology.RackTopologyStatus.from_dict(body.get("status"))
-        key = ObjectKey(meta["namespace"], meta["name"])
-        if cordons := kept.get(key, status.cordons):
-            found[key] = cordons
-    return [
-        f"{key}: {plural(len(brokers), 'broker')} {be(len(brokers))} still cordoned in Kafka for a drain: "
-        f"{few([*map(str, brokers)])}; to place replicas there again, delete cordoned.log.dirs there"
-        for key, brokers in sorted(found.items())
-    ]
-
-
-async def _leave_kafka(kube: "KubeCluster", rest: "Rest") -> Sequence[str]:
-    """A sentence for each throttle and cordon that is left in Kafka. Raises FailureError."""
-    from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415 - as above
-    from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
-    from rackspan.kube.kube_reassignments import KubeReassignments  # noqa: PLC0415
-    from rackspan.reconcile.cache import Cache  # noqa: PLC0415
-    from rackspan.reconcile.cluster.cordons import release_cordons  # noqa: PLC0415
-    from rackspan.reconcile.dependencies import ReassignmentDependencies  # noqa: PLC0415
-    from rackspan.reconcile.runtime.writers import FinalizerWriter  # noqa: PLC0415
-    from rackspan.reconcile.uninstall import clear_throttles  # noqa: PLC0415
-
-    objects, finalizers = KubeReassignments(rest), FinalizerWriter(kube)
-    async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
-        kept = await release_cordons(kube, connector)
-        left = await clear_throttles(ReassignmentDependencies(Cache(), kube, objects, connector, finalizers))
-    return [*left, *await _cordons(kube, kept)]
+    releasing_objects.release(**locals())
