@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rackspan import cli
-from rackspan.cli.commands import scan as command
+from rackspan.cli.actions import scanning_clusters as command
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan import cluster_scan
 from rackspan.jobs.spark import spark_session

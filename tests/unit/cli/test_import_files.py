@@ -8,7 +8,7 @@ import yaml
 from tests.support.command import cluster, topic
 
 from rackspan.api.meta import ObjectKey
-from rackspan.cli.commands import import_topics
+from rackspan.cli.actions import importing_topics
 from rackspan.core.snapshot import tree_of
 from rackspan.snapshots import parse_snapshot
 
@@ -553,7 +553,7 @@ def live(snapshot, monkeypatch):
         assert name == "kafka/main"
         return Live()
 
-    monkeypatch.setattr(import_topics.LiveTopology, "at", at)
+    monkeypatch.setattr(importing_topics.LiveTopology, "at", at)
 
 
 MAIN = ("--topology", "kafka/main")

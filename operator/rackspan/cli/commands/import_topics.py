@@ -1,45 +1,15 @@
-"""`rackspan import`: KafkaTopics of topics that exist, which change nothing when they are applied."""
+"""The options of `rackspan import`."""
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 
-from rackspan.api.meta import ObjectKey
-from rackspan.api.references import TopologyRef
-from rackspan.cli.rendering.import_report import ImportReport
-from rackspan.cli.rendering.output_formats import (
-    Format,
-    ImportFormat,
-)
-from rackspan.cli.rendering.printed_documents import print_document
-from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.stderr_lines import note, print_error
+from rackspan.cli.actions import importing_topics
+from rackspan.cli.rendering.output_formats import ImportFormat
 from rackspan.cli.shared import options
-from rackspan.cli.shared.cluster_source import ClusterSource
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
-from rackspan.cli.shared.manifest_files import read_files, write_new_files
-from rackspan.cli.shared.plan_request import away
-from rackspan.cli.shared.selection import TopologyOptions, first_of, topics_matching
-from rackspan.core.snapshot import Snapshot
-from rackspan.core.text import plural
-from rackspan.core.topology import RackTree
-from rackspan.imports import strimzi, topicctl
-from rackspan.imports.cluster_import import INTERNAL, cluster_topics
-from rackspan.imports.consistency import consistent, decided, located, of_cluster
-from rackspan.imports.imported_references import Topologies
-from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
 from rackspan.imports.kept_assignment import KeptAssignment
-from rackspan.imports.manifest_documents import Part
-from rackspan.imports.names import is_namespace, is_object_name
-from rackspan.imports.present import as_present, plan_of_topics
-from rackspan.imports.strimzi import strimzi_topic
-from rackspan.imports.topicctl import topicctl_topic
 
 CLUSTER_EPILOG = options.epilog(
     "$ rackspan import cluster --bootstrap-server kafka:9092 --topology-ref main --namespace kafka > topics.yaml",
@@ -164,254 +134,30 @@ def from_cluster(
     Replicas stay where they are: topics that are not spread fairly keep theirs by an explicit assignment, and that is
     said. Kafka's own topics are left out, and with --topology those that have a KafkaTopic.
     """
-    target = _Target(output, output_dir, overwrite, strict)
-    _check_namespace(namespace)
-    said = topology_ref or topology or ""
-    if not said:
-        raise CommandError("the RackTopology is missing", "pass --topology-ref NAME")
-    reference = _reference(said, said)
-    if topology is None:
-        source = ClusterSource(snapshot, bootstrap_server, command_config)
-        present = _Present.of_source(source, source.read_topics("to import"), levels, missing_rack_policy)
-    else:
-        refuse_options_of_topology(context)
-        present = _Present.of_topology(topology, kubeconfig)
-    chosen = topics_matching(present.found, topic).tolist()
-    beside = None if topology_ref else reference.namespace
-    imported = cluster_topics(present.found, chosen, reference, namespace or beside, present.name)
-    target.write(_reported(imported, present, assignment))
+    importing_topics.from_cluster(**locals())
 
 
-_Converter = Callable[[Source, Part, Topologies], Definition | Skipped | Refused]
-
-
-def _command_of(convert: _Converter, word: str) -> Callable[..., None]:
-    """
-    The command that imports files of one kind: they differ in how a document is read, and in nothing else.
-
-    A document that cannot be read is refused where it holds the `word` of topics, and else skipped.
-    """
-
-    def from_files(
-        context: typer.Context,
-        files: SourceFiles,
-        topology_ref: TopologyRefs = None,
-        cluster: Cluster = None,
-        snapshot: options.SnapshotFile = None,
-        bootstrap_server: options.BootstrapServer = None,
-        command_config: options.CommandConfig = None,
-        topology: options.TopologyName = None,
-        kubeconfig: options.Kubeconfig = None,
-        namespace: Namespace = None,
-        assignment: AssignmentOption = KeptAssignment.UNFAIR,
-        levels: options.Levels = "",
-        missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
-        output: Output = ImportFormat.YAML,
-        output_dir: OutputDir = None,
-        overwrite: Overwrite = False,
-        strict: Strict = False,
-        keep_going: KeepGoing = False,
-    ) -> None:
-        target = _Target(output, output_dir, overwrite, strict, keep_going)
-        if topology is not None:
-            refuse_options_of_topology(context)
-        source = _comparison(snapshot, bootstrap_server, command_config)
-        topologies = _topologies(topology_ref or ([topology] if topology else []))
-        _check_namespace(namespace)
-        imported = _defined(files, convert, word, topologies, cluster, namespace)
-        present = None
-        if topology is not None or source is not None:
-            refuse_several_clusters(imported)
-        if topology is not None:
-            present = _Present.of_topology(topology, kubeconfig)
-        elif source is not None:
-            present = _Present.of_source(source, source.read(), levels, missing_rack_policy)
-        target.write(_reported(imported, present, assignment))
-
-    return from_files
-
-
-app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)(_command_of(strimzi_topic, strimzi.WORD))
-app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)(_command_of(topicctl_topic, topicctl.WORD))
-
-
-def _defined(
-    files: Sequence[str],
-    convert: _Converter,
-    word: str,
-    topologies: Topologies,
-    cluster: str | None,
-    namespace: str | None,
-) -> Imported:
-    """The topics that files define, of `cluster` alone if named, with objects in `namespace`. Raises CommandError."""
-    documents = read_files(files)
-    results = Imported.of(convert(source, part, topologies) for source, part in documents.found)
-    unread = Imported.of(one.outcome(word) for one in documents.unread)
-    here = unread + of_cluster(located(results), cluster)
-    if here == Imported():
-        raise CommandError("the files hold no topics")
-    if namespace is not None:
-        here = replace(here, definitions=tuple(replace(one, namespace=namespace) for one in here.definitions))
-    return consistent(here)
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Where an import goes. Raises CommandError for options that contradict each other."""
-
-    output: ImportFormat
-    directory: Path | None
-    overwrite: bool
-    strict: bool
-    keep_going: bool = False
-
-    def __post_init__(self) -> None:
-        if self.directory is not None and self.output is ImportFormat.JSON:
-            raise CommandError("only one of --output-dir and -o json can be used")
-        if self.overwrite and self.directory is None:
-            raise CommandError("--overwrite is for --output-dir")
-
-    def write(self, report: ImportReport) -> None:
-        """Write the manifests, and print what there is to say. Raises CommandError, and typer.Exit for refused ones."""
-        refused = report.imported.refused
-        for one in refused:
-            print_error(str(one))
-        code = ExitCode.BAD_INPUT if refused else ExitCode.FINE
-        if refused and not self.keep_going:
-            print_error(
-                f"nothing is written, because {plural(len(refused), 'document')} cannot be imported",
-                "correct them, or pass --keep-going to import the others",
-            )
-            raise typer.Exit(code)
-        for sentence in report.sentences:
-            note(sentence)
-        for problem in report.plan.problems if report.plan else ():
-            code = ExitCode.BAD_INPUT
-            print_error(f"the plan cannot be made whole: {problem}")
-        lost = len(report.losses) + len([one for one in report.imported.skipped if one.reason != INTERNAL])
-        if self.strict and lost:
-            raise CommandError(
-                f"nothing is written, because {plural(lost, 'thing')} would not be kept as said above",
-                "leave out --strict to import the rest",
-            )
-        with ending_with(code):
-            self._print(report)
-            note(report.summary)
-
-    def _print(self, report: ImportReport) -> None:
-        if self.directory is not None:
-            write_new_files(self.directory, report.files, overwrite=self.overwrite)
-        elif self.output is ImportFormat.JSON:
-            print_document(report.document, Format.JSON)
-        else:
-            sys.stdout.writelines(report.documents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Present:
-    """
-    A cluster as it is now.
-
-    `name` begins sentences about it, `why_absent` ends one about brokers that are not listed. `objects` are its
-    KafkaTopics, by the topics' names.
-    """
-
-    name: str
-    found: Snapshot
-    tree: RackTree
-    why_absent: str
-    objects: Mapping[str, ObjectKey]
-
-    @classmethod
-    def of_source(
-        cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: options.MissingRackPolicy
-    ) -> Self:
-        """A cluster of which nothing but Kafka is known. Raises CommandError."""
-        why_absent = source.why_absent(len(found.unknown_brokers))
-        return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), why_absent, {})
-
-    @classmethod
-    def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:
-        """The cluster of a RackTopology, `NAMESPACE/NAME`. Raises CommandError."""
-        live = LiveTopology.at(name, kubeconfig)
-        return cls(name, live.snapshot(), live.tree, "did not answer", live.objects)
-
-    def refuse_silent_brokers(self) -> None:
-        """Refuse brokers that are away: a topic on one would be taken for one that is not where it belongs."""
-        if absent := [*map(str, self.found.unknown_brokers)]:
-            raise away(absent, self.why_absent, "pass --assignment always or never")
-
-    def without_objects(self, imported: Imported) -> Imported:
-        """Leave out topics that have a KafkaTopic: another manifest would drop what only that one says."""
-        return replace(imported, definitions=()) + Imported.of(
-            one
-            if (key := self.objects.get(one.topic)) is None
-            else Skipped(one.source, f"topic {one.topic}", f"it has a KafkaTopic, {key}, which may say more")
-            for one in imported.definitions
-        )
-
-
-def _comparison(snapshot: str | None, servers: str | None, command_config: Path | None) -> ClusterSource | None:
-    """The cluster to compare files with, if one is named. Raises CommandError."""
-    if snapshot is None and servers is None:
-        if command_config is not None:
-            raise CommandError("--command-config is for --bootstrap-server")
-        return None
-    return ClusterSource(snapshot, servers, command_config)
-
-
-def refuse_several_clusters(imported: Imported) -> None:
-    """Refuse to compare topics of several clusters with one. Raises CommandError."""
-    clusters = {str(one.cluster) for one in imported.definitions if one.cluster is not None}
-    if len(clusters) > 1:
-        raise CommandError(
-            f"the files are of several clusters: {first_of(clusters, 3)}",
-            "pass --cluster NAME for the one to compare with",
-        )
-
-
-def _reported(imported: Imported, present: _Present | None, assignment: KeptAssignment) -> ImportReport:
-    """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
-    if present is None:
-        return ImportReport.of(decided(imported), None)
-    if assignment is KeptAssignment.UNFAIR:
-        present.refuse_silent_brokers()
-    with step("planning"):
-        new = present.without_objects(imported)
-        kept = decided(as_present(new, present.found, present.tree, assignment))
-        made = plan_of_topics({one.topic: one.spec for one in kept.definitions}, present.found, present.tree)
-    return ImportReport.of(kept, made)
-
-
-def _check_namespace(namespace: str | None) -> None:
-    if namespace is not None and not is_namespace(namespace):
-        raise CommandError(f'--namespace "{namespace}": is not a valid namespace name')
-
-
-def _reference(text: str, given: str) -> TopologyRef:
-    """Read `[NAMESPACE/]NAME`; `given` is the whole option. Raises CommandError."""
-    namespace, slash, name = text.rpartition("/")
-    if "/" in namespace or (slash and not namespace):
-        raise CommandError(f'--topology-ref "{given}": write [NAMESPACE/]NAME')
-    if not is_object_name(name):
-        raise CommandError(f'--topology-ref "{given}": "{name}" is not a valid name of a RackTopology')
-    if namespace and not is_namespace(namespace):
-        raise CommandError(f'--topology-ref "{given}": "{namespace}" is not a valid namespace name')
-    return TopologyRef(name, namespace or None)
-
-
-def _topologies(given: Sequence[str]) -> Topologies:
-    """Read `[CLUSTER=][NAMESPACE/]NAME` options. Raises CommandError."""
-    by_cluster: dict[str, TopologyRef] = {}
-    default = None
-    for text in given:
-        cluster, equals, name = text.rpartition("=")
-        reference = _reference(name, text)
-        if equals and cluster:
-            if by_cluster.setdefault(cluster, reference) != reference:
-                raise CommandError(f"--topology-ref: cluster {cluster} is named twice")
-        elif default is not None or equals:
-            raise CommandError(f'--topology-ref "{text}": write CLUSTER=NAME where there are several')
-        else:
-            default = reference
-    return Topologies(by_cluster, default)
+@app.command("topicctl", help=TOPICCTL, epilog=TOPICCTL_EPILOG)
+@app.command("strimzi", help=STRIMZI, epilog=STRIMZI_EPILOG)
+def from_files(
+    context: typer.Context,
+    files: SourceFiles,
+    topology_ref: TopologyRefs = None,
+    cluster: Cluster = None,
+    snapshot: options.SnapshotFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    topology: options.TopologyName = None,
+    kubeconfig: options.Kubeconfig = None,
+    namespace: Namespace = None,
+    assignment: AssignmentOption = KeptAssignment.UNFAIR,
+    levels: options.Levels = "",
+    missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
+    output: Output = ImportFormat.YAML,
+    output_dir: OutputDir = None,
+    overwrite: Overwrite = False,
+    strict: Strict = False,
+    keep_going: KeepGoing = False,
+) -> None:
+    """Import files of one kind: these differ in how a document is read, and in nothing else."""
+    importing_topics.from_files(**locals())

@@ -1,34 +1,16 @@
-"""`rackspan scan`: look at all partitions of one cluster or of many, and keep what was found."""
+"""The options of `rackspan scan`."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from msgspec import to_builtins
 
-from rackspan.cli.commands.scan_watch import watch_scan
+from rackspan.cli.actions import scanning_clusters
 from rackspan.cli.rendering.output_formats import Format
-from rackspan.cli.rendering.printed_documents import print_document
-from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.scan_text import print_scan
-from rackspan.cli.rendering.stderr_lines import print_error, warn
-from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
-from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.live_topology import topology_key
-from rackspan.cli.shared.options import refuse_alone, typed_options
-from rackspan.cli.shared.quantities import producers_of
-from rackspan.cli.shared.scan_files import page_of, write_file
-from rackspan.cli.shared.selection import first_of, level_names
-from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.engine_choice import EngineChoice
-from rackspan.jobs.scan.scan_request import ScanRequest
-from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
-from rackspan.snapshots.reader import STDIN, shown_name
 
 app = command_app()
 EPILOG = options.epilog(
@@ -39,21 +21,6 @@ EPILOG = options.epilog(
     "$ rackspan scan --topology kafka/prod --watch",
 )
 _engine_option, _results_option = options.in_panel("Engine"), options.in_panel("Results")
-_REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
-_CLUSTERS = ("--snapshot", "--bootstrap-server", "--topology", "--synthetic")
-_IS_FOR = (
-    ("--command-config", "--bootstrap-server"),
-    ("--publish", "--topology: without one there is no object to write"),
-    ("--retention-days", "--history"),
-    ("--watch", "--topology: the operator knows no other clusters"),
-    ("--timeout", "--watch"),
-)
-_IS_NOT_FOR = (
-    ("--levels", "--topology", ": the RackTopology names them"),
-    ("--levels", "--synthetic", ": its levels have names"),
-)
-_OF_WATCHING = frozenset({"--topology", "--kubeconfig", "--publish", "--watch", "--timeout", "--exit-zero", "--output"})
-_OF_SPARK = frozenset({"--master", "--driver-memory", "--slices"})
 
 
 @app.command(epilog=EPILOG)
@@ -147,122 +114,4 @@ def scan(
     The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read has a
     failed scan, and the others go on. Small clusters are scanned in this process, large and many ones on Spark.
     """
-    names = level_names(levels)
-    _refuse_contradictions(typed_options(context), snapshot, engine)
-    _refuse_files(report, page)
-    key = None if topology is None else topology_key(topology)
-    if watch and key is not None:
-        code = watch_scan(key, kubeconfig, timeout, output)
-        raise typer.Exit(ExitCode.FINE if exit_zero else code)
-    request = ScanRequest(
-        snapshot=None if snapshot is None else Path(snapshot),
-        bootstrap_server=bootstrap_server,
-        topology=key,
-        synthetic=synthetic,
-        command_config=command_config,
-        kubeconfig=kubeconfig,
-        levels=names,
-        engine=engine,
-        master=master,
-        driver_memory=driver_memory,
-        slices=slices,
-        history=history,
-        retention_days=retention_days,
-        scan_id=scan_id,
-        publish=publish,
-        producers=producers_of(producers or ()),
-    )
-    found = _scanned(request)
-    for document in found:
-        for sentence in document.warnings:
-            warn(f"{document.cluster}: {sentence}")
-    _write(found, report, page)
-    code = _exit_code(found)
-    if code is ExitCode.OUT_OF_COMPLIANCE and exit_zero:
-        code = ExitCode.FINE
-    with ending_with(code):
-        _print(found, output)
-
-
-def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: EngineChoice) -> None:
-    """Raise CommandError for anything but one cluster, and for an option that would change nothing beside another."""
-    clusters = [option for option in _CLUSTERS if option in typed]
-    if len(clusters) != 1:
-        raise CommandError(
-            f"only one of {', '.join(clusters)} can be used" if clusters else "the cluster is missing",
-            "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
-        )
-    if snapshot == "":  # as a path it would be the folder that this runs in
-        raise CommandError(f"{shown_name(snapshot)}: there is no such file")
-    if snapshot == STDIN:  # Spark's workers could not read it, and a history needs a name that stays
-        raise CommandError(
-            "--snapshot -: a scan reads files, and calls a cluster by the name of its file",
-            "write standard input to a file such as prod.json, and scan that",
-        )
-    refuse_alone(typed, *_IS_FOR)
-    for option, other, why in _IS_NOT_FOR:
-        if option in typed and other in typed:
-            raise CommandError(f"{option} is not for {other}{why}")
-    for option in typed:
-        if "--watch" in typed and option not in _OF_WATCHING:
-            raise CommandError(
-                f"{option} is not for --watch",
-                "the operator scans, as the RackTopology says; without --watch this command does",
-            )
-        if engine is EngineChoice.LOCAL and option in _OF_SPARK:
-            raise CommandError(f"{option} is not for --engine local", "leave one of them out")
-
-
-def _refuse_files(report: Path | None, page: Path | None) -> None:
-    """Raise CommandError for files that cannot be written, before a scan that may take long."""
-    for path in filter(None, (report, page)):
-        if not path.parent.is_dir():
-            raise CommandError(f"{path}: there is no folder {path.parent}")
-    if report is not None and report == page:
-        raise CommandError("--report and --page name the same file", "give each a file of its own")
-
-
-def _scanned(request: ScanRequest) -> list[ScanDocument]:
-    with scan_packages():
-        from rackspan.jobs.scan_job import ScanJobError, scan_clusters  # noqa: PLC0415 - needs pyarrow
-    try:
-        return list(scan_clusters(request, step, warn))
-    except ScanJobError as error:
-        raise CommandError(str(error), error.hint) from error
-
-
-def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None) -> None:
-    many = len(found) > 1
-    for document in found:
-        if report is not None:
-            write_file(_named(report, document, many=many), encode(document).decode() + "\n")
-        if page is not None:
-            write_file(_named(page, document, many=many), page_of(document))
-
-
-def _named(path: Path, document: ScanDocument, *, many: bool) -> Path:
-    """Give each of several clusters a file of its own."""
-    return path.with_stem(f"{path.stem}-{document.cluster.replace('/', '-')}") if many else path
-
-
-def _print(found: Sequence[ScanDocument], output: Format) -> None:
-    if output is Format.TABLE:
-        screen = console()
-        for document in found:
-            print_scan(screen, document)
-        return
-    documents: list[dict[str, Any]] = [to_builtins(document) for document in found]
-    print_document(documents[0] if len(documents) == 1 else {"scans": documents}, output)
-
-
-def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
-    lost = [document for document in found if document.state is ScanOutcome.FAILED]
-    for message in dict.fromkeys(document.message for document in lost):  # that of one history counts for all clusters
-        print_error(f"{first_of([one.cluster for one in lost if one.message == message], 5)}: {message}")
-    if lost:
-        reasons = {document.reason for document in lost}
-        if WORKER_CRASHED in reasons:
-            return ExitCode.CRASHED
-        return ExitCode.KAFKA if reasons <= _REASONS_OF_KAFKA else ExitCode.BAD_INPUT
-    alarming = any(document.summary.by_severity.get(severity, 0) for document in found for severity in ALARMING)
-    return ExitCode.OUT_OF_COMPLIANCE if alarming else ExitCode.FINE
+    scanning_clusters.scan(**locals())

@@ -17,6 +17,7 @@ from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.core.text import plural
+from rackspan.kube.topology_edits import request_scan
 
 
 def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
@@ -25,8 +26,6 @@ def watch_scan(topology: ObjectKey, kubeconfig: Path | None, patience: float, ou
 
     Raises CommandError where there is no scan by then, or it failed, and FailureError where it cannot be asked for.
     """
-    from rackspan.kube.topology_edits import request_scan  # noqa: PLC0415 - the only lines that need Kubernetes
-
     with step(f"scanning {topology}") as progress:
         followed = asyncio.run(request_scan(topology, progress.describe, patience, kubeconfig))
     scan, report = followed.scan, followed.report
