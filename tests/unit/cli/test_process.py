@@ -1,5 +1,6 @@
 """The installed programs, as processes of their own."""
 
+import inspect
 import json
 import shlex
 import signal
@@ -7,12 +8,16 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+import typer
 from dev.paths import REPOSITORY
 from tests.support.command import RACKS, cli, cluster, topic
+from typer.main import get_command
 
-from rackspan.cli.app import COMMANDS
+from rackspan.cli import actions
+from rackspan.cli.app import COMMANDS, app
 from rackspan.cli.completion import main
 
 BIN = Path(sys.executable).parent
@@ -138,7 +143,8 @@ def test_the_answer_to_kubectl_is_installed_under_the_name_that_kubectl_asks_for
     assert scripts["kubectl_complete-rackspan"] == f"{main.__module__}:{main.__name__}"
 
 
-HEAVY = {"numpy", "msgspec", "asyncio", "aiohttp", "confluent_kafka", "kafka", "kopf", "kubernetes", "botocore"}
+HEAVY = {"numpy", "msgspec", "yaml", "asyncio", "aiohttp", "confluent_kafka", "kafka", "kopf", "kubernetes", "botocore"}
+HEAVY |= {"pyarrow", "prometheus_client"}
 
 
 @pytest.mark.parametrize("words", ["--help", "", "pl"])
@@ -162,3 +168,40 @@ def test_each_command_shows_its_help_and_flags_without_a_type(command):
     assert ran.code == 0
     assert f"rackspan {command.name} " in ran.out
     assert "<bool>" not in ran.out
+
+
+def with_names(command):
+    """A command by its name; of a group, each command in it."""
+    loaded = command.loaded(typer.Context(get_command(app)))
+    inner = getattr(loaded, "commands", None)
+    return [(f"{command.name} {name}", one) for name, one in inner.items()] if inner else [(command.name, loaded)]
+
+
+WHOLE = [pair for command in COMMANDS if command.name != "rack-id" for pair in with_names(command)]
+
+
+@pytest.mark.parametrize("asked", ["--", "--help"])
+def test_options_and_help_of_every_command_are_shown_without_what_it_needs_to_work(asked):
+    code = (
+        "import io, sys\n"
+        "from contextlib import redirect_stdout\n"
+        "from rackspan.cli import app, completion\n"
+        f"for name in {[name for name, _ in WHOLE]}:\n"
+        f"    sys.argv = ['rackspan', *name.split(), '{asked}']\n"
+        "    with redirect_stdout(io.StringIO()) as shown:\n"
+        f"        try: app() if '{asked}' == '--help' else completion.main()\n"
+        "        except SystemExit: pass\n"
+        "    assert '--help' in shown.getvalue(), name\n"
+        f"    assert not {HEAVY} & sys.modules.keys(), (name, {HEAVY} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("name", "command"), WHOLE, ids=[name for name, _ in WHOLE])
+def test_what_a_command_does_takes_all_its_options_as_they_are(name, command):
+    """A command hands on `locals()`, whose names and types no type checker compares."""
+    declared = inspect.unwrap(command.callback)
+    used = vars(sys.modules[declared.__module__]).values()
+    (module,) = [one for one in used if inspect.ismodule(one) and one.__package__ == actions.__name__]
+    assert get_type_hints(getattr(module, declared.__name__)) == get_type_hints(declared)

@@ -1,1 +1,1 @@
-"""One module per subcommand, named like it: its options, what it reads, what it asks the core, what it prints."""
+"""One module per subcommand, named like it: its options and its help. It hands on what it is given to `actions`."""
