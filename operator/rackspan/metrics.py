@@ -29,7 +29,7 @@ CONNECTED = Gauge(
 READY = Gauge("rackspan_topology_ready", "1 where topics can be placed: the condition Ready, else 0", ["topology"])
 LAST_PASS = Gauge(
     "rackspan_last_successful_pass_timestamp_seconds",
-    "When this operator last looked at the topology's Kafka cluster and got all its answers",
+    "When this operator last observed the topology's Kafka cluster and got all its answers",
     ["topology"],
 )
 BROKERS = Gauge(
@@ -80,7 +80,7 @@ BATCH_TOPICS = Histogram(
     ["operation"],
     buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000),
 )
-RECONCILED = Counter("rackspan_topics_reconciled_total", "Times that KafkaTopic objects were looked at", ["topology"])
+RECONCILED = Counter("rackspan_topics_reconciled_total", "Reconciliations of KafkaTopic objects", ["topology"])
 RECONCILE_SECONDS = Histogram(
     "rackspan_reconcile_seconds",
     "From taking a batch of topics to having written their statuses",

@@ -292,7 +292,7 @@ TOPIC_CASES = [
     ),
     _topic(
         "spec.placement",
-        "The placer Simple does not look at racks. Remove spread and leaders, or choose MultiLevel.",
+        "The placer Simple ignores racks. Remove spread and leaders, or choose MultiLevel.",
         accepted=[_placed(placer="Simple", seed=1), _placed(placer="MultiLevel", spread=[{"level": "zone"}])],
         rejected=[_placed(placer="Simple", spread=[{"level": "zone"}]), _placed(placer="Simple", leaders=["/eu"])],
     ),

@@ -154,7 +154,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
         assert process.returncode == 0, err
         until(lambda: not throttles(kafka, topic), "no throttle of the operator")
         until(lambda: not throttles(kafka, other), "no throttle of the command")
-        assert "throttles that somebody else has set are left alone: broker " in out
+        assert "throttles that others have set are left alone: broker " in out
     finally:
         if process is not None:
             process.kill()
@@ -216,7 +216,7 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
         done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
         assert done["status"]["state"] == "Succeeded", done["status"]
         until(lambda: throttles(kafka, topic) == {persons: "90000000"}, "the person's throttle alone")
-        told = "that somebody else has set are left alone: broker 1 leader.replication.throttled.rate 90000000"
+        told = "that others have set are left alone: broker 1 leader.replication.throttled.rate 90000000"
         assert told in done["status"]["message"]
     finally:
         ask(kafka, lambda admin: admin.set_settings({persons: None}))

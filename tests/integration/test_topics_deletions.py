@@ -71,7 +71,7 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     label = {"topology": f"{estate.namespace}/kafka"}
     until(lambda: operator.metric("rackspan_deletions_held", **label) == 12, "the metric")
     topic = estate.until_stalled("orders-3", "DeletionHeld")
-    assert "goes once somebody confirms it on RackTopology" in message(topic, "Stalled")
+    assert "is deleted once a person confirms it on RackTopology" in message(topic, "Stalled")
     assert estate.until_event("kafka", "DeletionHeld")
 
     estate.change_topic("orders-0", deletionPolicy="Retain")

@@ -215,7 +215,7 @@ def test_what_a_person_sets_meanwhile_is_not_overwritten_nor_deleted_and_is_told
         mover.passes()
     assert kafka.configs[FIRST] == "111"
     assert mover.last.others == (
-        "throttles that somebody else has set are left alone: broker 1 leader.replication.throttled.rate 111"
+        "throttles that others have set are left alone: broker 1 leader.replication.throttled.rate 111"
     )
     assert rates(kafka) == {"111", str(rate)}
     ended(kafka, [mover])

@@ -26,7 +26,7 @@ class Reason(StrEnum):
     UPDATING = "Updating"  # Kafka is being brought to what the spec asks for.
     DELETING = "Deleting"  # The topic is being deleted, and the object after it.
     RACKS_SETTLING = "RacksSettling"  # Racks changed a moment ago: nothing is planned before they last.
-    WAITING = "Waiting"  # The operator has not looked at this generation yet.
+    WAITING = "Waiting"  # The operator has not observed this generation yet.
     SCAN_RUNNING = "ScanRunning"  # A compliance scan runs now.
     SCAN_WAITING = "ScanWaiting"  # A scan is due and waits for others, or none has ended yet; the message says which.
 
@@ -55,7 +55,7 @@ class Reason(StrEnum):
     PLAN_SETTLING = "PlanSettling"  # The plan begins once racks and plan have stayed the same for a while.
     OUTSIDE_WINDOW = "OutsideWindow"  # The plan is approved, and waits for a maintenance window, whose time is given.
     PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
-    STALE_APPROVAL = "StaleApproval"  # Another plan was approved than the one that is there now: look again.
+    STALE_APPROVAL = "StaleApproval"  # The approved plan is not the current plan: review the current one.
 
     # It would do harm now.
     MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas stays while partitions have no leader, until one is back.
@@ -127,7 +127,7 @@ class Reason(StrEnum):
     NO_BROKERS = "NoBrokers"  # No broker was found.
     INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
     EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
-    CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name is somebody else's.
+    CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name belongs to another owner.
     CORDONS_LEFT = "CordonsLeft"  # The RackTopology went while Kafka was away, or to another cluster: cordons stay.
     BROKER_OFFLINE = "BrokerOffline"  # Brokers are away, which the message names; what lies on them stays there.
     RACK_DRIFT = "RackDrift"  # Brokers report another rack than their nodes have; the message says what ends that.

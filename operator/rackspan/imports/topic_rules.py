@@ -161,7 +161,7 @@ def _placement(spec: KafkaTopicSpec, given: Mapping[str, Any]) -> Iterator[str]:
     if has & {"startIndex", "shift"} and placement.placer in _WITHOUT_START:
         yield f"spec.placement: startIndex and shift are for Simple and Striped, not for {placement.placer}: use seed"
     if placement.placer == "Simple" and has & {"spread", "leaders"}:
-        yield "spec.placement: the placer Simple does not look at racks: remove spread and leaders, or use MultiLevel"
+        yield "spec.placement: the placer Simple ignores racks: remove spread and leaders, or use MultiLevel"
     if placement.placer is not None and not 1 <= len(placement.placer) <= _LONGEST_NAME:
         yield f"spec.placement.placer: must have from 1 to {_LONGEST_NAME} characters"
     yield from _bounds("spec.placement.seed", placement.seed, 0, 2**63 - 1)

@@ -221,12 +221,12 @@ def test_a_drain_that_cannot_end_by_itself_is_wrong(drains, state, step):
 def test_a_spec_that_the_operator_has_not_seen_is_unknown():
     edited = structs.replace(seen(), meta=structs.replace(seen().meta, generation=7))
     whole = situation(edited, (), ())
-    assert whole.aspects[0].message == "the operator has not looked at generation 7 of the RackTopology yet"
+    assert whole.aspects[0].message == "the operator has not observed generation 7 of the RackTopology yet"
     assert whole.step.startswith("see that the operator runs")
 
 
 LEASE = ObjectKey("rackspan", "rackspan")
-NO_OPERATOR = "no operator runs: nobody has renewed Lease rackspan/rackspan"
+NO_OPERATOR = "no operator runs: no process has renewed Lease rackspan/rackspan"
 SINCE = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)
 
 
@@ -338,7 +338,7 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
             AspectState.GOES_ON,
             "0 of 1 KafkaTopic ready, 0 not compliant: 1 Creating",
         ),
-        ([topic("a")], AspectState.GOES_ON, f"{NONE}: 1 not looked at yet"),
+        ([topic("a")], AspectState.GOES_ON, f"{NONE}: 1 not reconciled yet"),
         (
             [kafka_topic("a", "False", "Infeasible", "no room"), *WAITING],
             AspectState.WRONG,

@@ -66,7 +66,7 @@ def test_an_assignor_that_does_not_look_at_racks_is_named():
     seen = GroupSeen("g", "roundrobin", tuple(_subscribed(one, both) for one in crossed))
     said = told(seen, racks)
     assert said[AdviceCode.ASSIGNOR] == (
-        "assignor roundrobin does not look at racks, 1 more partition could be near: use cooperative-sticky or range"
+        "assignor roundrobin ignores racks, 1 more partition could be near: use cooperative-sticky or range"
     )
 
 
@@ -84,7 +84,7 @@ def test_the_brokers_own_assignors_ignore_racks(assignor):
     )
     seen = GroupSeen("g", assignor, members, GroupProtocol.CONSUMER)
     said = told(seen, racks)
-    assert said[AdviceCode.PROTOCOL].startswith(f"assignor {assignor} of the consumer protocol does not look at racks")
+    assert said[AdviceCode.PROTOCOL].startswith(f"assignor {assignor} of the consumer protocol ignores racks")
     assert AdviceCode.ASSIGNOR not in said
 
 
@@ -113,7 +113,7 @@ def test_share_consumers_are_told_of_the_assignor_and_of_leaders_elsewhere():
     racks = {"10.0.0.1": ("us", "a"), "10.0.0.2": ("eu", "a")}
     assert told(GroupSeen("g", "simple", crossed, GroupProtocol.SHARE), racks) == {
         AdviceCode.ASSIGNOR: (
-            "assignor simple does not look at racks, up to 2 more partitions could be near: set "
+            "assignor simple ignores racks, up to 2 more partitions could be near: set "
             "group.share.assignors=dev.rackspan.kafka.RackAwareShareAssignor on brokers"
         )
     }

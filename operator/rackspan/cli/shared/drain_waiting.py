@@ -80,7 +80,7 @@ async def wait_for_drain(
     """
     followed: set[str] = set()
     brokers = brokers_of(asked, drains)
-    last = DrainProgress(False, None, "not looked at yet")
+    last = DrainProgress(False, None, "not reconciled yet")
     with step("draining") as bar:
 
         async def look() -> DrainProgress:

@@ -38,7 +38,7 @@ _NOT_KNOWN = "not known yet"
 _TOPICS_GO_ON = PLAN_GOES_ON | {Reason.CREATING, Reason.UPDATING, Reason.RACKS_SETTLING}
 _WAITS: Mapping[str, str] = {
     Reason.PLAN_PENDING: "it waits for approval",
-    Reason.STALE_APPROVAL: "another plan was approved, and this one is there now",
+    Reason.STALE_APPROVAL: "the approved plan is not the current plan",
 }
 """What a plan waits for, where its condition says how to approve it as well: that is the next step."""
 
@@ -129,11 +129,11 @@ def _last_seen(one: Aspect) -> Aspect:
 def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[Aspect]:
     if lease is not None and lease.holder is None:
         last = f" since {lease.renewed_at:%Y-%m-%d %H:%M:%S} UTC" if lease.renewed_at else ""
-        message = f"no operator runs: nobody has renewed Lease {lease.key}{last}"
+        message = f"no operator runs: no process has renewed Lease {lease.key}{last}"
         step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
         yield Aspect("operator", AspectState.UNKNOWN, message, step)
     elif topology.status.observed_generation != topology.meta.generation:
-        message = f"the operator has not looked at generation {topology.meta.generation} of the RackTopology yet"
+        message = f"the operator has not observed generation {topology.meta.generation} of the RackTopology yet"
         yield Aspect(
             "operator", AspectState.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log"
         )
@@ -237,7 +237,7 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
     if drains and not left:
         yield Aspect("drains", AspectState.FINE, f"{topology.status.drain_summary}: Kafka shows no replica there")
         return
-    words = "; ".join(map(in_words, left[:_NAMED])) or "the operator has not looked at them yet"
+    words = "; ".join(map(in_words, left[:_NAMED])) or "the operator has not observed them yet"
     unknown = {one.target for one in left if one.reason in (Reason.UNKNOWN_BROKER, Reason.UNKNOWN_RACK)}
     stuck = [one for one in left if staying([one], topology.spec)]
     step = None
@@ -287,7 +287,7 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
     if not bad:
         yield Aspect("topics", AspectState.FINE, f"{plural(len(topics), 'KafkaTopic')} ready{hand}")
         return
-    reasons = Counter(ready.reason if ready else "not looked at yet" for ready, _ in bad)
+    reasons = Counter(ready.reason if ready else "not reconciled yet" for ready, _ in bad)
     words = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
     of = f"{len(topics) - len(bad):,} of {plural(len(topics), 'KafkaTopic')} ready"
     unfair = sum(is_false(one.status.conditions, COMPLIANT) for one in topics)

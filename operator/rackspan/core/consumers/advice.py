@@ -93,7 +93,7 @@ def _about_sharing(group: GroupSeen, found: Locality) -> Iterator[Advice]:
     if gain > 0 and group.assignor not in _RACK_AWARE[GroupProtocol.SHARE]:
         yield Advice(
             AdviceCode.ASSIGNOR,
-            f"assignor {assignor} does not look at racks, up to {gain:,} more {_verb(gain, 'partition', 'partitions')} "
+            f"assignor {assignor} ignores racks, up to {gain:,} more {_verb(gain, 'partition', 'partitions')} "
             "could be near: set group.share.assignors=dev.rackspan.kafka.RackAwareShareAssignor on brokers",
         )
     beyond = found.partitions - max(found.could_be_near, found.near)
@@ -117,19 +117,19 @@ def _about_assigning(group: GroupSeen, found: Locality) -> Iterator[Advice]:
         if group.protocol is GroupProtocol.CONSUMER and not looks:
             yield Advice(
                 AdviceCode.PROTOCOL,
-                f"assignor {assignor} of the consumer protocol does not look at racks (KAFKA-19909), {could}: give "
+                f"assignor {assignor} of the consumer protocol ignores racks (KAFKA-19909), {could}: give "
                 "brokers dev.rackspan.kafka.RackAwareAssignor and set group.remote.assignor=rack-aware, or use "
                 "group.protocol=classic with cooperative-sticky",
             )
         elif not looks:
             yield Advice(
                 AdviceCode.ASSIGNOR,
-                f"assignor {assignor} does not look at racks, {could}: use cooperative-sticky or range",
+                f"assignor {assignor} ignores racks, {could}: use cooperative-sticky or range",
             )
         elif said or group.protocol is GroupProtocol.CONSUMER:
             yield Advice(
                 AdviceCode.ASSIGNOR_FALLS_SHORT,
-                f"assignor {assignor} falls short of the best, {could}: clients older than Kafka 3.5 do not look at "
+                f"assignor {assignor} falls short of the best, {could}: clients older than Kafka 3.5 ignore "
                 "racks, and newer ones keep what they have until members come or go",
             )
     beyond = found.partitions - max(found.could_be_near, found.near)

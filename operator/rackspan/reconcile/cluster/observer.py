@@ -48,7 +48,7 @@ class Observer:
 
     def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
         self.state: ClusterState | Failure = Failure(
-            Reason.WAITING, f"topology {key} has not been looked at yet", Remedy.RETRY
+            Reason.WAITING, f"topology {key} has not been observed yet", Remedy.RETRY
         )
         self.racks: RackView | None = None
         self.failed_spec: RackTopologySpec | None = None

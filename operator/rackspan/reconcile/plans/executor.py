@@ -104,7 +104,7 @@ class Pass:
         if not self.left_alone:
             return ""
         more = f", and {len(self.left_alone) - 1:,} more" if len(self.left_alone) > 1 else ""
-        return f"throttles that somebody else has set are left alone: {self.left_alone[0]}{more}"
+        return f"throttles that others have set are left alone: {self.left_alone[0]}{more}"
 
     @property
     def complete(self) -> bool:

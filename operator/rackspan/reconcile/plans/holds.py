@@ -77,7 +77,7 @@ def topic_hold(
     """What one topic's part waits for; `may_approve` says whether its own object can approve it."""
     how = _approve("kafkatopics.rackspan.dev", key, plan_hash)
     if hold is ApprovalHold.STALE:
-        message = f"another plan was approved than this one, which is there now; {how}"
+        message = f"the approved plan is not the current plan; {how}"
     elif hold is ApprovalHold.APPROVAL and not may_approve:
         message = f"it waits for approval on RackTopology {around.topology}"
     else:

@@ -63,7 +63,7 @@ REASONS: Final = {
 }
 PACES: Final = {
     PaceReason.START: "adaptive: begins at the floor",
-    PaceReason.CALM: "adaptive: nobody falls behind, so it rises up to the ceiling",
+    PaceReason.CALM: "adaptive: no replica falls behind, so it rises up to the ceiling",
     PaceReason.FELL_BEHIND: "adaptive: replicas fell behind, so it is halved, once in 30 s",
     PaceReason.STILL_BEHIND: "adaptive: stays as it is while replicas that fell behind are so still",
 }
@@ -154,7 +154,7 @@ def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
     if not seen.throttles or seen.rate is None:
         return None
     why = f"as {by} says" if seen.pace is None else PACES[seen.pace]
-    return ThrottleStatus(seen.rate, f"{why}; throttles that somebody else has set stay" if seen.others else why)
+    return ThrottleStatus(seen.rate, f"{why}; throttles that others have set stay" if seen.others else why)
 
 
 def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:

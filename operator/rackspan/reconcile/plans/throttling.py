@@ -25,7 +25,7 @@ _PASSES = 5
 """How many passes rely on what was set or read before: brokers are asked one by one, which takes time."""
 _ROUNDS = 3
 """How often at most what is there is read again, because something had to be recorded first, which takes time."""
-_RESTLESS = Failure(Reason.KAFKA_UNREACHABLE, "somebody else changes it all the time", Remedy.RETRY)
+_RESTLESS = Failure(Reason.KAFKA_UNREACHABLE, "another client changes it all the time", Remedy.RETRY)
 _TOPICS = 1_000
 """Topics beside the plan's that are looked at: of a broker in trouble many are behind, as one Metadata call shows."""
 _SECONDS = 5.0

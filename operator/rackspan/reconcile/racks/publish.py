@@ -324,7 +324,7 @@ class RacksReconciler(Controller):
         if written is None:
             self._list_due = 0.0
             if known is None:
-                raise FailureError(_taken(key, "is somebody else's"))
+                raise FailureError(_taken(key, "belongs to another owner"))
             raise FailureError(
                 Failure(Reason.API_SERVER_REFUSED, f"ConfigMap {key} changed just now: tried again", Remedy.RETRY)
             )

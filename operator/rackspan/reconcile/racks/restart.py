@@ -389,14 +389,16 @@ class RestartsReconciler(Controller):
         """That something else is asked for by now, or allowed, or that the broker would not be chosen any more."""
         latest = self._dependencies.cache.topologies.get(topology.key)
         if latest is None or self.asked(latest) != self.asked(topology):
-            return RestartHold(Reason.RESTART_WAITING, "the RackTopology was changed just now: looked at again")
+            return RestartHold(
+                Reason.RESTART_WAITING, "the RackTopology was changed just now: the operator checks again"
+            )
         if refused := self._refused(latest):
             return refused
         cluster = self._topologies.cluster(latest.key)
         state = cluster.state if cluster else None
         found = _choice(latest, self._candidates(latest, state), ()) if isinstance(state, ClusterState) else None
         if found is None or isinstance(found, RestartHold) or begin not in found:
-            why = f"broker {begin.broker.id} or its rack changed just now: looked at again"
+            why = f"broker {begin.broker.id} or its rack changed just now: the operator checks again"
             return RestartHold(Reason.RESTART_WAITING, why)
         return None
 
@@ -435,7 +437,7 @@ def _refusal(eviction: Eviction, begin: Begin) -> RestartHold | None:
             why = f"pod {begin.pod} of broker {begin.broker.id} waits for its PodDisruptionBudget"
             return RestartHold(Reason.RESTART_WAITING, why)
         case Eviction.GONE:
-            return RestartHold(Reason.RESTART_WAITING, f"pod {begin.pod} is another one by now: looked at again")
+            return RestartHold(Reason.RESTART_WAITING, f"pod {begin.pod} was replaced: the operator checks again")
 
 
 def _choice(

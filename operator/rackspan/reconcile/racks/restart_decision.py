@@ -265,7 +265,7 @@ def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
     """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
     waiting, name = Reason.RESTART_WAITING, f"pod {broker.pod}"
     if pod is None or pod.node != broker.node:
-        return RestartHold(waiting, f"{name} is not where it was: looked at again")
+        return RestartHold(waiting, f"{name} has moved: the operator checks again")
     if pod.deleting:
         return RestartHold(waiting, f"{name} is being deleted")
     if not pod.has_controller:

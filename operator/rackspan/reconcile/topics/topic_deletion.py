@@ -136,8 +136,8 @@ def held_or_retained(
         message = f"namespace {topic.meta.namespace} is being deleted" if namespace_ends else burst
         return DeletionDecision(
             DeletionStep.HOLD,
-            f"{message}: topic {topic.topic_name} goes once somebody confirms it on RackTopology {topology.key}, whose "
-            f"condition DeletionsHeld says how; set deletionPolicy: Retain to let the object go and keep the topic",
+            f"{message}: topic {topic.topic_name} is deleted once a person confirms it on RackTopology {topology.key}, "
+            "whose condition DeletionsHeld says how; deletionPolicy: Retain lets the object go and keeps the topic",
             Reason.DELETION_HELD,
         )
     return None

@@ -57,7 +57,7 @@ librdkafka deletes by name, and any broker may answer a look. One that lags may 
 somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
 """
 _MAX_SHOWN = 63
-_NOT_LOOKED_AT = Failure(Reason.WAITING, "it has not been looked at yet", Remedy.RETRY)
+_NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet", Remedy.RETRY)
 
 
 @dataclass(frozen=True, slots=True)

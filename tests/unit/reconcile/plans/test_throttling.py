@@ -81,7 +81,7 @@ async def test_a_list_that_changes_at_each_look_is_left_for_the_next_pass():
     brokers, record = Restless("0:1,0:2,0:3,0:4,9:9"), Record("kafka-1", "0123456789abcdef", (), {}, {})
     record, failed = await Throttles(brokers, save).set(record, {listed: "0:1,0:2,0:3,0:4,0:5"})
     assert brokers.told == []
-    assert failed[listed].message == "somebody else changes it all the time"
+    assert failed[listed].message == "another client changes it all the time"
     assert record.throttles[listed].names == {"0:3", "0:4", "0:5"}
 
 

@@ -540,7 +540,7 @@ async def test_a_throttle_changes_while_it_runs(by):
     await world.passes()
     assert rates(world) == {"7"}
     assert world.kafka.configs[OTHERS] == "1234", "somebody else's stays"
-    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says; throttles that somebody else has set stay")
+    assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says; throttles that others have set stay")
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()
@@ -554,15 +554,13 @@ async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why()
     await world.passes(3)
     assert rates(world) == {"5"}
     assert world.read().status.throttle == ThrottleStatus(
-        5, f"{PACES[PaceReason.START]}; throttles that somebody else has set stay"
+        5, f"{PACES[PaceReason.START]}; throttles that others have set stay"
     )
     world.kafka.rate = 7
     world.objects.edit(NAME, throttle=7)
     world.worker._run._written_at = 0
     await world.passes(2)
-    assert world.read().status.throttle == ThrottleStatus(
-        7, "as its spec says; throttles that somebody else has set stay"
-    )
+    assert world.read().status.throttle == ThrottleStatus(7, "as its spec says; throttles that others have set stay")
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()

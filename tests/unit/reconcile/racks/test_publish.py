@@ -277,7 +277,7 @@ async def test_a_config_map_of_somebody_else_is_not_touched_and_told(relisting):
     assert world.files.there == {}
     found = world.condition()
     assert (found.status, found.reason) == ("False", "ConfigMapTaken")
-    assert found.message == "ConfigMap kafka/prod-racks is there already and is somebody else's: rename one"
+    assert found.message == "ConfigMap kafka/prod-racks is there already and belongs to another owner: rename one"
 
 
 async def test_a_topology_that_finds_its_file_taken_is_not_told_whose_it_is(relisting):

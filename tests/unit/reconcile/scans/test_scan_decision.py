@@ -319,6 +319,6 @@ def test_a_fingerprint_changes_with_what_an_assessment_depends_on():
     assert before != fingerprint(topology(racks=("/eu/a",)))
     of = topology()
     assert before != fingerprint(structs.replace(of, spec=structs.replace(of.spec, drain_brokers=(1,))))
-    assert fingerprint(structs.replace(of, meta=structs.replace(of.meta, generation=2))) is None, "not looked at yet"
+    assert fingerprint(structs.replace(of, meta=structs.replace(of.meta, generation=2))) is None, "not reconciled yet"
     stale = structs.replace(of, status=structs.replace(of.status, rack_hash="of another spec"))
     assert fingerprint(stale) is None, "racks by an earlier spec"

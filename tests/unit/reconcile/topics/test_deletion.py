@@ -85,7 +85,7 @@ def test_what_is_paused_waits():
 def test_the_end_of_a_namespace_waits_for_a_person():
     decision = held_or_retained(going(), topology(), ENDING, confirmed=False, waits=True)
     assert (decision.step, decision.reason) == (DeletionStep.HOLD, Reason.DELETION_HELD)
-    assert "namespace shop is being deleted: topic orders goes once somebody confirms it" in decision.message
+    assert "namespace shop is being deleted: topic orders is deleted once a person confirms it" in decision.message
     assert held_or_retained(going(), topology(), ENDING, confirmed=True, waits=False) is None
 
 
