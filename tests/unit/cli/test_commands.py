@@ -756,3 +756,11 @@ def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mend
     assert [(planned[at]["pinned"], planned[at]["nonCompliant"]) for at in ("before", "after")] == [(1, 0)] * 2
     assert "1 partition is pinned and unfair: 1 move would fix that without the assignment" in rackspan(*arguments).out
     assert "| pinned and unfair | 1 |" in rackspan(*arguments, "-o", "markdown").out
+
+
+def test_a_plan_whose_pinned_assignment_spreads_replicas_less_fairly_says_so(rackspan, snapshot, tmp_path):
+    there = ("--snapshot", str(snapshot(cluster(topic("orders", [0, 2], [2, 3])))))
+    spec = {**TOPIC["spec"], "partitions": 2, "replicationFactor": 2, "placement": {"assignment": [[0, 1], [2, 3]]}}
+    (tmp_path / "orders.json").write_text(json.dumps({**TOPIC, "spec": spec}))
+    planned = rackspan("plan", *there, "-f", str(tmp_path / "orders.json")).out
+    assert "1 partition is pinned and unfair afterwards, 0 now: 1 move would fix that" in planned

@@ -332,6 +332,11 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
 @pytest.mark.parametrize(
     ("topics", "state", "message"),
     [
+        (
+            [],
+            AspectState.FINE,
+            "no KafkaTopics; topics in Kafka are not judged here, see: rackspan check --topology kafka/prod",
+        ),
         ([kafka_topic("a")], AspectState.FINE, "1 KafkaTopic ready"),
         (
             [kafka_topic("a", "False", "Creating")],

@@ -59,14 +59,15 @@ def _nothing(plan: Plan) -> str:
 
 
 def _compliance(plan: Plan) -> str:
-    return "; ".join([_out_of_compliance(plan), *_pinned(plan.after)])
+    return "; ".join([_out_of_compliance(plan), *_pinned(plan.before, plan.after)])
 
 
-def _pinned(state: PlanState) -> Iterator[str]:
-    if state.pinned:
+def _pinned(before: PlanState, after: PlanState) -> Iterator[str]:
+    if after.pinned:
+        times = "" if before.pinned == after.pinned else f" afterwards, {before.pinned:,} now"
         yield (
-            f"{plural(state.pinned, 'partition')} {be(state.pinned)} pinned and unfair: "
-            f"{plural(state.pinned_moves, 'move')} would fix that without the assignment"
+            f"{plural(after.pinned, 'partition')} {be(after.pinned)} pinned and unfair{times}: "
+            f"{plural(after.pinned_moves, 'move')} would fix that without the assignment"
         )
 
 

@@ -280,6 +280,10 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
             state = AspectState.FINE if counts.ready == counts.total else AspectState.WRONG
             yield Aspect("topics", state, f"{ready}, {counts.non_compliant:,} not compliant")
         return
+    if not topics:
+        others = f"topics in Kafka are not judged here, see: rackspan check --topology {topology.key}"
+        yield Aspect("topics", AspectState.FINE, f"no KafkaTopics; {others}")
+        return
     conditions = [(find_condition(one.status.conditions, READY), one) for one in topics]
     bad = [(ready, one) for ready, one in conditions if ready is None or ready.status != ConditionStatus.TRUE]
     pinned = sum((one.status.compliance.pinned or 0) for one in topics if one.status.compliance)
