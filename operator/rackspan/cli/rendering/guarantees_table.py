@@ -52,7 +52,9 @@ def print_guarantees(
     if not kinds:
         return
     levels = [one.level for one in next(iter(guarantees.values())).levels]
-    screen.print("domains that hold a write acknowledged with acks=all, at least; with acks=1 on one broker only:")
+    screen.print(
+        "what acks=all writes survive: the number of domains that hold a write, at least; what the loss of one may do:"
+    )
     rows = table("#topics", "such as", "#min.insync.replicas", *(f"#{level}" for level in levels))
     for kind in sorted(kinds, key=_strength)[:most]:
         min_insync, found = kind

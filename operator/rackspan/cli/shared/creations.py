@@ -14,7 +14,7 @@ from rackspan.reports.texts import code, plain
 _ROWS = 20
 _MARKDOWN_ROWS = 200
 _MAX_SHOWN = 100
-_SURVIVES = "domains that hold a write acknowledged with acks=all, at least"
+_SURVIVES = "the number of domains that hold an acks=all write, at least"
 
 
 def print_created(screen: Console, judged: JudgedFiles, *, show_all: bool) -> None:
