@@ -57,27 +57,27 @@ class Reason(StrEnum):
     PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
     STALE_APPROVAL = "StaleApproval"  # The approved plan is not the current plan: review the current one.
 
-    # It would do harm now.
+    # Held to prevent harm.
     MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas stays while partitions have no leader, until one is back.
 
-    # Somebody asked for it.
+    # A person asked for it.
     PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone, or pauses Reassignments.
 
-    # The topic is there, and differs from the spec in what only moving replicas can change.
+    # The topic differs from the spec, and only moves of replicas can change that.
     PLAN_PENDING = "PlanPending"  # There is a plan that would bring it to the spec, and nobody has carried it out.
     NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than asked.
     HOLDS_UP_DRAIN = "HoldsUpDrain"  # The explicit assignment names brokers that the topology is to drain.
     ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.
 
-    # Brokers or racks are to be emptied.
+    # Brokers or racks are drained.
     DRAINED = "Drained"  # Kafka shows no replica there.
     DRAINING = "Draining"  # Replicas are left there; status.drains says whose, and what they wait for.
     UNKNOWN_RACK = "UnknownRack"  # No broker stands in a domain of that name.
     EXPLICIT_ASSIGNMENT = "ExplicitAssignment"  # The topic's own assignment keeps replicas there.
     NOT_MANAGED = "NotManaged"  # No KafkaTopic declares the topic, so nothing plans for it.
 
-    # The spec asks for what cannot be. No retry until it, or what it refers to, changes.
+    # The spec cannot be satisfied. No retry until it, or what it refers to, changes.
     INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
     INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation says nothing that is understood, or has no effect there.
     UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
@@ -92,7 +92,7 @@ class Reason(StrEnum):
     INVALID_TOPIC_NAME = "InvalidTopicName"  # Kafka refuses the topic's name.
     KAFKA_REFUSED = "KafkaRefused"  # Kafka refuses for a reason of its own, which the message quotes.
 
-    # Something is not what this object thinks it is. Nothing is touched until a person decides.
+    # The topic or the cluster is not the expected one. Nothing is changed until a person decides.
     TOPIC_CONFLICT = "TopicConflict"  # An older KafkaTopic, which the message names, owns the topic.
     TOPIC_VANISHED = "TopicVanished"  # Somebody else deleted the topic, and onTopicLoss is Stall.
     TOPIC_ID_MISMATCH = "TopicIdMismatch"  # Somebody else recreated the topic: same name, other id.
@@ -102,7 +102,7 @@ class Reason(StrEnum):
 
     TOPOLOGY_IN_USE = "TopologyInUse"  # KafkaTopics with deletionPolicy Delete need the RackTopology, so it goes last.
 
-    # The topology is not there for the topic.
+    # The RackTopology does not serve the topic.
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.
     TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions say which.
     TOO_MANY_TOPOLOGIES = "TooManyTopologies"  # The namespace has more RackTopologies than the operator serves.
@@ -113,7 +113,7 @@ class Reason(StrEnum):
     INTERNAL_TOPIC = "InternalTopic"  # It is Kafka's or a tool's own: not listed in internalTopics, or not declared.
     ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
 
-    # A broker's pod is restarted, or was to be.
+    # Restarts of brokers' pods.
     RESTARTING = "Restarting"  # One broker's pod was evicted, and the broker is not back yet.
     RESTARTED = "Restarted"  # The broker is back in all ISRs.
     RESTART_WAITING = "RestartWaiting"  # A broker needs a restart, which is not safe or of no use now.
