@@ -52,9 +52,8 @@ def print_guarantees(
     if not kinds:
         return
     levels = [one.level for one in next(iter(guarantees.values())).levels]
-    screen.print(
-        "what acks=all writes survive: the number of domains that hold a write, at least; what the loss of one may do:"
-    )
+    screen.print("writes acknowledged with acks=all: how many domains hold one, at least, and what a loss may do;")
+    screen.print("with acks=1 on one broker only:")
     rows = table("#topics", "such as", "#min.insync.replicas", *(f"#{level}" for level in levels))
     for kind in sorted(kinds, key=_strength)[:most]:
         min_insync, found = kind
