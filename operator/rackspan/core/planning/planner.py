@@ -165,6 +165,8 @@ def _tasks(draft: Draft) -> Iterator[Task]:
 
 
 def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
+    if not len(rows):
+        return []
     table = draft.table
     state, remedy = reopening(task.tree)
     return [
