@@ -8,7 +8,6 @@ from rackspan.cli.actions import draining_brokers
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.options import DryRun
 
 app, uncordon_app = command_app(), command_app()
 DRAIN_EPILOG = options.epilog(
@@ -29,7 +28,7 @@ _Racks = Annotated[
     typer.Option("--rack", metavar="PATH", help="A rack, a zone, a region by its path; repeat it for several."),
 ]
 _DryRun = Annotated[
-    DryRun,
+    options.DryRun,
     typer.Option(help="client: print what would be, and with -o yaml what to put into Git. server: let it be checked."),
 ]
 
@@ -41,7 +40,7 @@ def drain(
     rack: _Racks = None,
     topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
-    dry_run: _DryRun = DryRun.NONE,
+    dry_run: _DryRun = options.DryRun.NONE,
     approve: Annotated[
         bool, typer.Option("--approve", help="Approve the plan that is shown, once the operator has the same.")
     ] = False,
@@ -68,7 +67,7 @@ def uncordon(
     rack: _Racks = None,
     topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
-    dry_run: _DryRun = DryRun.NONE,
+    dry_run: _DryRun = options.DryRun.NONE,
     output: options.Output = Format.TABLE,
 ) -> None:
     """Let brokers, or all below a rack, hold replicas again: take them off the drains of a RackTopology.

@@ -9,7 +9,6 @@ from rackspan.cli.rendering.output_formats import PlanFormat
 from rackspan.cli.shared import options
 from rackspan.cli.shared.command_errors import DETAILED
 from rackspan.cli.shared.later_command import command_app
-from rackspan.cli.shared.options import FileCheck
 
 app = command_app()
 EPILOG = options.epilog(
@@ -45,13 +44,13 @@ def plan(
         ),
     ] = None,
     dry_run: Annotated[
-        FileCheck,
+        options.FileCheck,
         typer.Option(
             "--dry-run",
             help="With --filename and --topology, server: ask the API server as well, which also asks its policies, "
             "webhooks and quotas. It keeps nothing.",
         ),
-    ] = FileCheck.NONE,
+    ] = options.FileCheck.NONE,
     topic: options.Topic = None,
     replication_factor: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
