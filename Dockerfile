@@ -65,6 +65,8 @@ RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --require-
 RUN python -m pip --python /opt/rackspan/bin/python install --no-cache-dir --no-deps --no-index dist/pyspark-*.whl
 # One path to it, whichever Python this is.
 RUN ln -s "$(cd /opt/rackspan && echo lib/python3.*/site-packages/pyspark)" /opt/rackspan/spark
+# The time that a release gives to all files: below, Java notes what time its jars have.
+RUN touch --date="@$SOURCE_DATE_EPOCH" /opt/rackspan/spark/jars/*
 
 # --- code: Rackspan once more, as files to be laid over that environment -------------------------------------------------
 FROM build AS code
@@ -96,6 +98,8 @@ ENV PATH=/opt/rackspan/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     SPARK_HOME=/opt/rackspan/spark
 WORKDIR /tmp
+# Spark starts in half the time with it.
+RUN python -m rackspan.jobs.spark.class_archive && rm -rf /tmp/*
 USER 10001:10001
 ENTRYPOINT ["scan-entrypoint"]
 CMD ["scan", "--help"]

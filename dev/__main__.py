@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dev import chromium, krew, release
+from dev import chromium, krew, release, spark_classes
 from dev.gitops import own_network
 from dev.pods import cluster, images, machine
 from dev.progress import AssetError, need, say
@@ -29,8 +29,15 @@ def _assets(arguments: argparse.Namespace) -> None:
     promtool = assets.ensure_promtool()
     kstatus = assets.ensure_kstatus()
     versitygw = assets.ensure_versitygw()
+    spark = spark_classes.ensure_class_archive()
     kafka = distribution.jars[0].parent
-    programs = {"helm": helm, "promtool": promtool, "kstatus": kstatus, "versitygw": versitygw}
+    programs = {
+        "helm": helm,
+        "promtool": promtool,
+        "kstatus": kstatus,
+        "versitygw": versitygw,
+        "spark's classes": spark,
+    }
     found = {**kubernetes, **programs, "kafka": kafka}
     try:
         found["plugins"] = plugins.ensure_plugins(distribution)

@@ -92,7 +92,7 @@ def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator
     with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
         _grow_and_drift(stage, placed)
     yield
-    scanned = terminal.act("A topic is broken behind everybody's back, and a scheduled scan finds it")
+    scanned = terminal.act("A topic is broken behind everybody's back, and a scan finds it")
     with scanned, stage.running.control_plane.api_client() as api, _bare_pods(stage.running, api, processes):
         Scanning(stage, port, directory / "history").play()
     yield

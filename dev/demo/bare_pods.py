@@ -6,6 +6,7 @@ process beside this one with the rights of the pod's ServiceAccount, and the pod
 kubelet would. Everything else of a pod, its image and its volumes above all, is left out.
 """
 
+import os
 import sys
 import threading
 from datetime import UTC, datetime
@@ -16,7 +17,6 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from dev.small_spark import quick
 from dev.stack.processes import ProcessDiedError, Processes
 
 _POLL_SECONDS = 0.5
@@ -85,7 +85,7 @@ class BarePods:
         """The exit code; None where the context ended first."""
         program = Path(sys.executable).with_name("rackspan")
         variables = {entry.name: entry.value for entry in container.env or () if entry.value is not None}
-        environment = {**quick(), **variables, "RACKSPAN_KUBECONFIG": str(self._kubeconfig)}
+        environment = {**os.environ, **variables, "RACKSPAN_KUBECONFIG": str(self._kubeconfig)}
         self._processes.start(name, [str(program), *container.args], env=environment)
         while (code := self._processes.ended(name)) is None and not self._ended.wait(_POLL_SECONDS):
             pass

@@ -68,7 +68,9 @@ def test_the_scan_runs_as_a_user_with_a_name_and_starts_as_spark_expects():
     final, operator = STAGES["scan"], STAGES["operator"]
     assert final.one("USER").rest == operator.one("USER").rest
     uid = final.one("USER").rest.split(":")[0]
-    assert f"useradd --uid {uid} " in final.one("RUN").rest
+    installed, archived = (i.rest for i in final.all("RUN"))
+    assert f"useradd --uid {uid} " in installed
+    assert archived.startswith("python -m rackspan.jobs.spark.class_archive ")
     assert final.one("ENTRYPOINT").words() == ["scan-entrypoint"]
     assert "images/scan-entrypoint.sh /usr/local/bin/scan-entrypoint" in [i.rest for i in final.all("COPY")]
     assert final.one("WORKDIR").rest == "/tmp"

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 from dev.paths import REPOSITORY
-from dev.small_spark import QUICK
+from dev.stack.kafka_cluster import FAST_START
 from dev.waiting import eventually
 
 DEMO = [sys.executable, "-m", "dev.demo"]
@@ -19,7 +19,7 @@ DEMO = [sys.executable, "-m", "dev.demo"]
 def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
     """A state directory of the test's own, so that no demo that a person has left running is touched."""
     state = str(tmp_path / "state")
-    return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": QUICK}
+    return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": " ".join(FAST_START)}
 
 
 def processes_of(directory):
@@ -32,7 +32,7 @@ def processes_of(directory):
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(2400)  # scheduled scans start on the minute, and each starts a Spark
+@pytest.mark.timeout(2400)
 @pytest.mark.stack
 def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     done = subprocess.run(DEMO, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)

@@ -9,7 +9,6 @@ import sys
 import pytest
 from deltalake import DeltaTable
 from dev.paths import REPOSITORY
-from dev.small_spark import quick
 from tests.scan.conftest import Scans
 from tests.support.command import cluster, topic
 from tests.unit.jobs.tables import written
@@ -60,7 +59,7 @@ def run(tmp_path_factory):
         file = tmp_path_factory.mktemp("told") / "told.json"
         save = f"import json, pathlib\npathlib.Path({str(file)!r}).write_text(json.dumps(told, default=str))\n"
         command = [sys.executable, "-c", f"{program}\n{save}"]
-        environment = os.environ | quick() | {"TZ": "UTC"}
+        environment = os.environ | {"TZ": "UTC"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(file.read_text())

@@ -4,7 +4,6 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dev.small_spark import quick
 from pyspark.sql import SparkSession
 from tests.support.command import Ran, cli
 from tests.support.processes import run_in_process
@@ -21,9 +20,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 @pytest.fixture(scope="session")
 def spark():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_SUBMIT_ARGS", quick()["PYSPARK_SUBMIT_ARGS"])
-        session = spark_session("local[2]", "1g")
+    session = spark_session("local[2]", "1g")
     yield session
     session.stop()
 

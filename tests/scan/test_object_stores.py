@@ -1,12 +1,12 @@
 """The history of scans on a real S3 server: several writers, stores in trouble, and what is wrong with credentials."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from dev.paths import REPOSITORY
-from dev.small_spark import quick
 from tests.support.s3 import ACCESS, BUCKET, SECRET, in_trouble, left_to_refuse, start_s3
 from tests.unit.jobs.tables import committed, contents, scan_ids, shown, written
 
@@ -123,7 +123,7 @@ def nobody_there(folder, server):
 @pytest.mark.parametrize("wrong", [wrong_key, wrong_secret, expired_token, wrong_region, no_bucket, nobody_there])
 def test_what_is_wrong_is_one_sentence_and_tells_no_secret(wrong, folder, server, process):
     environment, bucket = wrong(folder, server)
-    ran = process("scan", "--snapshot", SNAPSHOT, "--history", f"s3://{bucket}/x", environment=quick() | environment)
+    ran = process("scan", "--snapshot", SNAPSHOT, "--history", f"s3://{bucket}/x", environment=os.environ | environment)
     assert ran.code == 2
     (sentence,) = ran.err.splitlines()
     assert f"history s3://{bucket}/x cannot be written: " in sentence
@@ -153,7 +153,7 @@ def test_a_data_file_of_0_bytes_is_named(location, folder):
 
 
 def test_the_command_writes_there_and_reads_from_there(location, server, process):
-    environment = quick() | server.environment()
+    environment = os.environ | server.environment()
     for name in ("one", "two"):
         ran = process(
             "scan",

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from dev.small_spark import QUICK
 
 from rackspan.reconcile.scans.scan_manifests import SPARK_SECURITY
 
+QUICK = "-XX:TieredStopAtLevel=1"
 SPARK = Path(pyspark.__file__).parent
 DRIVER = """
 import json, sys

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dev.small_spark import quick
 from tests.support.command import Ran
 
 
@@ -14,7 +13,6 @@ def command(*arguments):
 
 def run_in_process(folder, *arguments, environment=None, before=None, timeout=600):
     """Run to its end; `before` is called in the new process, and `environment` replaces all of this one's."""
-    environment = quick() if environment is None else environment
     done = subprocess.run(
         command(*arguments),
         cwd=folder,

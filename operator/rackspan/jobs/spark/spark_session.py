@@ -5,15 +5,20 @@ import shlex
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rackspan.jobs.scan.scan_request import SUBMITTED
 
+CLASS_ARCHIVE: Final = Path(pyspark.__file__).with_name("classes.jsa")
+"""Of the JVM's class data sharing (CDS). Java does not use one of another Java, or of other jars."""
 _QUIET = Path(__file__).with_name("log4j2.properties")
-_JAVA_OPTIONS = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC"
+# Only bytes pass through Java here: a thorough compiler would take more time than it saves.
+_JAVA_OPTIONS = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -40,9 +45,13 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")
     local = not submitted and (master or "local").startswith("local")
-    settings = _SETTINGS | (_LOOPBACK if local else {})
+    settings = dict(_SETTINGS)
+    if local:
+        settings |= _LOOPBACK
+        # Else Spark does not start where the machine's name cannot be resolved.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not submitted:
-        settings |= {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": _JAVA_OPTIONS}
+        settings |= {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": _java_options()}
     for key in settings.keys() - _given():
         builder = builder.config(key, settings[key])
     try:
@@ -50,6 +59,13 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(str(error).strip().splitlines()[0]) from error
     return session
+
+
+def _java_options() -> str:
+    if not CLASS_ARCHIVE.exists():
+        return _JAVA_OPTIONS
+    # Java would print to the standard output that it does not use an archive.
+    return f'{_JAVA_OPTIONS} "-XX:SharedArchiveFile={CLASS_ARCHIVE}" -Xlog:disable'
 
 
 def _given() -> frozenset[str]:
