@@ -484,7 +484,7 @@ def test_a_file_of_another_cluster_that_is_gone_does_not_stop_the_tidying_of_thi
     (gone,) = (_root(history) / "findings").glob("cluster=other/*/*.parquet")
     gone.unlink()
     history.compact(last)
-    assert len(list(_table(history, "findings").file_uris([("cluster", "=", "prod")]))) == 1
+    assert len(list(_table(history, "findings").file_uris(file_pruning_predicate=[("cluster", "=", "prod")]))) == 1
 
 
 @pytest.mark.parametrize("path", ["../../findings.parquet", "{folder}/findings.parquet", "file://{folder}/f.parquet"])
