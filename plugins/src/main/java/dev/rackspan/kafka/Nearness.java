@@ -41,8 +41,10 @@ final class Nearness {
     Nearness(String[] memberRacks, Uuid[] topics, int[] first, SubscribedTopicDescriber describer, Source source) {
         most = source == Source.LEADER ? DEEPEST * FRACTIONS : DEEPEST;
         Map<String, Integer> known = new LinkedHashMap<>();
-        for (String rack : memberRacks) {
-            known.putIfAbsent(rack, known.size());
+        int[] rackOf = new int[memberRacks.length];
+        for (int member = 0; member < rackOf.length; member++) {
+            Integer rack = known.putIfAbsent(memberRacks[member], known.size());
+            rackOf[member] = rack == null ? known.size() - 1 : rack;
         }
         Racks racks = new Racks(known.keySet().toArray(String[]::new));
         Numbers sets = new Numbers();
@@ -55,7 +57,7 @@ final class Nearness {
         int[] placeOfRack = new int[known.size()];
         int[][] stepsOfRack = racks.byPlace(placeOfRack);
         placeOf = new int[memberRacks.length];
-        Arrays.setAll(placeOf, member -> placeOfRack[known.get(memberRacks[member])]);
+        Arrays.setAll(placeOf, member -> placeOfRack[rackOf[member]]);
         places = 1 + Arrays.stream(placeOfRack).max().orElseThrow();
 
         long[] keys = sets.keys();

@@ -11,9 +11,8 @@ final class Racks {
     private record Rack(String name, int number) {}
 
     private final RackPath[] ofMembers;
-    /** Racks by the numbers of their hashes, and those whose hash another one has. */
-    private final Numbers hashes = new Numbers();
-    private final List<Rack> racks = new ArrayList<>();
+    /** The first rack at each place of its hash, and all others. */
+    private final Rack[] racks = new Rack[1 << 10];
     private final Map<String, Integer> others = new HashMap<>();
     private final Map<String, Integer> known = new HashMap<>();
     /** By number, then by rack of members. */
@@ -26,11 +25,11 @@ final class Racks {
 
     /** The number of a rack. Each replica's rack is looked up, and in a HashMap alone this takes twice as long. */
     int number(String name) {
-        int hash = hashes.of(name.hashCode());
-        if (hash == racks.size()) {
-            racks.add(new Rack(name, numberOf(name)));
+        int at = name.hashCode() & racks.length - 1;
+        Rack rack = racks[at];
+        if (rack == null) {
+            rack = racks[at] = new Rack(name, numberOf(name));
         }
-        Rack rack = racks.get(hash);
         return rack.name.equals(name) ? rack.number : others.computeIfAbsent(name, this::numberOf);
     }
 

@@ -244,15 +244,14 @@ final class Readers {
         // In the broker's own order, which is that of its memory: in another one this takes a third longer.
         for (Member member : held) {
             member.has.forEach((id, numbers) -> {
-                hasSize[member.number] += numbers.size();
                 Integer topic = numberOf.get(id);
-                if (topic != null && audiences[audienceOfTopic[topic]].get(subscriptionOf[member.number])) {
-                    int from = first[topic];
-                    int partitions = first[topic + 1] - from;
-                    for (int number : numbers) {
-                        if (number < partitions) {
-                            owner[from + number] = member.number;
-                        }
+                boolean reads = topic != null && audiences[audienceOfTopic[topic]].get(subscriptionOf[member.number]);
+                int from = reads ? first[topic] : 0;
+                int partitions = reads ? first[topic + 1] - from : 0;
+                for (int number : numbers) {
+                    hasSize[member.number]++;
+                    if (number < partitions) {
+                        owner[from + number] = member.number;
                     }
                 }
             });

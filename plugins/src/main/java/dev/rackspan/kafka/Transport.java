@@ -120,12 +120,13 @@ final class Transport {
     private int[] best(int sort) {
         int[] worth = worth(sort);
         int most = 0;
-        for (int here : worth) {
-            most = Math.max(most, here);
-        }
         int[] best = new int[size.length];
         int found = 0;
         for (int kind = 0; kind < size.length; kind++) {
+            if (worth[kind] > most) {
+                most = worth[kind];
+                found = 0;
+            }
             if (worth[kind] == most) {
                 best[found++] = kind;
             }
@@ -160,8 +161,9 @@ final class Transport {
         }
 
         void ask(int[] kinds, int items) {
+            long each = kinds.length == 0 ? 0 : items * SHARE / kinds.length;
             for (int kind : kinds) {
-                asked[kind] += items * SHARE / kinds.length;
+                asked[kind] += each;
             }
         }
 
