@@ -7,7 +7,7 @@ from itertools import combinations, zip_longest
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
@@ -133,6 +133,17 @@ def test_another_replication_factor_keeps_what_stays(data):
         assert set(new) <= set(old) or set(old) <= set(new)
     assert result["b"] == topics["b"]
     assert made.moves == made.lower_bound == len(topics["a"]) * max(0, wanted - len(topics["a"][0]))
+    counted()
+
+
+@given(st.data())
+def test_the_judge_counts_the_moves_of_the_plan_to_any_replication_factor(data):
+    tree, topics = data.draw(clusters())
+    tree, _ = data.draw(closed(tree))
+    wanted = data.draw(st.integers(1, len(tree)))
+    made = plan(PlanRequest(tree, cluster(topics), requirements={"a": TopicRequirements(replication_factor=wanted)}))
+    assume(made.feasible)
+    assert judge(tree, topics["a"], (), wanted).moves + judge(tree, topics["b"]).moves == made.moves
     counted()
 
 

@@ -75,7 +75,9 @@ def compliance_status(
     conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
     broken = summary.non_compliant or 0
     if broken:
-        unsatisfiable = summary.by_rule.get(Rule.UNSATISFIABLE, 0)
+        never, differing = (
+            summary.by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
+        )
         moves = summary.moves or 0
         cost = ending(moves, document.summary.move_bytes, document.throttle)
         share = f"{broken:,} of {plural(summary.partitions or 0, 'partition')} {be(broken)} not spread as asked"
@@ -83,7 +85,7 @@ def compliance_status(
             COMPLIANT,
             ConditionStatus.FALSE,
             Reason.NOT_COMPLIANT,
-            f"{share}; {moves_that_fix(moves, broken, unsatisfiable)}{cost}",
+            f"{share}; {moves_that_fix(moves, broken, never, differing)}{cost}",
         )
     elif summary.unread_topics:
         unread = (

@@ -326,6 +326,7 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
 
 
 NONE = "0 of 1 KafkaTopic ready, 0 not compliant"
+PLANNED = condition("Ready", "False", "PlanPending", "copies 3 replicas")
 WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
 
 
@@ -348,6 +349,16 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
             [kafka_topic("a", "False", "Infeasible", "no room"), *WAITING],
             AspectState.WRONG,
             "0 of 3 KafkaTopics ready, 0 not compliant: 2 PlanPending, 1 Infeasible; such as shop/b: wait",
+        ),
+        (
+            [topic("a", status={"conditions": [PLANNED, condition("Compliant", "False", message="unfair")]})],
+            AspectState.WRONG,
+            "0 of 1 KafkaTopic ready, 1 not compliant: 1 PlanPending; such as shop/a: unfair",
+        ),
+        (
+            [topic("a", status={"conditions": [PLANNED, condition("Compliant", "True", message="all fair")]})],
+            AspectState.WRONG,
+            "0 of 1 KafkaTopic ready, 0 not compliant: 1 PlanPending; such as shop/a: copies 3 replicas",
         ),
         (
             [kafka_topic("a", compliance={"partitions": 6, "nonCompliant": 0, "pinned": 2})],

@@ -10,6 +10,7 @@ from rackspan.core.compliance import judge
 from rackspan.core.durability import Durability
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.placer import Spread
+from rackspan.core.planning import PlanRequest, plan
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning import BrokerLocations, examine, examine_brokers, portion_of
 from rackspan.core.scanning.findings import RULES, SEVERITIES, Facts
@@ -18,6 +19,7 @@ from rackspan.core.scanning.rules import SEVERITY_OF, Rule
 from rackspan.core.snapshot import NONE, table
 from rackspan.core.topology import BrokerLocation
 
+NEVER = "no move would fix it: too few brokers may hold it"
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
 
@@ -179,8 +181,46 @@ def test_a_drained_broker_is_told_apart_from_one_that_a_topic_must_not_use():
 def test_a_topic_is_told_of_once_however_many_partitions_it_has():
     rows = partitions(([1, 3],), ([2, 4],), ([5],))
     assert told(locations(), rows, TopicRequirements(replication_factor=3)) == [
-        (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 0)
+        (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (None, [(Rule.NOT_COMPLIANT, 1)]),
+        (2, [(Rule.NOT_COMPLIANT, 1)]),
+        (3, [(Rule.NOT_COMPLIANT, 2), (Rule.REPLICATION_FACTOR_DIFFERS, 3)]),
+        (1, [(Rule.NOT_COMPLIANT, 0), (Rule.REPLICATION_FACTOR_DIFFERS, 0)]),
+        (7, [(Rule.NOT_COMPLIANT, 0), (Rule.UNSATISFIABLE, 0), (Rule.REPLICATION_FACTOR_DIFFERS, 0)]),
+    ],
+)
+def test_moves_are_counted_to_the_replication_factor_that_is_asked_for_as_a_plan_counts_them(asked, expected):
+    rows, wish = partitions(([1, 2],), ([3, 5],)), TopicRequirements(replication_factor=asked)
+    found = examine(locations(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
+    told = [(facts.rule, facts.moves) for facts in found.findings.facts(rows.names, locations().tree)]
+    assert sorted(told) == sorted(expected)
+    assert int(found.moves_of.sum()) == plan(PlanRequest(locations().tree, rows, requirements={"orders": wish})).moves
+
+
+@pytest.mark.parametrize(
+    ("rule", "excess", "moves", "words"),
+    [
+        (Rule.REPLICATION_FACTOR_DIFFERS, -1, 2, "rackspan plan --topology k/m: 2 replicas to copy; or declare"),
+        (Rule.REPLICATION_FACTOR_DIFFERS, 1, 0, "rackspan plan --topology k/m: nothing to copy; or declare"),
+        (Rule.REPLICATION_FACTOR_DIFFERS, -1, 0, "rackspan plan --topology k/m says why no replica can be added; or"),
+        (Rule.NOT_COMPLIANT, 1, 0, "nothing to copy: rackspan plan --topology k/m removes replicas, or says which bro"),
+    ],
+)
+def test_a_fix_says_what_reaching_the_replication_factor_copies(rule, excess, moves, words):
+    assert fix(Facts(rule, "orders", excess=excess, moves=moves), topology="k/m").startswith(words)
+
+
+def test_a_replication_factor_above_the_brokers_is_told_with_how_many_are_missing():
+    wish = TopicRequirements(replication_factor=7)
+    found = examine(locations(), partitions(([1, 2],)), np.array([1]), ClusterRequirements({"orders": wish})).findings
+    (never,) = (one for one in found.facts(("orders",), locations().tree) if one.rule is Rule.UNSATISFIABLE)
+    assert fix(never) == "add 1 broker, or lower its replication factor by 1"
 
 
 @pytest.mark.parametrize(
@@ -261,15 +301,19 @@ def test_partitions_of_one_topic_with_different_replication_factors_are_told_onc
 
 
 @pytest.mark.parametrize(
-    ("moves", "broken", "never", "sentence"),
+    ("moves", "broken", "never", "differing", "sentence"),
     [
-        (2, 2, 0, "2 moves would fix them"),
-        (1, 2, 1, "1 move would fix 1 of them, no move would fix the other 1: too few brokers may hold it"),
-        (0, 1, 1, "no move would fix it: too few brokers may hold it"),
+        (2, 2, 0, 0, "2 moves would fix them"),
+        (1, 2, 1, 0, "1 move would fix 1 of them, no move would fix the other 1: too few brokers may hold it"),
+        (0, 1, 1, 0, "no move would fix it: too few brokers may hold it"),
+        (3, 2, 0, 1, "3 moves would fix them, counting those to the declared replication factor"),
+        (2, 1, 1, 2, f"{NEVER}; 2 moves would reach the declared replication factors"),
+        (1, 0, 0, 1, "1 move would reach the declared replication factor"),
+        (0, 0, 0, 1, "nothing to copy"),
     ],
 )
-def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, sentence):
-    assert moves_that_fix(moves, broken, never) == sentence
+def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, differing, sentence):
+    assert moves_that_fix(moves, broken, never, differing) == sentence
 
 
 def test_an_assignment_overrides_the_spread():

@@ -49,15 +49,16 @@ def by_key(table, *key):
 
 
 @given(findings)
-def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0(rows):
+def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0_and_all_moves(rows):
     found = aggregates.findings(judged(rows)).to_pylist()
     about_topics = {str(rule) for rule in TOPIC_RULES}
-    farthest = defaultdict(list)
+    farthest, moves = defaultdict(list), Counter()
     for row in rows:
         if row["rule"] in about_topics:
             farthest[row["id"]].append((-abs(row["excess"]), row["excess"]))
-    assert {row["id"]: row["excess"] for row in found if row["rule"] in about_topics} == {
-        number: min(excesses)[1] for number, excesses in farthest.items()
+            moves[row["id"]] += row["moves"]
+    assert {row["id"]: (row["excess"], row["moves"]) for row in found if row["rule"] in about_topics} == {
+        number: (min(excesses)[1], moves[number]) for number, excesses in farthest.items()
     }
     each = [str(rule) for rule in set(Rule) - TOPIC_RULES - COUNTING_RULES]
     assert sum(row["rule"] in each for row in found) == sum(row["rule"] in each for row in rows)

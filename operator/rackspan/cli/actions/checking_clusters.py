@@ -72,6 +72,11 @@ class _Checked:
         return [SEVERITIES[rank] for rank in self.findings.severity.tolist()]
 
     @property
+    def moves(self) -> int:
+        """The fewest replicas to copy that would fix it."""
+        return int(self.examined.moves_of.sum())
+
+    @property
     def bytes(self) -> int | None:
         """What the moves copy that would fix it; None where a size is not known."""
         moves = self.examined.moves_of
@@ -185,7 +190,7 @@ def _summary(checked: _Checked) -> dict[str, Any]:
     return {
         "partitions": len(checked.partitions),
         "nonCompliant": int(np.count_nonzero(examined.broken)),
-        "moves": int(examined.moves_of.sum()),
+        "moves": checked.moves,
         "bytes": checked.bytes,
         "pinned": by_rule[Rule.PINNED_UNFAIR],
         "pinnedMoves": int(checked.findings.moves[checked.findings.rule == RULES.index(Rule.PINNED_UNFAIR)].sum()),
@@ -229,7 +234,8 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     else:
         number = len(checked.partitions)
         style = "" if checked.alarming else "green"
-        screen.print(f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant", style=style)
+        all_are = f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant"
+        screen.print(f"{all_are}{f'; {_fixing(checked, throttle)}' if checked.moves else ''}", style=style)
     tables = [_print_partitions] if broken else []
     for print_table in (_print_others, *tables) if dead else (*tables, _print_others):
         print_table(screen, checked, most)
@@ -281,13 +287,22 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
     print_findings(screen, others[:most], len(others), "--all prints {them}")
 
 
+def _fixing(checked: _Checked, throttle: int | None) -> str:
+    """What would fix it all, and what that copies."""
+    bad, moves = int(np.count_nonzero(checked.examined.broken)), checked.moves
+    never, differing = (
+        int(np.count_nonzero(checked.findings.rule == RULES.index(rule)))
+        for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
+    )
+    return f"{moves_that_fix(moves, bad, never, differing)}{ending(moves, checked.bytes, throttle)}"
+
+
 def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> None:
     examined = checked.examined
-    bad, moves = int(np.count_nonzero(examined.broken)), int(examined.moves_of.sum())
-    never = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.UNSATISFIABLE)))
+    bad = int(np.count_nonzero(examined.broken))
     screen.print(
         f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
-        f"{moves_that_fix(moves, bad, never)}{ending(moves, checked.bytes, throttle)}",
+        f"{_fixing(checked, throttle)}",
         style="bold red",
     )
     if examined.unfair:

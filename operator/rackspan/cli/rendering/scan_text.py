@@ -26,11 +26,14 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         f"{plural(counted.brokers, 'broker')}, {size(counted.bytes, '?')}"
     )
     if counted.findings:
+        never, differing = (
+            counted.by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
+        )
         by_severity = ", ".join(f"{number:,} {severity}" for severity, number in counted.by_severity.items())
         screen.print(
             f"{plural(counted.findings, 'finding')} ({by_severity}); "
             f"{plural(counted.non_compliant, 'partition')} out of compliance, "
-            f"{moves_that_fix(counted.moves, counted.non_compliant, counted.by_rule.get(Rule.UNSATISFIABLE, 0))}"
+            f"{moves_that_fix(counted.moves, counted.non_compliant, never, differing)}"
             f"{ending(counted.moves, counted.move_bytes, document.throttle)}",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )

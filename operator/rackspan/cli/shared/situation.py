@@ -302,8 +302,10 @@ def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iter
         return
     why, such = min(wrong, key=lambda pair: (-reasons[pair[0].reason], pair[1].key))
     step = f"kubectl describe kafkatopic {such.meta.name} --namespace {such.meta.namespace}"
-    unspread = find_condition(such.status.conditions, COMPLIANT) if why.reason in PLAN_REASONS else None
-    yield Aspect("topics", AspectState.WRONG, f"{message}; such as {such.key}: {(unspread or why).message}", step)
+    spread = find_condition(such.status.conditions, COMPLIANT)
+    if why.reason in PLAN_REASONS and spread is not None and spread.status != ConditionStatus.TRUE:
+        why = spread
+    yield Aspect("topics", AspectState.WRONG, f"{message}; such as {such.key}: {why.message}", step)
 
 
 def _moves(reassignments: Sequence[Reassignment]) -> Iterator[Aspect]:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdings
 from rackspan.core.compliance.fair_split import fair_windows
-from rackspan.core.compliance.fewest_moves import most_kept_by, most_kept_within
+from rackspan.core.compliance.fewest_moves import fewest_moves, most_kept_within
 from rackspan.core.placer import Placement, Spread, Unsatisfiable
 from rackspan.core.rack_path import domain_name
 from rackspan.core.snapshot import NONE
@@ -85,8 +85,9 @@ class Compliance:
     """
     The compliance of the partitions of a topic.
 
-    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would fix it;
-    where it is `unsatisfiable`, shape (partitions,), no move would, and none is counted: too few brokers are eligible.
+    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would fix it and
+    give it the replication factor asked for; where it is `unsatisfiable`, shape (partitions,), no move would, and none
+    is counted: too few brokers are eligible.
     `unfair` counts per level the partitions with an unfair split there. `unknown`, shape (partitions,): neither one nor
     the other can be said, because the rack of a broker is not known.
     """
@@ -121,7 +122,7 @@ class Compliance:
 
     @property
     def moves(self) -> int:
-        """The fewest moves that bring all partitions into compliance: no plan can do with less."""
+        """The fewest moves that bring all partitions to what is asked for: no plan can do with less."""
         return int(self.moves_of.sum())
 
     @property
@@ -167,12 +168,14 @@ def judge(
     tree: RackTree,
     replicas: Sequence[Sequence[int]] | Placement | npt.NDArray[np.integer],
     spread: Iterable[Spread] = (),
+    replication_factor: int | None = None,
 ) -> Compliance:
     """
     Judge the partitions of a topic; `replicas` are broker ids, outer index the partition.
 
-    Partitions may differ in replication factor; rows of an array are padded with -1. Raises
-    TopologyError for a spread over a level the tree does not have.
+    Partitions may differ in replication factor; rows of an array are padded with -1. Each is judged by the replicas
+    that it has. Its moves are those to `replication_factor` replicas; None: to as many as it has. Raises TopologyError
+    for a spread over a level the tree does not have.
     """
     skews = allowed_skews(tree, spread)
     if not isinstance(replicas, np.ndarray):
@@ -183,15 +186,16 @@ def judge(
     for partitions, matrix in _by_size(replicas):
         if not matrix.shape[1]:
             continue
+        size = matrix.shape[1] if replication_factor is None else replication_factor
         if readings is None:
-            _judge_size(tree, partitions, tree.positions(matrix), matrix, skews, results)
+            _judge_size(tree, partitions, matrix, size, skews, results)
             continue
         lost = np.isin(matrix, readings.missing).any(axis=1)
         unknown[partitions[lost]] = True
         at, known = partitions[~lost], matrix[~lost]
         doubts = _no_results(tree, count)
-        _judge_size(readings.least, at, readings.least.positions(known), known, skews, results)
-        _judge_size(readings.most, at, readings.most.positions(known), known, skews, doubts)
+        _judge_size(readings.least, at, known, size, skews, results)
+        _judge_size(readings.most, at, known, size, skews, doubts)
         unknown |= doubts.broken & ~results.broken
         results.unsatisfiable[at] &= doubts.unsatisfiable[at]
     return Compliance(
@@ -256,15 +260,25 @@ def _by_size(rows: npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDAr
 def _judge_size(
     tree: RackTree,
     partitions: IntArray,
-    placed: IntArray,
     ids: npt.NDArray[np.integer],
+    size: int,
     skews: dict[int, tuple[int, bool]],
     results: _Results,
 ) -> None:
+    """Judge partitions of one replication factor; `size` is the one asked for."""
+    placed = tree.positions(ids)
     suspects = np.flatnonzero(_suspicious(tree, placed, skews))
     for block in blocks(len(suspects), placed.shape[1]):
         at = suspects[block]
         _look_closer(tree, partitions[at], placed[at], ids[at], skews, results)
+    broken = results.broken[partitions]
+    wrong = broken | (ids.shape[1] != size)
+    if not wrong.any() or not len(tree):
+        return
+    if _satisfiable(tree, size, skews):
+        results.moves_of[partitions[wrong]] = fewest_moves(tree, size, placed[wrong], skews)
+    else:
+        results.unsatisfiable[partitions[broken]] = True
 
 
 def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bool]]) -> BoolArray:
@@ -342,10 +356,9 @@ def _look_closer(
     results: _Results,
 ) -> None:
     """Judge partitions of one replication factor domain by domain."""
-    size, depth = placed.shape[1], len(tree.levels)
+    depth = len(tree.levels)
     unknown = placed < 0
     found = [_faults(ViolationReason.BROKER_UNKNOWN, unknown, ids, depth)]
-    moves = np.zeros(len(partitions), dtype=np.int64)
     if len(tree):
         banned = ~unknown & ~tree.eligible[placed]
         found += [
@@ -360,15 +373,9 @@ def _look_closer(
             row, domain, excess = _excess(above, level, (pairs[at], pairs[at + 1]), skew, strict=strict)
             results.unfair[name] += int(np.count_nonzero(np.diff(row, prepend=-1)))
             found.append(_columns(row, ViolationReason.TOO_MANY_REPLICAS, at, domain, excess))
-        bad = np.unique(np.concatenate([part[0] for part in found]))
-        if _satisfiable(tree, size, skews):
-            moves[bad] = size - most_kept_by(tree, size, held[bad], skews)
-        else:
-            results.unsatisfiable[partitions[bad]] = True
     for part in found:
         part[0] = partitions[part[0]]
         results.broken[part[0]] = True
-    results.moves_of[partitions] = moves
     results.found += [part for part in found if part.size]
 
 

@@ -69,8 +69,8 @@ def examine(
     parts = [*_health(partitions, min_insync, away)]
     for required, rows in _alike(partitions, requirements):
         some = partitions.rows(rows)
-        parts.append(_replication_factor(some, fewest, required))
         compliance, found = _compliance(locations, some, required)
+        parts.append(_replication_factor(some, fewest, required, compliance.moves_of))
         broken[rows], moves_of[rows], judged[rows] = compliance.broken, compliance.moves_of, ~compliance.unknown
         unfair.update(compliance.unfair)
         parts += [found, *_insync(locations, some, min_insync, compliance.broken, required)]
@@ -166,14 +166,16 @@ def _offline_brokers(
     )
 
 
-def _replication_factor(partitions: Partitions, fewest: IntArray, required: TopicRequirements) -> Findings:
+def _replication_factor(
+    partitions: Partitions, fewest: IntArray, required: TopicRequirements, moves_of: IntArray
+) -> Findings:
     """Another number of replicas than is asked for; where none is, several numbers in one topic."""
     size = partitions.replication_factor
     if required.replication_factor is not None:
-        rule, excess = Rule.REPLICATION_FACTOR_DIFFERS, size - required.replication_factor
+        rule, excess, moves = Rule.REPLICATION_FACTOR_DIFFERS, size - required.replication_factor, moves_of
     else:
-        rule, excess = Rule.REPLICATION_FACTOR_VARIES, size - fewest[partitions.topic]
-    return Findings.joined(list(_about_topics(partitions, rule, excess != 0, excess=excess)))
+        rule, excess, moves = Rule.REPLICATION_FACTOR_VARIES, size - fewest[partitions.topic], None
+    return Findings.joined(list(_about_topics(partitions, rule, excess != 0, excess=excess, moves=moves)))
 
 
 def _compliance(
@@ -182,11 +184,14 @@ def _compliance(
     if required.assignment:
         return _against_assignment(locations, partitions, required.assignment)
     tree = required.eligible(locations.tree)
-    compliance = judge(tree, partitions.replicas, required.spread)
-    return compliance, _spread(locations, partitions, compliance, tree.capacity)
+    asked = required.replication_factor
+    compliance = judge(tree, partitions.replicas, required.spread, asked)
+    size = partitions.replication_factor if asked is None else np.full(len(partitions), asked)
+    return compliance, _spread(locations, partitions, compliance, np.maximum(size - tree.capacity, 0))
 
 
-def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Compliance, room: int) -> Findings:
+def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Compliance, beyond: IntArray) -> Findings:
+    """Partitions out of compliance; `beyond` are their replicas, as asked for, above the brokers that may hold any."""
     found = compliance.columns
     about_broker = found.level == len(locations.tree.levels)
     drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
@@ -200,7 +205,6 @@ def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Comp
         "excess": found.excess,
     }
     never = np.flatnonzero(compliance.unsatisfiable)
-    beyond = np.maximum(partitions.replication_factor - room, 0)
     return Findings.joined(
         [
             _rows_about(Rule.UNSATISFIABLE, partitions, never, excess=beyond[never]),
@@ -310,16 +314,23 @@ def _rows_about(
 
 
 def _about_topics(
-    partitions: Partitions, rule: Rule, broken: BoolArray, excess: IntArray | None = None
+    partitions: Partitions,
+    rule: Rule,
+    broken: BoolArray,
+    excess: IntArray | None = None,
+    moves: IntArray | None = None,
 ) -> Iterator[Findings]:
-    """One finding for each topic with such a partition; of their excesses the one that is farthest from 0."""
+    """One finding for each topic with such a partition: of their excesses that farthest from 0, and all their moves."""
     rows = np.flatnonzero(broken)
     if not len(rows):
         return
-    far = np.zeros(len(partitions), dtype=np.int64) if excess is None else excess
+    nothing = np.zeros(len(partitions), dtype=np.int64)
+    far, copied = (nothing if column is None else column for column in (excess, moves))
     order = rows[np.lexsort((far[rows], -np.abs(far[rows]), partitions.topic[rows]))]
     topics, first = np.unique(partitions.topic[order], return_index=True)
-    yield Findings.of(rule, len(topics), topic=topics, excess=far[order[first]])
+    total = np.zeros(len(partitions.names), dtype=np.int64)
+    np.add.at(total, partitions.topic[rows], copied[rows])
+    yield Findings.of(rule, len(topics), topic=topics, excess=far[order[first]], moves=total[topics])
 
 
 def _once(findings: Findings) -> Findings:

@@ -49,8 +49,9 @@ class Findings:
     of the topics that were looked at, `level` one into the tree's levels, `domain` one into that level's domains.
 
     `excess` is by how much a number is too high, below 0 too low; of a broker that is offline, the number of partitions
-    with a replica there. `moves` are the fewest replicas that have to be copied to fix the whole partition: several
-    findings of one partition name the same moves, and that of a broker the sum of its partitions'.
+    with a replica there. `moves` are the fewest replicas that have to be copied to fix the whole partition, its
+    replication factor as well: several findings of one partition name the same moves, and that of a broker, or of a
+    topic's replication factor, the sum of its partitions'.
     """
 
     rule: IntArray

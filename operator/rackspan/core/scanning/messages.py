@@ -45,7 +45,7 @@ _FIXES: Mapping[Rule, str] = {
     Rule.REPLICA_ON_DRAINED_BROKER: "{plan}: {moves} to copy, none does with fewer",
     Rule.MIN_INSYNC_TOO_SMALL: f"raise min.insync.replicas by {{short}}, {_NEVER_WITHOUT_LEADER}",
     Rule.MIN_INSYNC_TOO_LARGE: f"lower min.insync.replicas by {{excess}}, {_NEVER_WITHOUT_LEADER}",
-    Rule.REPLICATION_FACTOR_DIFFERS: "{plan} --replication-factor, or declare what is there",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan} --replication-factor: {moves} to copy; or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "{plan} --replication-factor: one number of replicas for all",
     Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
     Rule.RACK_DRIFT: "correct the label of its node if it is wrong; else the broker reports it after its next restart",
@@ -55,7 +55,7 @@ _FIXES: Mapping[Rule, str] = {
 }
 _FIXES_BY_TOPOLOGY: Mapping[Rule, str] = {
     Rule.BROKER_OFFLINE: "bring it back; if it is gone for good: rackspan drain {broker} --topology {topology}",
-    Rule.REPLICATION_FACTOR_DIFFERS: "{plan}, or declare what is there",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan}: {moves} to copy; or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "declare its replication factor in a KafkaTopic",
 }
 """Where a RackTopology and its KafkaTopics say what a plan takes as options otherwise."""
@@ -103,16 +103,27 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
         return f"bring back, or relieve, broker {facts.broker}"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"take broker {facts.broker} off the topic's explicit assignment"
-    if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS and not facts.moves:
-        return f"{plan}: another order of the same replicas, nothing to copy"
-    if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER) and not facts.moves:
-        return "no move fixes it while too few brokers may hold it"
+    if not facts.moves and (without := _without_moves(facts, plan, topology)):
+        return without
     if facts.rule is Rule.RACK_DRIFT and facts.reason == NO_RACK:
         return "set broker.rack to the rack of its node, and restart it"
     if facts.rule is Rule.UNSATISFIABLE and facts.excess:
         return f"add {plural(facts.excess, 'broker')}, or lower its replication factor by {facts.excess}"
     fixes = _FIXES if topology is None else {**_FIXES, **_FIXES_BY_TOPOLOGY}
     return _filled(fixes[facts.rule], facts, plan, topology)
+
+
+def _without_moves(facts: Facts, plan: str, topology: str | None) -> str | None:
+    """What would fix a finding without moves. Only with a RackTopology may a smaller replication factor be declared."""
+    if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS:
+        return f"{plan}: another order of the same replicas, nothing to copy"
+    if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
+        if topology is None:
+            return "no move fixes it while too few brokers may hold it"
+        return f"nothing to copy: {plan} removes replicas, or says which brokers are missing"
+    if facts.rule is Rule.REPLICATION_FACTOR_DIFFERS and facts.excess < 0:
+        return f"{plan} says why no replica can be added; or declare what is there"
+    return None
 
 
 def _drain(away: Sequence[int], plan: str) -> str:
@@ -146,15 +157,25 @@ def _return(facts: Facts) -> str:
     return f"{several}: those that stopped cleanly have all committed writes"
 
 
-def moves_that_fix(moves: int, broken: int, unsatisfiable: int) -> str:
-    """Say what would fix `broken` partitions, of which no move would fix those that are `unsatisfiable`."""
+def moves_that_fix(moves: int, broken: int, unsatisfiable: int, differing: int) -> str:
+    """
+    Say what would fix `broken` partitions, of which no move would fix those that are `unsatisfiable`.
+
+    Where topics are `differing` from the replication factor that they declare, the moves are those for it as well.
+    """
     it, fixed = "it" if broken == 1 else "them", broken - unsatisfiable
+    factor = f"{plural(moves, 'move')} would reach the declared replication {'factor' if differing == 1 else 'factors'}"
+    if not broken:
+        return factor if moves else "nothing to copy"
+    counting = ", counting those to the declared replication factor" if differing else ""
     if not unsatisfiable:
-        return f"{plural(moves, 'move')} would fix {it}"
+        return f"{plural(moves, 'move')} would fix {it}{counting}"
     if not fixed:
-        return f"no move would fix {it}: too few brokers may hold {it}"
+        never = f"no move would fix {it}: too few brokers may hold {it}"
+        return f"{never}; {factor}" if moves else never
     return (
-        f"{plural(moves, 'move')} would fix {fixed:,} of them, no move would fix the other {unsatisfiable:,}: "
+        f"{plural(moves, 'move')} would fix {fixed:,} of them{counting}, "
+        f"no move would fix the other {unsatisfiable:,}: "
         f"too few brokers may hold {'it' if unsatisfiable == 1 else 'them'}"
     )
 
@@ -170,7 +191,7 @@ def _filled(text: str, facts: Facts, plan: str = "", topology: str | None = None
         short=-facts.excess,
         holding=plural(facts.excess, "partition has", "partitions have"),
         behind=plural(-facts.excess, "replica is", "replicas are"),
-        moves=plural(facts.moves, "replica"),
+        moves=plural(facts.moves, "replica") if facts.moves else "nothing",
         replicas=plural(facts.excess, "replica"),
         amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
     )

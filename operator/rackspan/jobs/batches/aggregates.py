@@ -28,7 +28,8 @@ def findings(judged: pa.Table) -> pa.Table:
     Findings, each once, from judged rows of that kind.
 
     A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
-    excess is taken, and of two that differ in sign the negative one. Findings that count partitions are added up.
+    excess is taken, and of two that differ in sign the negative one; their moves are added up, as are findings that
+    count partitions.
     """
     every = judged.select(_NAMES)
     counting = pc.is_in(every["rule"], pa.array([str(rule) for rule in COUNTING_RULES]))
@@ -39,9 +40,13 @@ def findings(judged: pa.Table) -> pa.Table:
     topics = every.filter(about_topics)
     ids, excess = topics["id"].to_numpy(), topics["excess"].to_numpy()
     order = np.lexsort((excess, -np.abs(excess), ids))
-    _, first = np.unique(ids[order], return_index=True)
+    each_id, first, of_id = np.unique(ids[order], return_index=True, return_inverse=True)
+    moves = np.zeros(len(each_id), dtype=np.int64)
+    np.add.at(moves, of_id, topics["moves"].to_numpy()[order])
+    topics = topics.take(order[first])
+    topics = topics.set_column(topics.column_names.index("moves"), topics.schema.field("moves"), pa.array(moves))
     each = every.filter(pc.invert(about_topics))
-    return pa.concat_tables([each, topics.take(order[first]), sums.select(_NAMES).cast(every.schema)])
+    return pa.concat_tables([each, topics, sums.select(_NAMES).cast(every.schema)])
 
 
 def with_first_seen(found: pa.Table, before: pa.Table, observed: datetime) -> pa.Table:

@@ -188,7 +188,8 @@ def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> J
     try:
         _refuse_if_no_rack_is_known(state)
         required = requirements(spec, state)
-        return Judged(replicas, judge(required.eligible(state.racks.tree), replicas, required.spread))
+        tree = required.eligible(state.racks.tree)
+        return Judged(replicas, judge(tree, replicas, required.spread, required.replication_factor))
     except FailureError as error:
         return Judged(replicas, error.failure)
 

@@ -102,6 +102,14 @@ def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
     )
 
 
+@pytest.mark.parametrize("rows", [((0, 1), (1, 2), (2, 3)), ((0, 3), (1, 2), (0, 3, 1)), ((0, 1, 2), (1, 2), (2,))])
+async def test_moves_to_the_replication_factor_that_is_asked_for_count_with_and_without_a_plan(rows):
+    found = outcome(topic(), rows)
+    without = concluded(found).compliance.moves
+    found.plan = await planned(found)
+    assert concluded(found).compliance.moves == found.plan.moves == without > 0
+
+
 def test_samples_are_few():
     status = concluded(outcome(topic(partitions=50), ((0, 3, 1),) * 50))
     assert status.compliance.non_compliant == 50
