@@ -196,7 +196,7 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
                 FINE,
                 [*command, "--drain-rack", "/eu", "--drain-rack", "/us"],
                 "all 6 brokers are drained, none is left to hold replicas",
-                "leave some",
+                "drain fewer brokers",
             )
             for command in (["check"], ["plan"], ["place", "--partitions", 3, "--replication-factor", 1])
         ),

@@ -2,12 +2,15 @@
 
 import asyncio
 import itertools
+import re
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
+import yaml
 from msgspec import structs
 from tests.support.command import cli
 from tests.unit.reconcile.examples import topic, topology
@@ -15,13 +18,14 @@ from tests.unit.reconcile.examples import topic, topology
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
-from rackspan.cli.shared import looking
+from rackspan.cli.shared import looking, next_steps
 from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
 from rackspan.cli.shared.situation import AspectState, situation
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.lease import LeaseRecord
 
+CRDS = Path(__file__).resolve().parents[3] / "crds"
 TOPOLOGY = ("--topology", "kafka/prod")
 HASH = "d42a56bd00112233"
 WHEN = "2026-11-25T10:00:00Z"
@@ -107,20 +111,20 @@ FAILED = {
             AspectState.WRONG,
             "start broker 4; only if it is gone for good: rackspan drain 4",
         ),
-        (seen(DRIFT), "racks", AspectState.WRONG, "do what the sentence says first, such as to correct"),
+        (seen(DRIFT), "racks", AspectState.WRONG, "where the label of a node, spec.rackAliases or broker"),
         (seen(PENDING, plan=PLAN), "plan", AspectState.WRONG, "look at it: rackspan plan --topology kafka/prod; to"),
         (seen(condition("Reassigned", "False", "Reassigning"), plan=PLAN), "plan", AspectState.GOES_ON, None),
         (
             seen(condition("DeletionsHeld", "True", "DeletionHeld")),
             "deletions",
             AspectState.WRONG,
-            "confirm the deletions",
+            "confirm the deletions with the kubectl annotate command",
         ),
         (
             seen(condition("Ready", "False", "EmptyLevel")),
             "topology",
             AspectState.WRONG,
-            "change what the sentence names",
+            "correct nodeLabel of this level in spec.levels",
         ),
         (
             seen(condition("Connected", "False", "KafkaUnreachable")),
@@ -128,7 +132,7 @@ FAILED = {
             AspectState.UNKNOWN,
             "make Kafka reachable",
         ),
-        (seen(lastScan=FAILED), "scan", AspectState.WRONG, "fix what the scan needs"),
+        (seen(lastScan=FAILED), "scan", AspectState.WRONG, "correct the cause, such as a field of spec.compliance"),
         (seen(spec={"drainBrokers": [4]}), "drains", AspectState.GOES_ON, None),
     ],
 )
@@ -195,7 +199,7 @@ MOVED_BY_HAND = (
     "move topics without a KafkaTopic with rackspan apply --drain-broker, or let the operator plan for them by "
     "spec.unmanagedTopics: Repair: orders"
 )
-TAKE_BACK = "correct the drain as the sentence says, such as: rackspan uncordon"
+TAKE_BACK = "correct spec.drainBrokers or spec.drainRacks, or take what does not exist off: rackspan uncordon"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,8 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
     found = situation(seen(DRIFT, PENDING, spec=spec, drift=drift, plan=PLAN), (), ())
     cost = "6 replicas, 56.0 MiB, under a minute at 20.0 MiB/s and broker"
     assert found.step == (
-        "do what the sentence says first, such as to correct a node's label: then no replica has to move; "
+        "where the label of a node, spec.rackAliases or broker.rack is wrong, correct it first: then no replica has to "
+        "move; "
         f"where the nodes are right, plan {HASH} copies {cost}"
     )
     assert aspect(found, "plan").message == f"plan {HASH} copies {cost}; it waits for approval"
@@ -473,3 +478,42 @@ def test_watching_prints_again_what_has_changed(objects, monkeypatch):
 def test_texts_of_others_are_escaped(objects):
     objects(seen(condition("Ready", "False", "EmptyLevel", "no\x1b[31m level")))
     assert "no\\x1b[31m level" in cli("status", *TOPOLOGY).out
+
+
+STEPS = [
+    ("Ready", "EmptyLevel", {}, "correct nodeLabel of this level in spec.levels"),
+    (
+        "Ready",
+        "MissingRacks",
+        {"rackSource": "Nodes"},
+        "correct the labels of spec.levels on the nodes of these brokers, or set spec.missing",
+    ),
+    ("Ready", "InvalidRack", {"rackSource": "Broker"}, "correct broker.rack, or spec.rackAliases, for these brokers"),
+    ("Ready", "BrokerPodsNotShared", {}, "kubectl label namespace kafka rackspan.dev/broker-pods-for=kafka"),
+    ("Ready", "CordonsLeft", {}, "kubectl describe racktopology prod --namespace kafka"),
+    ("Connected", "AuthenticationFailed", {}, "correct the log-in in the Secret of spec.kafka.sasl.secretRef"),
+    ("Connected", "ClusterIdMismatch", {}, "correct spec.kafka.bootstrapServers; or"),
+    ("Connected", "UnexpectedError", {}, "kubectl describe racktopology prod --namespace kafka"),
+]
+
+
+@pytest.mark.parametrize(("kind", "reason", "spec", "step"), STEPS)
+def test_a_step_says_which_field_or_label_to_change(kind, reason, spec, step):
+    assert situation(seen(condition(kind, "False", reason), spec=spec), (), ()).step.startswith(step)
+
+
+def test_every_field_that_a_step_names_is_one_of_a_racktopology_or_a_kafkatopic():
+    kinds = [yaml.safe_load((CRDS / f"{kind}.yaml").read_text()) for kind in ("racktopologies", "kafkatopics")]
+    schemas = [one["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for one in kinds]
+    named = set(re.findall(r"(?<!\.)\bspec(?:\.[a-zA-Z]+)+", Path(next_steps.__file__).read_text()))
+    assert "spec.kafka.bootstrapServers" in named
+    for path in named:
+        assert any(_has(schema, path.split(".")) for schema in schemas), path
+
+
+def _has(schema, path):
+    for name in path:
+        schema = schema.get("properties", {}).get(name)
+        if schema is None:
+            return False
+    return True

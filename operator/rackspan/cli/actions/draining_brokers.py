@@ -216,7 +216,8 @@ def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
     known = {broker.id for broker in topology.status.brokers}
     if not known:
         raise CommandError(
-            f"the status of RackTopology {topology.key} names no brokers yet", "is the operator running?"
+            f"the status of RackTopology {topology.key} names no brokers yet",
+            "see that the operator runs: kubectl get pods",
         )
     for broker in more.brokers:
         if broker not in known and topology.status.lists_all_brokers:
@@ -231,7 +232,9 @@ def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
 def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
     known = {broker.id for broker in topology.status.brokers}
     if known <= brokers_of(topology, wanted):
-        raise CommandError(f"{every(len(known), 'broker')} drained then, none is left to hold replicas", "leave some")
+        raise CommandError(
+            f"{every(len(known), 'broker')} drained then, none is left to hold replicas", "drain fewer brokers"
+        )
 
 
 def _planned(

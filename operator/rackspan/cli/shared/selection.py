@@ -80,7 +80,9 @@ class TopologyOptions:
         except (RackPathError, TopologyError) as error:
             raise CommandError(str(error), "name as many --levels as the longest rack id has steps") from error
         if not tree.capacity:
-            raise CommandError(f"{every(len(tree), 'broker')} drained, none is left to hold replicas", "leave some")
+            raise CommandError(
+                f"{every(len(tree), 'broker')} drained, none is left to hold replicas", "drain fewer brokers"
+            )
         return tree
 
     def _drained(self, snapshot: Snapshot, tree: RackTree) -> set[int]:

@@ -27,6 +27,7 @@ from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_line import sentence
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
+from rackspan.cli.shared.next_steps import connected_step, ready_step, scan_step
 from rackspan.cli.shared.operator_lease import OperatorLease
 from rackspan.core.copy_costs import time_to_copy
 from rackspan.core.text import few, plural, size
@@ -148,16 +149,17 @@ def _kafka(topology: RackTopology) -> Iterator[Aspect]:
         return
     why = connected.message if connected else "the operator has not asked Kafka yet"
     since = f" since {connected.last_transition_time:%H:%M:%S} UTC" if connected else ""
-    yield Aspect("Kafka", AspectState.UNKNOWN, f"{why}{since}", "make Kafka reachable for the operator")
+    yield Aspect(
+        "Kafka", AspectState.UNKNOWN, f"{why}{since}", connected_step(topology, connected.reason if connected else "")
+    )
 
 
 def _topology(topology: RackTopology) -> Iterator[Aspect]:
     """What keeps the operator from acting on the topology."""
     ready = _condition(topology, READY)
     if ready is not None and ready.status != ConditionStatus.TRUE and is_true(topology.status.conditions, CONNECTED):
-        yield Aspect(
-            "topology", AspectState.WRONG, f"{ready.reason}: {ready.message}", "change what the sentence names"
-        )
+        step = ready_step(topology, ready.reason)
+        yield Aspect("topology", AspectState.WRONG, f"{ready.reason}: {ready.message}", step)
 
 
 def _brokers(topology: RackTopology) -> Iterator[Aspect]:
@@ -194,9 +196,11 @@ def _racks(topology: RackTopology) -> Iterator[Aspect]:
         return
     if topology.status.only_lacks_racks:
         yield fine
-        yield Aspect("broker.rack", AspectState.WRONG, racks.message, "set broker.rack as the sentence says")
+        step = "set broker.rack of each of these brokers to the rack of its node, and restart it"
+        yield Aspect("broker.rack", AspectState.WRONG, racks.message, step)
         return
-    step = "do what the sentence says first, such as to correct a node's label: then no replica has to move"
+    wrong = "where the label of a node, spec.rackAliases or broker.rack is wrong"
+    step = f"{wrong}, correct it first: then no replica has to move"
     plan = topology.status.plan
     if drift is not None and drift.topics is not None and plan is not None and plan.moves:
         step += f"; where the nodes are right, plan {plan.hash} copies {_cost(topology, plan)}"
@@ -244,7 +248,10 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
     if unknown:
         drained = Drains.of(topology.spec)
         back = " ".join(word for word, name in zip(drained.arguments, drained.targets, strict=True) if name in unknown)
-        step = f"correct the drain as the sentence says, such as: rackspan uncordon {back} --topology {topology.key}"
+        step = (
+            "correct spec.drainBrokers or spec.drainRacks, or take what does not exist off: "
+            f"rackspan uncordon {back} --topology {topology.key}"
+        )
     elif stuck:
         step = ways_out(never_moved(stuck, topology.spec))
     yield Aspect("drains", AspectState.WRONG if step else AspectState.GOES_ON, words, step)
@@ -253,7 +260,10 @@ def _drains(topology: RackTopology) -> Iterator[Aspect]:
 def _deletions(topology: RackTopology) -> Iterator[Aspect]:
     held = _condition(topology, DELETIONS_HELD)
     if held is not None and held.status == ConditionStatus.TRUE:
-        step = "confirm the deletions as the sentence says, or keep the topics"
+        step = (
+            "confirm the deletions with the kubectl annotate command in the message; to keep a topic, set "
+            "spec.deletionPolicy: Retain in its KafkaTopic"
+        )
         yield Aspect("deletions", AspectState.WRONG, held.message, step)
 
 
@@ -263,9 +273,8 @@ def _scan(topology: RackTopology) -> Iterator[Aspect]:
         return
     at = f"scan {last.scan_id}"
     if last.state is ScanState.FAILED:
-        yield Aspect(
-            "scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", "fix what the scan needs"
-        )
+        step = scan_step(topology, last.reason)
+        yield Aspect("scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", step)
     elif last.finished_at is None:
         yield Aspect("scan", AspectState.GOES_ON, f"{at} runs")
     else:

@@ -56,7 +56,10 @@ def test_brokers_without_a_rack_hide_nothing_that_waits_for_a_person():
                 assert situation(found, None, ()).step == step
     alone = stood(("", DRIFT, unset))
     assert overall_state(alone.status) == "RackDrift"
-    assert situation(alone, None, ()).step == "set broker.rack as the sentence says"
+    assert (
+        situation(alone, None, ()).step
+        == "set broker.rack of each of these brokers to the rack of its node, and restart it"
+    )
     for some in (moved, {"brokers": unset["brokers"][:8]}):
         assert overall_state(stood(("", DRIFT, some), ("", PENDING, {"plan": PLAN})).status) == "RackDrift"
 
