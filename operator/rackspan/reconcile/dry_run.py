@@ -25,7 +25,7 @@ from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
 from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
-from rackspan.reconcile.cluster.drain_status import drain_statuses
+from rackspan.reconcile.cluster.drain_status import PlannedLeave, drain_statuses, drained_brokers
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
@@ -325,12 +325,11 @@ def plan_of(observed: ObservedTopology) -> ObservedPlan:
 
 def drains_of(observed: ObservedTopology, made: ObservedPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
     """What the status will say of the drains before anything moves; `remaining` is on the drained brokers now."""
-    changed = {key: part for key, part in made.parts.items() if part.problems or not part.empty}
+    drained = drained_brokers(observed.state)
     by_plan = {
-        made.topics[key].topic_name if key in made.topics else key.name: (
-            Reason.INFEASIBLE if part.problems else Reason.PLAN_PENDING
-        )
-        for key, part in changed.items()
+        made.topics[key].topic_name if key in made.topics else key.name: PlannedLeave.of(part, drained)
+        for key, part in made.parts.items()
+        if part.problems or not part.empty
     }
     # What the operator's own plan says is about the drains of before.
     topics = [structs.replace(one, status=structs.replace(one.status, plan=None)) for one, _ in observed.topics]

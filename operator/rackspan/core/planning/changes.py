@@ -1,6 +1,6 @@
 """What a plan changes, partition by partition: in columns, as there may be millions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, overload
 
@@ -157,6 +157,13 @@ class Changes(Sequence[Change]):
     def removals(self) -> int:
         """By how many replicas partitions shrink; to take one away copies nothing."""
         return int(np.maximum(_sizes(self.before) - _sizes(self.replicas), 0).sum())
+
+    def leaving(self, brokers: Iterable[int]) -> dict[int, int]:
+        """How many replicas each of some brokers gives away."""
+        return {
+            broker: int(np.count_nonzero((self.before == broker).any(axis=1) & (self.replicas != broker).all(axis=1)))
+            for broker in brokers
+        }
 
     def add_to(self, digest: "_Hash", topics: IntArray) -> None:
         """Hash them; a topic is named by its place among `topics`, which are indices in ascending order."""

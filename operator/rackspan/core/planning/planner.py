@@ -40,6 +40,7 @@ from rackspan.core.planning.per_topic import assign, create
 from rackspan.core.planning.request import PlanRequest, Problem
 from rackspan.core.planning.topic_plan import Fingerprints, Plan, TopicPlan, below_min_insync, refuse_false_bound
 from rackspan.core.snapshot import NONE
+from rackspan.core.text import few, plural
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _SEED = 0  # of choices between topics
@@ -172,12 +173,16 @@ def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
     return [
         Problem(
             (table.names[topic],),
-            f"{np.count_nonzero(table.topic[rows] == topic)} of its partitions cannot get {task.size} replicas "
-            f"by a fair split of the brokers that are {state}",
+            f"{_named(table.number[rows[table.topic[rows] == topic]])} cannot get {plural(task.size, 'replica')} by a "
+            f"fair split of the brokers that are {state}",
             remedy,
         )
         for topic in np.unique(table.topic[rows]).tolist()
     ]
+
+
+def _named(numbers: IntArray) -> str:
+    return f"partition{'s' * (len(numbers) > 1)} {few([*map(str, numbers.tolist())])}"
 
 
 def _concluded(draft: Draft, bound: int) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, MAX_DRAIN_SAMPLES, DrainBlock, DrainReplicas, DrainStatus
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
+    from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -50,6 +51,24 @@ _WAITING_FOR = {
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedLeave:
+    """What a plan does about a topic: how many replicas leave each drained broker, and why others cannot, if so."""
+
+    leave: Mapping[int, int]
+    why: str | None = None
+
+    @classmethod
+    def of(cls, part: TopicPlan, drained: Collection[int]) -> PlannedLeave:
+        """By the topic's part of a plan."""
+        problem = part.problems[0] if part.problems else None
+        why = None if problem is None else f"{problem.reason}: {problem.smallest_change}"
+        return cls(part.changes.leaving(drained), why)
+
+
+_NOTHING: Final = PlannedLeave({})
+
+
+@dataclass(frozen=True, slots=True)
 class _Target:
     """A broker or rack to drain, by broker ids; why it is unknown, and why more brokers may belong to it."""
 
@@ -65,19 +84,19 @@ class _Owners:
 
     state: ClusterState
     managed: Mapping[str, KafkaTopic]
-    by_plan: Mapping[str, Reason]
+    by_plan: Mapping[str, PlannedLeave]
 
 
 def drain_statuses(
     state: ClusterState,
     remaining: RemainingReplicas | None,
     topics: Iterable[KafkaTopic],
-    by_plan: Mapping[str, Reason] = MappingProxyType({}),
+    by_plan: Mapping[str, PlannedLeave] = MappingProxyType({}),
 ) -> tuple[DrainStatus, ...]:
     """The status of each drain in the topology's spec, finished ones last.
 
-    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` says why replicas of
-    topics are there where a plan says it and no KafkaTopic's status.
+    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` has the topics that a
+    plan is about; of others, their KafkaTopic's status says whether there is one.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
@@ -86,6 +105,11 @@ def drain_statuses(
     owners = _Owners(state, managed, by_plan)
     found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
+
+
+def drained_brokers(state: ClusterState) -> frozenset[int]:
+    """Ids of the brokers that the topology drains, by themselves or by their racks."""
+    return frozenset(row.id for row in state.racks.rows if row.draining).union(state.spec.drain_brokers)
 
 
 def drained_condition(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
@@ -141,12 +165,11 @@ def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas
     count = len(target.brokers)
     if remaining is None or not target.brokers <= remaining.replicas.keys():
         return DrainStatus(target.name, Reason.WAITING, "Kafka has not been asked yet what is there", count)
-    replicas: Counter[str] = Counter()
-    for broker in target.brokers:
-        replicas.update(remaining.replicas[broker])
-    left, blocks = _replicas_left(replicas, target.brokers, owners)
+    left, blocks = _replicas_left({one: remaining.replicas[one] for one in target.brokers}, owners)
     if left.total:
-        why = ", ".join(f"{block.replicas} {_WAITING_FOR[Reason(block.reason)]}" for block in blocks)
+        why = ", ".join(
+            f"{block.replicas} {_WAITING_FOR[Reason(block.reason)]}{_why(block, owners)}" for block in blocks
+        )
         drained, reason, message = False, Reason.DRAINING, f"{plural(left.total, 'replica')} left: {why}"
     elif target.uncertainty is not None:
         drained, reason, message = None, Reason.MISSING_RACKS, target.uncertainty
@@ -155,12 +178,27 @@ def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas
     return DrainStatus(target.name, reason, message, count, drained, left, blocks, remaining.at)
 
 
+def _why(block: DrainBlock, owners: _Owners) -> str:
+    """Why a plan finds no other place for replicas of the first topic of which that is known."""
+    known = ((name, owners.by_plan.get(name, _NOTHING).why) for name in block.samples)
+    first = next((f" ({name}: {why})" for name, why in known if why), "")
+    return first if block.reason == Reason.INFEASIBLE else ""
+
+
 def _replicas_left(
-    replicas: Mapping[str, int], brokers: Collection[int], owners: _Owners
+    held: Mapping[int, Mapping[str, int]], owners: _Owners
 ) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
-    by_reason: defaultdict[Reason, dict[str, int]] = defaultdict(dict)
-    for name, count in replicas.items():
-        by_reason[_waits_for(name, brokers, owners)][name] = count
+    """What is left on the brokers of a target, from the replicas of topics by broker."""
+    by_reason: defaultdict[Reason, Counter[str]] = defaultdict(Counter)
+    replicas: Counter[str] = Counter()
+    for broker, topics in held.items():
+        replicas.update(topics)
+        for name, count in topics.items():
+            leave = min(count, owners.by_plan.get(name, _NOTHING).leave.get(broker, 0))
+            if leave:
+                by_reason[Reason.PLAN_PENDING][name] += leave
+            if count > leave:
+                by_reason[_waits_for(name, held.keys(), owners)][name] += count - leave
     sums = {reason: sum(topics.values()) for reason, topics in by_reason.items()}
     total, explicit = sum(sums.values()), sums.get(Reason.EXPLICIT_ASSIGNMENT, 0)
     without = {name: count for name, count in replicas.items() if name not in owners.managed}
@@ -174,12 +212,13 @@ def _replicas_left(
 
 
 def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
-    """Why replicas of a topic are still on these brokers."""
+    """Why replicas of a topic are still on these brokers that do not leave by the plan, as far as that is known."""
     topic, state = owners.managed.get(name), owners.state
     if topic is not None and any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
         return Reason.EXPLICIT_ASSIGNMENT
-    if name in owners.by_plan:
-        return owners.by_plan[name]
+    planned = owners.by_plan.get(name)
+    if planned is not None:
+        return Reason.PLAN_PENDING if planned.why is None else Reason.INFEASIBLE
     if topic is None:
         return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
     if topic.status.plan is not None:

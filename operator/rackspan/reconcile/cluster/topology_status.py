@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ from rackspan.api.conditions import (
     is_false,
     is_true,
 )
-from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, topology_hash
+from rackspan.api.plans import MAX_PLAN_SAMPLES, PlannedTopic, TopologyPlanStatus, is_unmanaged, topology_hash
 from rackspan.api.racktopology import (
     MAX_DRAINS,
     MAX_DRIFT_SAMPLES,
@@ -48,12 +48,13 @@ from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologySpec, RackTopologyStatus
+    from rackspan.reconcile.cluster.drain_status import PlannedLeave
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -84,8 +85,8 @@ class PlanSummary:
     status: ConditionStatus
     reason: Reason
     message: str
-    unmanaged: frozenset[str] = frozenset()
-    """The topics without a KafkaTopic that have a part in it."""
+    leaving: Mapping[ObjectKey, PlannedLeave] = field(default_factory=dict)
+    """What it does about the replicas on drained brokers, by the keys of its parts."""
 
 
 NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change")
@@ -230,7 +231,9 @@ def _with_drains(
         why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
-    by_plan = dict.fromkeys(inputs.planned.unmanaged if inputs.planned else (), Reason.PLAN_PENDING)
+    names = {topic.key: topic.topic_name for topic in inputs.topics}
+    leaving = inputs.planned.leaving if inputs.planned else {}
+    by_plan = {names.get(key, key.name): leave for key, leave in leaving.items() if key in names or is_unmanaged(key)}
     found = drain_status.drain_statuses(state, inputs.remaining, inputs.topics, by_plan)
     drained, reason, message = drain_status.drained_condition(found)
     if inputs.cordon_problem:

@@ -21,6 +21,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.planning import below_min_insync
 from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
 from rackspan.core.text import plural, rounded, size
+from rackspan.reconcile.cluster.drain_status import PlannedLeave, drained_brokers
 from rackspan.reconcile.cluster.topology_status import PlanSummary
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import may_approve
@@ -208,7 +209,6 @@ def summary(review: Review) -> PlanSummary:
     if not review.asked and last is not None:
         sizes = [last]  # after a restart, what was reported stays until brokers have been asked
     known = [one for one in sizes if one is not None]
-    unmanaged = frozenset(key.name for key in whole.parts if is_unmanaged(key))
     plan = TopologyPlanStatus(
         hash=whole.hash,
         topics=len(planned),
@@ -217,7 +217,7 @@ def summary(review: Review) -> PlanSummary:
         reorders=sum(part.reorders for _, part in planned),
         partitions=sum(len(part.changes) for _, part in planned),
         bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
-        unmanaged=len(unmanaged) or None,
+        unmanaged=sum(map(is_unmanaged, whole.parts)) or None,
         namespaces=_namespaces(whole),
         samples=tuple(PlannedTopic(part_name(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
     )
@@ -242,7 +242,9 @@ def summary(review: Review) -> PlanSummary:
     partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
     about = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}"
     message = f"{about}{_below_in_words(list(review.below.values()))}; {waits}"
-    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, unmanaged)
+    drained = drained_brokers(review.state)
+    leaving = {key: PlannedLeave.of(part, drained) for key, part in planned} if drained else {}
+    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, leaving)
 
 
 def _below_in_words(below: Sequence[BelowMinInsync]) -> str:

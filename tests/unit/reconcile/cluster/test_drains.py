@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, topic
+from msgspec import structs
+from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, topic, topology
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
-from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
+from rackspan.reconcile.cluster.drain_status import PlannedLeave, drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary, StatusInputs, topology_status
 from rackspan.reconcile.dry_run import ObservedTopology, drains_of, plan_of
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
@@ -140,6 +142,39 @@ def test_a_drain_that_is_not_asked_for_yet_is_told_with_the_plan_that_follows():
     observed = ObservedTopology(where, topics)
     remaining = RemainingReplicas(NOON, {0: {"leaves": 1, "fixed": 1, "stuck": 1, "bare": 2}, 3: {}})
     left, empty = drains_of(observed, plan_of(observed), remaining)
-    why = "2 of topics without a KafkaTopic, 1 assigned there explicitly, 1 with no other place, 1 to move by the plan"
-    assert (left.target, left.message) == ("0", f"5 replicas left: {why}")
+    said = "2 of topics without a KafkaTopic, 1 assigned there explicitly, 1 with no other place (stuck: "
+    assert (left.target, left.message.startswith(f"5 replicas left: {said}")) == ("0", True)
+    assert left.message.endswith("), 1 to move by the plan")
     assert (empty.target, empty.drained, empty.message) == ("3", True, "Kafka shows no replica there")
+
+
+def test_of_one_topic_what_can_move_is_told_apart_from_what_cannot_with_why():
+    """Only broker 5, in zone z2, takes anything new: that is a place beside broker 1, and none beside broker 5."""
+    where = state(EVEN, drainBrokers=[0])
+    rows = tuple(replace(row, cordoned=row.id not in (0, 5)) for row in where.racks.rows)
+    where = replace(where, racks=replace(where.racks, rows=rows))
+    half = topic("half", partitions=2, replicationFactor=2)
+    observed = ObservedTopology(where, ((half, seen((0, 1), (0, 5), name="half")),))
+    made = plan_of(observed)
+    (left,) = drains_of(observed, made, held(b0={"half": 2}))
+    assert [(one.reason, one.topics, one.replicas) for one in left.blocks] == [
+        ("Infeasible", 1, 1),
+        ("PlanPending", 1, 1),
+    ]
+    assert (
+        "1 with no other place (half: partition 1 cannot get 2 replicas by a fair split of the brokers" in left.message
+    )
+    assert left.message.endswith("1 to move by the plan")
+    planned = PlanSummary(
+        None, NO_PLAN.status, NO_PLAN.reason, NO_PLAN.message, {half.key: PlannedLeave.of(made.parts[half.key], {0})}
+    )
+    inputs = StatusInputs(where, where.racks, (half,), held(b0={"half": 2}), planned=planned)
+    (told,) = topology_status(structs.replace(topology(), spec=where.spec), inputs, NOON).drains
+    assert told.blocks == left.blocks
+
+
+def test_a_topic_that_is_assigned_there_in_part_moves_in_part():
+    fixed = managed("fixed", placement={"assignment": [[0, 1], [1, 2]]})
+    by_plan = {"fixed": PlannedLeave({0: 1})}
+    (drain,) = drain_statuses(draining(drainBrokers=[0]), held(b0={"fixed": 2}), [fixed], by_plan)
+    assert {one.reason: one.replicas for one in drain.blocks} == {"ExplicitAssignment": 1, "PlanPending": 1}
