@@ -26,7 +26,10 @@ class PartitionChange(ApiStruct, frozen=True):
 
 
 class TopicPlanStatus(ApiStruct, frozen=True):
-    """The plan of one topic: replicas to copy, the fewest that any plan could copy, and what else changes."""
+    """The plan of one topic: replicas to copy, the fewest that any plan could copy, and what else changes.
+
+    `removals` are the replicas by which partitions shrink, here as in the sums below; None for none.
+    """
 
     hash: str
     moves: int
@@ -34,6 +37,7 @@ class TopicPlanStatus(ApiStruct, frozen=True):
     reorders: int
     partitions: int
     bytes: int | None = None
+    removals: int | None = None
     samples: tuple[PartitionChange, ...] = ()
 
 
@@ -43,6 +47,7 @@ class PlannedTopic(ApiStruct, frozen=True):
     topic: str
     hash: str
     moves: int
+    removals: int | None = None
 
 
 class PlannedNamespace(ApiStruct, frozen=True):
@@ -52,6 +57,7 @@ class PlannedNamespace(ApiStruct, frozen=True):
     topics: int
     moves: int
     namespace: str | None = None
+    removals: int | None = None
 
 
 class TopologyPlanStatus(ApiStruct, frozen=True):
@@ -67,6 +73,7 @@ class TopologyPlanStatus(ApiStruct, frozen=True):
     reorders: int
     partitions: int
     bytes: int | None = None
+    removals: int | None = None
     unmanaged: int | None = None
     namespaces: tuple[PlannedNamespace, ...] = ()
     samples: tuple[PlannedTopic, ...] = ()

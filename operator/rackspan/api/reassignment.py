@@ -109,6 +109,7 @@ class ReassignmentStatus(StatusStruct, frozen=True):
     partitions: int | None = None
     moves: int | None = None
     moved: int | None = None
+    removals: int | None = None
     bytes: int | None = None
     moved_bytes: int | None = None
     rate: int | None = None

@@ -3,7 +3,7 @@
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rackspan.core.text import size
+from rackspan.core.text import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,8 +39,27 @@ def _at_most(seconds: float) -> str:
     return f"up to {ceil(seconds / unit):,} {name}"
 
 
+def removed(replicas: int, number: int | None = None) -> str:
+    """Replicas that are removed, and their bytes where known, such as `3 replicas removed (6.9 MiB)`."""
+    return f"{plural(replicas, 'replica')} removed{f' ({size(number)})' if number else ''}"
+
+
+def removing(replicas: int) -> str:
+    """The same to go on a sentence with that says what is copied: ` and removes 3 replicas`; empty where none is."""
+    return f" and removes {plural(replicas, 'replica')}" if replicas else ""
+
+
 def bytes_to_copy(changes: "Iterable[Change]") -> int | None:
     """What changes copy, None while the size of any of them is not known."""
-    copied = [(change.copied, change.size_bytes) for change in changes if change.copied]
-    sizes = [replicas * size_bytes for replicas, size_bytes in copied if size_bytes is not None]
-    return sum(sizes) if len(sizes) == len(copied) else None
+    return _bytes((change.copied, change.size_bytes) for change in changes if change.copied)
+
+
+def bytes_to_remove(changes: "Iterable[Change]") -> int | None:
+    """What the replicas hold that changes remove, None while the size of any of them is not known."""
+    return _bytes((change.removed, change.size_bytes) for change in changes if change.removed)
+
+
+def _bytes(found: "Iterable[tuple[int, int | None]]") -> int | None:
+    every = list(found)
+    known = [replicas * size_bytes for replicas, size_bytes in every if size_bytes is not None]
+    return sum(known) if len(known) == len(every) else None

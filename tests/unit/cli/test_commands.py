@@ -74,7 +74,7 @@ def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, 
     assert "; an unknown number of bytes to copy" in rackspan(*options).out
     markdown = rackspan(*options, "-o", "markdown").out
     assert "| bytes to copy | not known |" in markdown
-    assert "| `a` | 1 | 1 | 0 | 0 | 1.0 KiB |" in markdown
+    assert "| `a` | 1 | 1 | 0 | 0 | 0 | 1.0 KiB |" in markdown
     known = rackspan(*options, "--topic", "a", "-o", "json").json
     assert known["bytes"] == 1024
 
@@ -584,7 +584,7 @@ def test_a_plan_has_its_certificate_and_only_what_changes(rackspan, prod):
     assert ran.code == 0
     plan = ran.json
     assert list(plan) == [
-        *("hash", "feasible", "moves", "lowerBound", "gap", "reorders", "removals", "bytes"),
+        *("hash", "feasible", "moves", "lowerBound", "gap", "reorders", "removals", "bytes", "removedBytes"),
         *("before", "after", "partitions"),
     ]
     assert (plan["feasible"], plan["moves"], plan["lowerBound"], plan["gap"]) == (True, 2, 2, 0)
@@ -661,6 +661,18 @@ def test_the_plan_for_a_pull_request_mentions_nobody(rackspan, snapshot):
     assert r"| @&#8203;org/team |" in ran.out
     assert r"| www\.evil |" in ran.out
     assert r"| a\|b |" in ran.out
+
+
+def test_a_plan_says_which_replicas_it_removes_and_their_bytes_where_it_knows_all(rackspan, snapshot):
+    topics = [topic("a", [0, 1, 2], sizeBytes=1024), topic("b", [0, 1, 2])]
+    for name, number, words in (("a", 1024, "1 replica removed (1.0 KiB)"), ("b", None, "1 replica removed")):
+        options = ("plan", "--snapshot", snapshot(cluster(*topics)), "--replication-factor", f"{name}=2")
+        assert f"; {words}  (plan" in rackspan(*options).out
+        plan = rackspan(*options, "-o", "json").json
+        assert (plan["removals"], plan["removedBytes"]) == (1, number)
+        markdown = rackspan(*options, "-o", "markdown").out
+        assert f"| bytes removed | {'not known' if number is None else '1.0 KiB'} |" in markdown
+        assert f"| `{name}` | 1 | 1 | 1 |" in markdown, "one more is copied, for the spread"
 
 
 def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_them(rackspan, prod, tmp_path):

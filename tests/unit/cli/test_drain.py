@@ -120,11 +120,26 @@ def test_a_drain_is_asked_for_and_its_size_is_told(drained):
     assert again.out.splitlines()[1] == "RackTopology kafka/prod: brokers and racks to drain: 4, /eu/eu-1a (as before)"
 
 
+def test_what_the_plan_removes_is_told_with_what_it_copies(drained):
+    drained(Edits(), replace(PLANNED, removals=2, removed_bytes=2**30))
+    said = cli("drain", "4", *TOPOLOGY).out.splitlines()[0]
+    assert "(3 moves, 3.0 GiB to copy; 2 replicas removed (1.0 GiB))" in said
+
+
 def test_programs_get_an_object_per_line(drained):
     drained(Edits())
     ran = cli("drain", "4,5", *TOPOLOGY, "-o", "json")
     assert [yaml.safe_load(line) for line in ran.out.splitlines()] == [
-        {"event": "plan", "plan": "0123456789abcdef", "moves": 3, "bytes": 3 * 2**30, "there": 4, "leave": 3},
+        {
+            "event": "plan",
+            "plan": "0123456789abcdef",
+            "moves": 3,
+            "bytes": 3 * 2**30,
+            "removals": 0,
+            "removedBytes": 0,
+            "there": 4,
+            "leave": 3,
+        },
         {"event": "drains", "topology": "kafka/prod", "dryRun": "none", "drainBrokers": [4, 5], "drainRacks": []},
     ]
 

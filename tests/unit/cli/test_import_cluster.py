@@ -151,7 +151,14 @@ def test_hostile_values_stay_values(rackspan, snapshot):
 def test_the_report_is_a_document(rackspan, prod):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "-o", "json")
     assert ran.json["summary"] == {"topics": 3, "imported": 2, "skipped": 1, "refused": 0}
-    assert ran.json["plan"] == {"moves": 0, "lowerBound": 0, "reorders": 0, "newPartitions": 0, "problems": []}
+    assert ran.json["plan"] == {
+        "moves": 0,
+        "lowerBound": 0,
+        "removals": 0,
+        "reorders": 0,
+        "newPartitions": 0,
+        "problems": [],
+    }
     by_topic = {one["topic"]: one for one in ran.json["topics"]}
     assert by_topic["__consumer_offsets"]["outcome"] == "Skipped"
     payments = by_topic["payments"]

@@ -330,6 +330,18 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
     assert aspect(found, "plan").message == f"plan {HASH} copies {cost}; it waits for approval"
 
 
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"moves": 6, "removals": 2}, "copies 6 replicas, 56.0 MiB and removes 2 replicas; it waits for approval"),
+        ({"moves": 0, "bytes": 0, "removals": 4}, "copies nothing and removes 4 replicas; it waits for approval"),
+    ],
+)
+def test_what_a_plan_removes_is_told_with_what_it_copies(plan, words):
+    found = situation(seen(PENDING, plan=PLAN | plan), (), ())
+    assert aspect(found, "plan").message == f"plan {HASH} {words}"
+
+
 NONE = "0 of 1 KafkaTopic ready, 0 not compliant"
 PLANNED = condition("Ready", "False", "PlanPending", "copies 3 replicas")
 WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
@@ -387,6 +399,8 @@ def test_what_is_moved_is_told_with_what_it_waits_for():
     one = aspect(situation(seen(), (), [reassignment()]), "moves")
     assert one.state is AspectState.GOES_ON
     assert one.message == "prod-d42a: Running, 2 of 6 moves; 6 partitions wait for broker 3"
+    less = structs.replace(reassignment(), status=structs.replace(reassignment().status, removals=4))
+    assert "2 of 6 moves, 4 removals; " in aspect(situation(seen(), (), [less]), "moves").message
     paused = aspect(situation(seen(), (), [reassignment(paused=True)]), "moves")
     assert (paused.state, paused.step) == (
         AspectState.WRONG,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rackspan.core.copy_costs import to_copy
+from rackspan.core.copy_costs import removed, removing, to_copy
 
 MIB = 1 << 20
 
@@ -21,3 +21,12 @@ MIB = 1 << 20
 )
 def test_the_time_is_the_longest_that_a_broker_may_need(number, throttle, said):
     assert to_copy(number, throttle) == said
+
+
+def test_what_is_removed_is_told_with_its_bytes_where_they_are_known():
+    assert [removed(1), removed(3, None), removed(3, 2 * MIB)] == [
+        "1 replica removed",
+        "3 replicas removed",
+        "3 replicas removed (2.0 MiB)",
+    ]
+    assert [removing(0), removing(2)] == ["", " and removes 2 replicas"]

@@ -328,6 +328,7 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
     assert made.changes.created == sum(not change.before for change in one_by_one) == 2
     removed = [max(len(change.before) - len(change.replicas), 0) for change in one_by_one]
     assert made.removals == sum(removed) > 0
+    assert made.changes.removed.tolist() == [change.removed for change in one_by_one] == removed
 
 
 def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():

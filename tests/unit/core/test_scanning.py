@@ -207,7 +207,12 @@ def test_moves_are_counted_to_the_replication_factor_that_is_asked_for_as_a_plan
     ("rule", "excess", "moves", "words"),
     [
         (Rule.REPLICATION_FACTOR_DIFFERS, -1, 2, "rackspan plan --topology k/m: 2 replicas to copy; or declare"),
-        (Rule.REPLICATION_FACTOR_DIFFERS, 1, 0, "rackspan plan --topology k/m: nothing to copy; or declare"),
+        (
+            Rule.REPLICATION_FACTOR_DIFFERS,
+            1,
+            0,
+            "rackspan plan --topology k/m: nothing to copy, up to 1 replica of each partition remov",
+        ),
         (Rule.REPLICATION_FACTOR_DIFFERS, -1, 0, "rackspan plan --topology k/m says why no replica can be added; or"),
         (Rule.NOT_COMPLIANT, 1, 0, "nothing to copy: rackspan plan --topology k/m removes replicas, or says which bro"),
     ],

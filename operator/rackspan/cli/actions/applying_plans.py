@@ -28,7 +28,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
 from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.core.copy_costs import bytes_to_copy, to_copy
+from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
 from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
 from rackspan.core.planning import plan as make_plan
 from rackspan.core.reassignment import Adaptive, Limits, SettingKind, WaitReason
@@ -225,7 +225,9 @@ def _new_record(
 
 def _cost(changes: Sequence[Change]) -> str:
     moves = plural(sum(change.copied for change in changes), "move")
-    return f"{moves}, {to_copy(bytes_to_copy(changes), None)}"
+    taken = sum(change.removed for change in changes)
+    less = f"; {removed(taken, bytes_to_remove(changes))}" if taken else ""
+    return f"{moves}, {to_copy(bytes_to_copy(changes), None)}{less}"
 
 
 def _refuse_too_much(changes: Sequence[Change], ceiling: _Ceiling) -> None:

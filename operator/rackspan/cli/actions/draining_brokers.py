@@ -31,7 +31,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, its_brokers, nearest
 from rackspan.cli.shared.topology_access import ask_topology
-from rackspan.core.copy_costs import bytes_to_copy, to_copy
+from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
 from rackspan.reconcile.dry_run import ObservedPlan, drains_of
@@ -57,6 +57,8 @@ class _Planned:
     throttle: int | None
     left: tuple[DrainStatus, ...] = ()
     limit: str | None = None
+    removals: int = 0
+    removed_bytes: int | None = 0
 
     @property
     def sentence(self) -> str:
@@ -64,6 +66,7 @@ class _Planned:
         if self.empty:
             return f"{there}; no plan moves any"
         cost = f"{plural(self.moves, 'move')}, {to_copy(self.bytes, self.throttle)}"
+        cost += f"; {removed(self.removals, self.removed_bytes)}" if self.removals else ""
         stay = f", {self.there - self.leave:,} cannot" if self.there > self.leave else ""
         return f"{there}: {self.leave:,} can leave by plan {self.hash} ({cost}){stay}"
 
@@ -263,7 +266,10 @@ def _planned(
     left = tuple(entry for entry in drains if entry.target in asked.targets)
     size = bytes_to_copy(changes)
     limit = _limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size)
-    return _Planned(made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit)
+    taken = bytes_to_remove(changes)
+    return _Planned(
+        made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit, made.removals, taken
+    )
 
 
 def _drains(
@@ -287,7 +293,12 @@ def _limit_reached(limits: TopologyReassignment, moves: int, size: int | None) -
 
 
 def _plan_document(planned: _Planned) -> dict[str, Any]:
-    sizes = {"moves": planned.moves, "bytes": planned.bytes}
+    sizes = {
+        "moves": planned.moves,
+        "bytes": planned.bytes,
+        "removals": planned.removals,
+        "removedBytes": planned.removed_bytes,
+    }
     return {"plan": planned.hash, **sizes, "there": planned.there, "leave": planned.leave}
 
 

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rackspan.core.copy_costs import removed
 from rackspan.core.planning import Plan
 from rackspan.core.text import plural
 from rackspan.imports.imported_topics import Definition, Imported, Remark, RemarkKind, Source
@@ -73,7 +74,8 @@ class ImportReport:
         if self.plan is None:
             return head
         steps = (
-            f"{plural(self.plan.moves, 'move')}, {plural(self.plan.reorders, 'reorder')} and "
+            f"{plural(self.plan.moves, 'move')}, {plural(self.plan.reorders, 'reorder')}"
+            f"{f', {removed(self.plan.removals)}' if self.plan.removals else ''} and "
             f"{plural(self.plan.changes.created, 'new partition')}"
         )
         new = sum(NEW_TOPIC in one.remarks for one in self.imported.definitions)
@@ -138,6 +140,7 @@ class ImportReport:
         return {
             "moves": self.plan.moves,
             "lowerBound": self.plan.lower_bound,
+            "removals": self.plan.removals,
             "reorders": self.plan.reorders,
             "newPartitions": self.plan.changes.created,
             "problems": [str(problem) for problem in self.plan.problems],

@@ -29,6 +29,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "reorders": plan.reorders,
         "removals": plan.removals,
         "bytes": plan.bytes,
+        "removedBytes": plan.removed_bytes,
         "before": _state(plan.before),
         "after": _state(plan.after),
     }
@@ -66,6 +67,7 @@ def topology_document(key: ObjectKey, made: ObservedPlan, others: Mapping[str, s
                     "topicName": managed.topic_name if managed is not None else topic.name,
                     "hash": made.hash_of(topic),
                     "moves": part.moves,
+                    "removals": part.removals,
                     "operatorHash": operator_plan.hash if operator_plan else None,
                     "difference": others.get(str(topic)),
                 }

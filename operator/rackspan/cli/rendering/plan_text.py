@@ -7,7 +7,7 @@ from itertools import islice
 from rich.console import Console
 
 from rackspan.cli.rendering.tables import console, print_hidden, span, table
-from rackspan.core.copy_costs import to_copy
+from rackspan.core.copy_costs import removed, to_copy
 from rackspan.core.planning import Change, Plan, PlanState
 from rackspan.core.text import be, every, plural, size
 from rackspan.reports.texts import code, plain
@@ -91,7 +91,7 @@ def _cost(plan: Plan, throttle: int | None) -> str:
     if plan.reorders:
         words.append(f"{plural(plan.reorders, 'reorder')} without copying")
     if plan.removals:
-        words.append(f"{plural(plan.removals, 'replica')} removed")
+        words.append(removed(plan.removals, plan.removed_bytes))
     if plan.changes.created:
         words.append(plural(plan.changes.created, "new partition"))
     return "; ".join(words)
@@ -136,6 +136,7 @@ def _change(before: str, after: str) -> str:
 class _Topic:
     changed: int = 0
     moves: int = 0
+    removals: int = 0
     reorders: int = 0
     created: int = 0
     size_bytes: int | None = 0
@@ -143,6 +144,7 @@ class _Topic:
     def add(self, change: Change) -> None:
         self.changed += 1
         self.moves += change.copied
+        self.removals += change.removed
         self.reorders += change.is_reorder
         self.created += not change.before
         if change.copied:
@@ -166,6 +168,7 @@ def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_
     yield f"| reorders (no copying) | {plan.reorders:,} |"
     yield f"| replicas removed | {plan.removals:,} |"
     yield f"| bytes to copy | {size(plan.bytes, 'not known')} |"
+    yield f"| bytes removed | {size(plan.removed_bytes, 'not known')} |"
     yield f"| out of compliance | {_change(f'{plan.before.non_compliant:,}', f'{plan.after.non_compliant:,}')} |"
     yield f"| pinned and unfair | {_change(f'{plan.before.pinned:,}', f'{plan.after.pinned:,}')} |\n"
     yield "| level | unfair partitions | replicas per domain | leaders per domain |\n|---|---:|---:|---:|"
@@ -184,10 +187,12 @@ def _markdown_topics(plan: Plan, most: int) -> Iterator[str]:
     topics: dict[str, _Topic] = {}
     for change in plan.changes:
         topics.setdefault(change.topic, _Topic()).add(change)
-    yield "| topic | partitions changed | moves | reorders | new | bytes to copy |\n|---|---:|---:|---:|---:|---:|"
+    yield "| topic | partitions changed | moves | removed | reorders | new | bytes to copy |"
+    yield f"|---|{6 * '---:|'}"
     for name, one in islice(topics.items(), most):
         bytes_ = size(one.size_bytes, "not known")
-        yield f"| {code(name)} | {one.changed:,} | {one.moves:,} | {one.reorders:,} | {one.created:,} | {bytes_} |"
+        counts = (one.changed, one.moves, one.removals, one.reorders, one.created)
+        yield f"| {code(name)} | {' | '.join(f'{count:,}' for count in counts)} | {bytes_} |"
     yield from _markdown_hidden(len(topics) - most)
 
 

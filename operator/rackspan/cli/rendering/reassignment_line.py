@@ -17,6 +17,8 @@ def sentence(one: Reassignment) -> str:
         words.append(f"part {one.spec.part} of {one.spec.parts}")
     if status.moves is not None:
         words.append(f"{status.moved or 0:,} of {plural(status.moves, 'move')}")
+    if status.removals:
+        words.append(plural(status.removals, "removal"))
     if status.bytes:
         words.append(f"{size(status.moved_bytes or 0)} of {size(status.bytes)}")
     if status.copying:

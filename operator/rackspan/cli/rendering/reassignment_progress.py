@@ -85,6 +85,7 @@ class ReassignmentProgress:
     def _sentence(seen: "Pass", reasons: Mapping[str, int], moved: int, rate: float) -> str:
         progress = seen.progress
         words = [f"{progress.moved:,} of {plural(progress.moves, 'move')}"]
+        words += [plural(progress.removals, "removal")] if progress.removals else []
         if progress.bytes:
             words.append(f"{size(moved)} of {size(progress.bytes)}")
         if seen.copying:
@@ -107,6 +108,7 @@ class ReassignmentProgress:
             "plan": self._plan,
             "moves": seen.progress.moves,
             "moved": seen.progress.moved,
+            "removals": seen.progress.removals,
             "bytes": seen.progress.bytes,
             "movedBytes": moved,
             "bytesPerSecond": int(rate),

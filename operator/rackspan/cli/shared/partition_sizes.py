@@ -15,7 +15,7 @@ from rackspan.core.topology import IntArray
 
 def measured(connection: Connection, changes: Changes) -> Changes:
     """Changes with the sizes of their partitions, where brokers report them. Raises CommandError."""
-    holders = {of_change(change): change.before for change in changes if change.copied}
+    holders = {of_change(change): change.before for change in changes if change.copied or change.removed}
     if not holders:
         return changes
     sizes = _asked(connection, holders)

@@ -29,7 +29,7 @@ from rackspan.cli.rendering.reassignment_line import sentence
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.next_steps import connected_step, ready_step, scan_step
 from rackspan.cli.shared.operator_lease import OperatorLease
-from rackspan.core.copy_costs import time_to_copy
+from rackspan.core.copy_costs import removing, time_to_copy
 from rackspan.core.text import few, plural, size
 from rackspan.reconcile.plans.holds import PLAN_REASONS, approve_topology
 
@@ -203,7 +203,7 @@ def _racks(topology: RackTopology) -> Iterator[Aspect]:
     step = f"{wrong}, correct it first: then no replica has to move"
     plan = topology.status.plan
     if drift is not None and drift.topics is not None and plan is not None and plan.moves:
-        step += f"; where the nodes are right, plan {plan.hash} copies {_cost(topology, plan)}"
+        step += f"; where the nodes are right, plan {plan.hash} {_cost(topology, plan)}"
     yield Aspect("racks", AspectState.WRONG, racks.message, step)
 
 
@@ -213,7 +213,7 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
     if plan is None and not is_held:
         yield Aspect("plan", AspectState.FINE, reassigned.message if reassigned else _NOT_KNOWN)
         return
-    cost = f"plan {plan.hash} copies {_cost(topology, plan)}; " if plan else ""
+    cost = f"plan {plan.hash} {_cost(topology, plan)}; " if plan else ""
     # Until all topics have been looked at, the condition is about the plan before.
     if plan is None or reassigned is None or not is_held:
         yield Aspect("plan", AspectState.GOES_ON, f"{cost}it is being made")
@@ -227,10 +227,13 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
 
 
 def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
-    """Replicas, bytes and how long that takes under the throttle, where that is known."""
+    """What it copies, in replicas and bytes, how long that takes under the throttle, and what it removes."""
     throttle = topology.spec.reassignment.throttle
     bytes_ = size(plan.bytes, "an unknown number of bytes")
-    return f"{plural(plan.moves, 'replica')}, {bytes_}{time_to_copy(plan.bytes, throttle)}"
+    copies = (
+        f"{plural(plan.moves, 'replica')}, {bytes_}{time_to_copy(plan.bytes, throttle)}" if plan.moves else "nothing"
+    )
+    return f"copies {copies}{removing(plan.removals or 0)}"
 
 
 def _drains(topology: RackTopology) -> Iterator[Aspect]:

@@ -37,6 +37,11 @@ class Change:
         return len(self.added) if self.before else 0
 
     @property
+    def removed(self) -> int:
+        """By how many replicas it shrinks. One that a copy replaces is none of these: it goes with the move."""
+        return max(len(self.before) - len(self.replicas), 0)
+
+    @property
     def is_reorder(self) -> bool:
         """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
         return self.replicas != self.before and set(self.replicas) == set(self.before)
@@ -154,9 +159,10 @@ class Changes(Sequence[Change]):
         return int(np.count_nonzero(same & (new != old).any(axis=1)))
 
     @property
-    def removals(self) -> int:
-        """By how many replicas partitions shrink; to take one away copies nothing."""
-        return int(np.maximum(_sizes(self.before) - _sizes(self.replicas), 0).sum())
+    def removed(self) -> IntArray:
+        """By how many replicas each shrinks, shape (n,); see `Change.removed`. To take one away copies nothing."""
+        shrunk: IntArray = np.maximum(_sizes(self.before) - _sizes(self.replicas), 0)
+        return shrunk
 
     def leaving(self, brokers: Iterable[int]) -> dict[int, int]:
         """How many replicas each of some brokers gives away."""

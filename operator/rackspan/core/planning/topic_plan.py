@@ -89,7 +89,13 @@ class TopicPlan:
     @property
     def removals(self) -> int:
         """By how many replicas partitions shrink; to take one away copies nothing."""
-        return self.changes.removals
+        return int(self.changes.removed.sum())
+
+    @property
+    def removed_bytes(self) -> int | None:
+        """What these hold, None while the size of any of them is not known."""
+        removed = self.changes.removed
+        return _total(removed[removed > 0], self.changes.size_bytes[removed > 0])
 
     @property
     def feasible(self) -> bool:
@@ -149,9 +155,9 @@ class Plan(TopicPlan):
     below_min_insync: tuple[BelowMinInsync, ...] = ()
 
 
-def _total(copied: IntArray, sizes: IntArray) -> int | None:
-    """Bytes of all copies, in Python's numbers: int64 may wrap. None where a size is not known."""
-    return None if (sizes == NONE).any() else sum(map(mul, copied.tolist(), sizes.tolist()))
+def _total(replicas: IntArray, sizes: IntArray) -> int | None:
+    """Bytes of these replicas of partitions, in Python's numbers: int64 may wrap. None where a size is not known."""
+    return None if (sizes == NONE).any() else sum(map(mul, replicas.tolist(), sizes.tolist()))
 
 
 class Fingerprints:

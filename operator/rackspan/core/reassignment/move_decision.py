@@ -49,12 +49,17 @@ class MoveDecision:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known."""
+    """
+    Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known.
+
+    `removals` are the replicas by which partitions shrink in all.
+    """
 
     moves: int
     moved: int
     bytes: int
     moved_bytes: int
+    removals: int = 0
 
 
 def decide(
@@ -105,7 +110,9 @@ class Tally:
         self._size: dict[TopicPartition, int] = {}
         self._done: dict[TopicPartition, int] = {}
         self._moves = self._moved = self._bytes = self._moved_bytes = 0
+        self._removals = 0
         for change in changes:
+            self._removals += change.removed
             if not change.copied:
                 continue
             at = of_change(change)
@@ -129,7 +136,7 @@ class Tally:
     @property
     def progress(self) -> Progress:
         """How far it is now."""
-        return Progress(self._moves, self._moved, self._bytes, self._moved_bytes)
+        return Progress(self._moves, self._moved, self._bytes, self._moved_bytes, self._removals)
 
     def _count(self, at: TopicPartition, done: int) -> None:
         more = done - self._done.get(at, 0)

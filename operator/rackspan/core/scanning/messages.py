@@ -45,7 +45,7 @@ _FIXES: Mapping[Rule, str] = {
     Rule.REPLICA_ON_DRAINED_BROKER: "{plan}: {moves} to copy, none does with fewer",
     Rule.MIN_INSYNC_TOO_SMALL: f"raise min.insync.replicas by {{short}}, {_NEVER_WITHOUT_LEADER}",
     Rule.MIN_INSYNC_TOO_LARGE: f"lower min.insync.replicas by {{excess}}, {_NEVER_WITHOUT_LEADER}",
-    Rule.REPLICATION_FACTOR_DIFFERS: "{plan} --replication-factor: {moves} to copy; or declare what is there",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan} --replication-factor: {moves} to copy{less}; or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "{plan} --replication-factor: one number of replicas for all",
     Rule.PINNED_UNFAIR: "remove the assignment, if it need not be so: {moves} to copy then",
     Rule.RACK_DRIFT: "correct the label of its node if it is wrong; else the broker reports it after its next restart",
@@ -55,7 +55,7 @@ _FIXES: Mapping[Rule, str] = {
 }
 _FIXES_BY_TOPOLOGY: Mapping[Rule, str] = {
     Rule.BROKER_OFFLINE: "bring it back; if it is gone for good: rackspan drain {broker} --topology {topology}",
-    Rule.REPLICATION_FACTOR_DIFFERS: "{plan}: {moves} to copy; or declare what is there",
+    Rule.REPLICATION_FACTOR_DIFFERS: "{plan}: {moves} to copy{less}; or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "declare its replication factor in a KafkaTopic",
 }
 """Where a RackTopology and its KafkaTopics say what a plan takes as options otherwise."""
@@ -192,6 +192,7 @@ def _filled(text: str, facts: Facts, plan: str = "", topology: str | None = None
         holding=plural(facts.excess, "partition has", "partitions have"),
         behind=plural(-facts.excess, "replica is", "replicas are"),
         moves=plural(facts.moves, "replica") if facts.moves else "nothing",
+        less=f", up to {plural(facts.excess, 'replica')} of each partition removed" if facts.excess > 0 else "",
         replicas=plural(facts.excess, "replica"),
         amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
     )

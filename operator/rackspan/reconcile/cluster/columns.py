@@ -50,8 +50,11 @@ def overall_state(status: RackTopologyStatus) -> str:
 
 
 def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
-    """The beginning of a plan's hash, and how many replicas it copies."""
-    return None if plan is None else f"{plan.hash[:_HASH_SHOWN]}, {plural(plan.moves, 'move')}"
+    """The beginning of a plan's hash, and how many replicas it copies and removes."""
+    if plan is None:
+        return None
+    removals = f", {plural(plan.removals, 'removal')}" if plan.removals else ""
+    return f"{plan.hash[:_HASH_SHOWN]}, {plural(plan.moves, 'move')}{removals}"
 
 
 def offline_summary(status: RackTopologyStatus) -> str | None:

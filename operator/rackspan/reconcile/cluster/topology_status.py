@@ -365,7 +365,10 @@ def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPl
         reorders=sum(plan.reorders for plan in plans),
         partitions=sum(plan.partitions for plan in plans),
         bytes=rounded(sum(sizes)) if len(sizes) == len(plans) else None,
-        samples=tuple(PlannedTopic(key, plan.hash, plan.moves) for key, plan in planned[:MAX_PLAN_SAMPLES]),
+        removals=sum(plan.removals or 0 for plan in plans) or None,
+        samples=tuple(
+            PlannedTopic(key, plan.hash, plan.moves, plan.removals) for key, plan in planned[:MAX_PLAN_SAMPLES]
+        ),
     )
 
 

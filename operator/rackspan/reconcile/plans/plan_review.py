@@ -18,6 +18,7 @@ from rackspan.api.plans import (
 )
 from rackspan.api.policies import Approval
 from rackspan.api.reasons import Reason
+from rackspan.core.copy_costs import removing
 from rackspan.core.planning import below_min_insync
 from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
 from rackspan.core.text import plural, rounded, size
@@ -95,9 +96,10 @@ class Review:
         return " and ".join(words[one] for one in Approver if one in who)
 
     def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
-        """What these parts copy, such as `3 replicas (1.2 GiB)`."""
-        moves = sum(part.moves for part in parts.values())
-        return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}"
+        """What these parts copy and remove, such as `3 replicas (1.2 GiB), removes 2 replicas`."""
+        moves, removals = (sum(getattr(part, what) for part in parts.values()) for what in ("moves", "removals"))
+        less = f", removes {plural(removals, 'replica')}" if removals else ""
+        return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}{less}"
 
     def hold_of(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
         """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
@@ -219,7 +221,11 @@ def summary(review: Review) -> PlanSummary:
         bytes=steady(sum(known), last) if len(known) == len(sizes) else None,
         unmanaged=sum(map(is_unmanaged, whole.parts)) or None,
         namespaces=_namespaces(whole),
-        samples=tuple(PlannedTopic(part_name(key), part.hash, part.moves) for key, part in planned[:MAX_PLAN_SAMPLES]),
+        removals=sum(part.removals for _, part in planned) or None,
+        samples=tuple(
+            PlannedTopic(part_name(key), part.hash, part.moves, part.removals or None)
+            for key, part in planned[:MAX_PLAN_SAMPLES]
+        ),
     )
     order = list(ApprovalHold)
     first, key = min(
@@ -232,10 +238,8 @@ def summary(review: Review) -> PlanSummary:
         reason = Reason.STALE_APPROVAL
         stale = ", ".join(sorted(outcome.stale))
         waits = f"{stale} was approved, which is not the current plan; {how}"
-    removals = sum(part.removals for _, part in planned)
-    removes = f" and removes {plural(removals, 'replica')}" if removals else ""
     bytes_ = _in_brackets(sizes if plan.bytes is None else [plan.bytes])
-    cost = f"copies {plural(plan.moves, 'replica')}{bytes_}{removes}"
+    cost = f"copies {plural(plan.moves, 'replica')}{bytes_}{removing(plan.removals or 0)}"
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
     waiting = sum(hold is first for hold in outcome.holds.values())
@@ -256,12 +260,16 @@ def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
     """The parts of each namespace, of those that copy the most, where there are several."""
     if len(whole.namespaces) == 1:
         return ()
-    topics, moves = Counter[str](), Counter[str]()
+    topics, moves, removals = Counter[str](), Counter[str](), Counter[str]()
     for key, part in whole.parts.items():
         topics[key.namespace] += 1
         moves[key.namespace] += part.moves
+        removals[key.namespace] += part.removals
     most = sorted(whole.namespaces, key=lambda name: (-moves[name], name))[:MAX_PLAN_NAMESPACES]
-    return tuple(PlannedNamespace(whole.namespaces[name], topics[name], moves[name], name or None) for name in most)
+    return tuple(
+        PlannedNamespace(whole.namespaces[name], topics[name], moves[name], name or None, removals[name] or None)
+        for name in most
+    )
 
 
 def _waiting(review: Review) -> str:

@@ -28,6 +28,7 @@ from rackspan.api.reassignment import (
     WaitingFor,
     WaitingStatus,
 )
+from rackspan.core.copy_costs import removed
 from rackspan.core.reassignment import PaceReason
 from rackspan.core.text import plural, size
 from rackspan.reconcile.failures import FailureError
@@ -132,6 +133,7 @@ def with_pass(
         partitions=partitions,
         moves=progress.moves,
         moved=progress.moved,
+        removals=progress.removals or None,
         bytes=progress.bytes,
         moved_bytes=copied,
         rate=per_second,
@@ -207,7 +209,8 @@ def ended(seen: Pass) -> tuple[ReassignmentState, str]:
     left += f"; {seen.others}" if seen.others else ""
     if seen.waiting:
         return ReassignmentState.FAILED, f"not all was moved: {waits(seen.waiting)}; make a new plan{left}"
-    return ReassignmentState.SUCCEEDED, f"all is as planned: {plural(seen.progress.moves, 'move')} done{left}"
+    taken = f", {removed(seen.progress.removals)}" if seen.progress.removals else ""
+    return ReassignmentState.SUCCEEDED, f"all is as planned: {plural(seen.progress.moves, 'move')} done{taken}{left}"
 
 
 class Rate:

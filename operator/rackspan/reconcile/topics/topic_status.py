@@ -170,6 +170,7 @@ def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
         reorders=plan.reorders,
         partitions=len(plan.changes),
         bytes=outcome.copied_bytes,
+        removals=plan.removals or None,
         samples=tuple(
             PartitionChange(change.partition, change.before, change.replicas)
             for change in plan.changes[:MAX_PLAN_SAMPLES]

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.cli.test_status import PLAN, condition, seen
 
 from rackspan.api.plans import TopologyPlanStatus
@@ -98,4 +99,5 @@ def test_offline_brokers_are_not_known_while_kafka_is_away():
 def test_a_plan_is_shown_by_the_beginning_of_its_hash():
     plan = TopologyPlanStatus(hash="d42a56bd0123", topics=1, moves=6, lower_bound=6, reorders=0, partitions=6)
     assert plan_summary(plan) == "d42a56bd, 6 moves"
+    assert plan_summary(replace(plan, removals=2)) == "d42a56bd, 6 moves, 2 removals"
     assert plan_summary(None) is None

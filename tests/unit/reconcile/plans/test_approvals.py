@@ -880,8 +880,19 @@ async def test_a_plan_below_min_insync_says_so_where_it_is_approved_in_the_words
     assert told.startswith("topic one: 2 partitions shrink to 1 replica, below min.insync.replicas 2, so that")
     assert f"removes 4 replicas for 1 topic, and no plan copies fewer; {told}; it waits for approval" in world.told()[1]
     assert f"; {told}; it waits for approval; to approve it: kubectl" in world.ready("one")["message"]
+    whole = world.loop.approvals.summary().plan
+    assert (whole.moves, whole.removals, [one.removals for one in whole.samples]) == (0, 4, [4])
     await below(world, "two")
     assert f"{told}, and 1 more topic likewise; it waits for approval" in world.told()[1]
+
+
+async def test_an_approved_plan_says_what_it_removes_as_it_begins():
+    world = World()
+    await below(world, "one")
+    world.topology(world.plan.hash)
+    await world.work()
+    (approved,) = (event for event in world.kube.announced if event.reason == "PlanApproved")
+    assert "copies 0 replicas, removes 4 replicas and is begun as" in approved.message
 
 
 @pytest.mark.parametrize("spec", [{"config": {"min.insync.replicas": 1}}, {"durability": {"minDomains": {"zone": 1}}}])

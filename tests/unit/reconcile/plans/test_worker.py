@@ -184,6 +184,16 @@ class World:
         assert not [at for at, one in self.kafka.state.items() if one.adding or one.removing]
 
 
+async def test_what_a_plan_removes_is_told_with_what_it_has_copied():
+    world, planned = World(), {TopicPartition("orders", 0): (1, 2), TopicPartition("orders", 1): (1, 2, 0)}
+    world.kafka.planned = planned
+    await world.begin(world.plan(planned=planned))
+    await world.until_ended()
+    done = world.read()
+    assert (done.status.state, done.status.moves, done.status.removals) == ("Succeeded", 1, 1)
+    assert done.status.message == "all is as planned: 1 move done, 1 replica removed"
+
+
 async def test_a_plan_is_carried_out_to_its_end():
     world = World()
     await world.begin()

@@ -171,6 +171,7 @@ async def test_a_plan_that_only_takes_replicas_away_says_so():
     assert sentence(concluded(found)).startswith(
         f"plan {found.plan.hash} copies nothing and removes 3 replicas; not executed yet: "
     )
+    assert (concluded(found).plan.moves, concluded(found).plan.removals) == (0, 3)
 
 
 async def test_a_plan_tells_all_that_it_does():
