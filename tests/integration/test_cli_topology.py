@@ -82,11 +82,32 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
     checked = cli("check", *cluster, *ours, "-o", "json")
     assert checked.code == 1
     compliance = [adopted.topic(name)["status"]["compliance"] for name in (*LISTS, "own")]
-    assert checked.json["summary"]["nonCompliant"] == sum(one["nonCompliant"] for one in compliance)
+    for field in ("nonCompliant", "moves"):
+        assert checked.json["summary"][field] == sum(one[field] for one in compliance)
     advice = {one["fix"].partition(":")[0] for one in checked.json["findings"] if one["rule"] == "NotCompliant"}
     assert advice == {f"rackspan plan --topology {adopted.namespace}/kafka"}
     lost = cli("what-if", *cluster, *ours, "-o", "json").json["losses"]
     assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
+
+
+def test_check_plan_and_status_give_one_cost_of_other_replication_factors(adopted, control_plane):
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    adopted.change_topic("orders", replicationFactor=4)
+    adopted.change_topic("payments", replicationFactor=2)
+
+    def told():
+        plan = adopted.topology()["status"].get("plan") or {}
+        return plan if plan.get("topics") == len(LISTS) else None
+
+    whole = until(told, "a plan of both topics")
+    assert (whole["moves"], whole["removals"]) == (3, 2)
+    planned = cli("plan", *cluster, "-o", "json").json
+    assert (planned["moves"], planned["removals"]) == (3, 2)
+    checked = cli("check", *cluster, "--topic", re.escape(adopted.namespace) + ".*", "-o", "json").json
+    assert checked["summary"]["moves"] == 3
+    assert sum(adopted.topic(name)["status"]["compliance"]["moves"] for name in LISTS) == 3
+    assert "copies 3 replicas" in (said := " ".join(cli("status", *cluster).out.split()))
+    assert "and removes 2 replicas" in said
 
 
 def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, control_plane):
