@@ -226,7 +226,7 @@ def test_a_spec_that_the_operator_has_not_seen_is_unknown():
     edited = structs.replace(seen(), meta=structs.replace(seen().meta, generation=7))
     whole = situation(edited, (), ())
     assert whole.aspects[0].message == "the operator has not observed generation 7 of the RackTopology yet"
-    assert whole.step.startswith("see that the operator runs")
+    assert whole.step.startswith("check that the operator runs")
 
 
 LEASE = ObjectKey("rackspan", "rackspan")
@@ -505,7 +505,12 @@ STEPS = [
     ("Ready", "InvalidRack", {"rackSource": "Broker"}, "correct broker.rack, or spec.rackAliases, for these brokers"),
     ("Ready", "BrokerPodsNotShared", {}, "kubectl label namespace kafka rackspan.dev/broker-pods-for=kafka"),
     ("Ready", "CordonsLeft", {}, "kubectl describe racktopology prod --namespace kafka"),
-    ("Connected", "AuthenticationFailed", {}, "correct the log-in in the Secret of spec.kafka.sasl.secretRef"),
+    (
+        "Connected",
+        "AuthenticationFailed",
+        {},
+        "correct the user or the password in the Secret of spec.kafka.sasl.secretRef",
+    ),
     ("Connected", "ClusterIdMismatch", {}, "correct spec.kafka.bootstrapServers; or"),
     ("Connected", "UnexpectedError", {}, "kubectl describe racktopology prod --namespace kafka"),
 ]

@@ -220,7 +220,7 @@ def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
     if not known:
         raise CommandError(
             f"the status of RackTopology {topology.key} names no brokers yet",
-            "see that the operator runs: kubectl get pods",
+            "check that the operator runs: kubectl get pods",
         )
     for broker in more.brokers:
         if broker not in known and topology.status.lists_all_brokers:

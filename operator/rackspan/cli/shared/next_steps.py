@@ -8,7 +8,7 @@ from rackspan.api.racktopology import RackSource, RackTopology
 from rackspan.api.reasons import Reason
 
 _READY: Final[Mapping[str, str]] = {
-    Reason.WAITING: "see that the operator runs: kubectl get pods, and its log",
+    Reason.WAITING: "check that the operator runs: kubectl get pods, and its log",
     Reason.NO_BROKERS: "start the brokers, or correct spec.kafka.bootstrapServers and spec.brokers.podSelector",
     Reason.DUPLICATE_BROKER_ID: (
         "correct spec.brokers.podSelector or spec.brokers.brokerId, or delete the pods that are not this broker"
@@ -28,7 +28,7 @@ _CONNECTED: Final[Mapping[str, str]] = {
         "create this Secret with this key, or correct its name in spec.kafka.tls or spec.kafka.sasl"
     ),
     Reason.AUTHENTICATION_FAILED: (
-        "correct the log-in in the Secret of spec.kafka.sasl.secretRef, or spec.kafka.sasl.mechanism"
+        "correct the user or the password in the Secret of spec.kafka.sasl.secretRef, or spec.kafka.sasl.mechanism"
     ),
     Reason.TLS_FAILED: (
         "correct caSecretRef, clientCertSecretRef or verifyHostname in spec.kafka.tls; for a token, "
@@ -41,12 +41,12 @@ _CONNECTED: Final[Mapping[str, str]] = {
     ),
     Reason.INVALID_SPEC: "correct spec.kafka",
     Reason.KAFKA_CLIENT_FAILED: (
-        "see the operator's log; if memory is short, raise kafka.trusted.memory or kafka.untrusted.memory of the chart"
+        "read the operator's log; if memory is short, raise kafka.trusted.memory or kafka.untrusted.memory of the chart"
     ),
 }
 _SCANNED: Final[Mapping[str, str]] = {
     Reason.SCAN_TIMED_OUT: "raise spec.compliance.activeDeadlineSeconds or spec.compliance.resources",
-    Reason.SCAN_NOT_STARTED: "see the events of the scan's pods: kubectl get events; correct spec.compliance",
+    Reason.SCAN_NOT_STARTED: "read the events of the scan's pods: kubectl get events; correct spec.compliance",
 }
 
 

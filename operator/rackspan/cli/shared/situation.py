@@ -136,7 +136,7 @@ def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[A
     elif topology.status.observed_generation != topology.meta.generation:
         message = f"the operator has not observed generation {topology.meta.generation} of the RackTopology yet"
         yield Aspect(
-            "operator", AspectState.UNKNOWN, message, "see that the operator runs: kubectl get pods, and its log"
+            "operator", AspectState.UNKNOWN, message, "check that the operator runs: kubectl get pods, and its log"
         )
     elif lease is not None:
         yield Aspect("operator", AspectState.FINE, f"{lease.holder} holds Lease {lease.key}")

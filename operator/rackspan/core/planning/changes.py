@@ -1,6 +1,6 @@
 """What a plan changes, partition by partition: in columns, as there may be millions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, overload
 
@@ -164,12 +164,11 @@ class Changes(Sequence[Change]):
         shrunk: IntArray = np.maximum(_sizes(self.before) - _sizes(self.replicas), 0)
         return shrunk
 
-    def leaving(self, brokers: Iterable[int]) -> dict[int, int]:
-        """How many replicas each of some brokers gives away."""
-        return {
-            broker: int(np.count_nonzero((self.before == broker).any(axis=1) & (self.replicas != broker).all(axis=1)))
-            for broker in brokers
-        }
+    def leaving(self, brokers: Collection[int]) -> dict[int, int]:
+        """How many replicas some brokers give away, of those that give any."""
+        stays = (self.before[:, :, None] == self.replicas[:, None, :]).any(axis=2)
+        ids, counts = np.unique(self.before[~stays & np.isin(self.before, list(brokers))], return_counts=True)
+        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
     def add_to(self, digest: "_Hash", topics: IntArray) -> None:
         """Hash them; a topic is named by its place among `topics`, which are indices in ascending order."""

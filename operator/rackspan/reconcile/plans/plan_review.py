@@ -97,7 +97,8 @@ class Review:
 
     def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
         """What these parts copy and remove, such as `3 replicas (1.2 GiB), removes 2 replicas`."""
-        moves, removals = (sum(getattr(part, what) for part in parts.values()) for what in ("moves", "removals"))
+        moves = sum(part.moves for part in parts.values())
+        removals = sum(part.removals for part in parts.values())
         less = f", removes {plural(removals, 'replica')}" if removals else ""
         return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}{less}"
 
