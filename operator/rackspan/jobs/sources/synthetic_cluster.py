@@ -58,11 +58,13 @@ class SyntheticCluster:
         replicas = np.stack(
             [((index + shift) % 3) + 3 * ((index * 7 + shift * 31) % (place - 1)) for shift in range(3)], axis=1
         ).astype(np.int32)
-        random = np.random.default_rng([self.seed, start])
-        wrong = random.random(len(index)) < self.broken
+        wrong, behind = (
+            np.random.Generator(np.random.PCG64([self.seed, at]).advance(first)).random(len(index)) < share
+            for at, share in enumerate((self.broken, self.behind))
+        )
         replicas[wrong, 1] = (replicas[wrong, 0] + 3) % (3 * (place - 1))
         in_sync = np.ones(replicas.shape, dtype=bool)
-        in_sync[random.random(len(index)) < self.behind, 2] = False
+        in_sync[behind, 2] = False
         return Partitions(
             tuple(f"topic-{number:06d}" for number in range(start, stop)),
             index // self.per_topic - start,
