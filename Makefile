@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 SITE := build/site-venv
 # Processes that share the tests, each with servers of its own of some 3 GB where there is a stack, and one of low priority
 # that takes what needs no servers while these wait. A Kubernetes that the user names is everybody's, so it takes one.
-WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,2)
+WORKERS ?= $(if $(RACKSPAN_KUBECONFIG),1,3)
 SHARED := --numprocesses=$(shell expr $(WORKERS) + 1) --filler --no-loadscope-reorder
 # Tests without servers wait for time-outs as well: two processes for each processor.
 SHARED_FAST := --numprocesses=$(shell expr 2 \* `getconf _NPROCESSORS_ONLN`) --no-loadscope-reorder
@@ -83,7 +83,8 @@ lint: $(READY) ## Style, types and layers alone
 	$(BIN)/lint-imports
 
 .PHONY: test
-test: lint assets ## Lint, then all tests on the real control plane and the real Kafka, laws with many cases
+test: $(READY) ## Lint, then all tests on the real control plane and the real Kafka, laws with many cases
+	@$(MAKE) --jobs=2 lint assets
 	$(PYTEST) $(SHARED) --hypothesis-profile=deep --durations=25 -m "not nightly" $(STACK_TESTS) $(FAST_TESTS)
 
 .PHONY: test-nightly
