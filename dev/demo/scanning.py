@@ -118,12 +118,16 @@ class Scanning:
         file = self.history.with_name(f"{name}.json")
         file.write_text(plan, encoding="utf-8")
         self.stage.kafka(REASSIGN, "--reassignment-json-file", str(file), "--execute")
+        admin = self.stage.running.kafka.admin()
 
         def done() -> bool:
-            said = self.stage.running.kafka.tool(*(REASSIGN, "--reassignment-json-file", str(file), "--verify"))
-            return "still in progress" not in said
+            topics = admin.list_topics(timeout=10).topics
+            return all(
+                {*topics[one["topic"]].partitions[one["partition"]].replicas} == {*one["replicas"]}
+                for one in json.loads(plan)["partitions"]
+            )
 
-        eventually(done, "the reassignment to end", interval=1)
+        eventually(done, "the reassignment to end")
 
     def _report(self, holds: Any, what: str) -> dict[str, Any]:
         def read() -> dict[str, Any] | None:
