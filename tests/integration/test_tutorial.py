@@ -158,7 +158,7 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
     follow(EXISTING.replace(SERVERS, servers), run_and_start, tmp_path)
     running.kubectl.in_namespace("kafka")("delete", "kafkatopics,racktopologies", "--all", "--timeout=300s")
     operator.stop()
-    for name in EXISTING_TOPICS:
+    for name in (*EXISTING_TOPICS, "first-own"):
         running.kafka.tool("TopicCommand", "--delete", "--topic", name)
 
 
