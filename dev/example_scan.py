@@ -11,8 +11,6 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-
 from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.scanning import BrokerLocations
@@ -20,7 +18,7 @@ from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
 from rackspan.core.write_locality import write_counts
 from rackspan.jobs.batches import aggregates
-from rackspan.jobs.batches.arrow_batches import write_batch
+from rackspan.jobs.batches.arrow_batches import write_table
 from rackspan.jobs.scan import document_rows
 from rackspan.reports import document as d
 
@@ -425,8 +423,10 @@ def _writes(cluster: _Cluster) -> d.Writes | None:
         alive = cluster.alive(one)
         rows.append((names.index(one.topic), one.number, list(one.replicas), alive, next(iter(alive), None), one.size))
     counts = write_counts(ReplicaPlaces(locations.tree, brokers, table(names, rows)), producers)
-    counted = aggregates.writes(pa.Table.from_batches([write_batch(names, tuple(producers), counts)]))
-    return document_rows.writes(counted, producers, locations)
+    written = write_table(names, tuple(producers), counts)
+    by_topic = aggregates.written_afar(aggregates.written_by_topic(written, producers), d.MAX_WRITES)
+    by_rack = aggregates.written_by_rack(written)
+    return document_rows.writes(by_rack.to_pylist(), by_topic.to_pylist(), producers, locations)
 
 
 def _trend(random: Random, partitions: int, findings: int, unfair: int) -> list[d.Day]:

@@ -1,9 +1,9 @@
 """
 `rackspan` with a clock: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
 
-The scan document cannot tell of what is before it, after it and while it is made: the start of Python and of Spark, the
-trend, tidying, the page. FILE gets the seconds of all of it by name; STARTED is `time.monotonic()` of whoever starts
-this.
+The scan document has the seconds of its steps, but not of what is before it and after it: the start of Python and of
+Spark, the commit, tidying, the page. FILE gets the seconds of all of it by name; STARTED is `time.monotonic()` of
+whoever starts this.
 """
 
 import json
@@ -79,29 +79,13 @@ def main(file: str, started: str, *arguments: str) -> int:
 
 
 def _with_steps(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
-    """Time from each step's name to the next one's."""
+    """Take the seconds of steps from the document."""
 
-    def timed(engine: Any, cluster: Any, order: Any, tell: Callable[[str], None]) -> Any:
-        name, since = "beginning", time.monotonic()
-        inner = clock.seconds[COMMIT] + clock.seconds[TIDY]
-
-        def lap() -> None:
-            nonlocal since, inner
-            within = clock.seconds[COMMIT] + clock.seconds[TIDY]
-            clock.seconds[name] += time.monotonic() - since - (within - inner)
-            since, inner = time.monotonic(), within
-
-        def told(what: str) -> None:
-            nonlocal name
-            if not what.startswith("warning: "):
-                lap()
-                name = what
-            tell(what)
-
-        try:
-            return work(engine, cluster, order, told)
-        finally:
-            lap()
+    def timed(*arguments: Any) -> Any:
+        document = work(*arguments)
+        for name, seconds in document.seconds.items():
+            clock.seconds[name] += seconds
+        return document
 
     return timed
 

@@ -11,7 +11,10 @@ import pyarrow as pa
 
 from benchmarks.scans.year import CLUSTER
 from rackspan.jobs.batches import aggregates
+from rackspan.jobs.history.previous_scan import PreviousScan
+from rackspan.jobs.history.queries import query
 from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan.comparison import Comparison
 
 T = TypeVar("T")
 _WEEK = timedelta(days=7)
@@ -40,20 +43,19 @@ def main(location: str) -> None:
         ),
         "flaps, of a week": lambda: aggregates.flaps(history.parts("brokers", lately, ["broker", "changed"])),
         "flaps, of all": lambda: aggregates.flaps(history.parts("brokers", every, ["broker", "changed"])),
-        "first_seen, of the last scan": lambda: aggregates.first_seen(history.rows("findings", latest)),
-        "first_seen, of all": lambda: aggregates.first_seen(history.rows("findings", every)),
+        "view open_findings": lambda: query(location, "SELECT * FROM open_findings"),
     }
     for name, work in asked.items():
         timed(name, work, len)
-    before = history.rows("findings", latest)
-    timed("comparing two scans", lambda: _compared(history.rows("findings", every[-2:-1]), before), len)
+    timed("comparing two scans", lambda: _compared(history.rows("findings", every[-2:-1]), history), len)
     print(json.dumps({"seconds": seconds, "rows": rows}))
 
 
-def _compared(found: pa.Table, before: pa.Table) -> list[object]:
-    """As a scan does: findings with the time they were first seen, and those that are gone."""
-    seen = aggregates.with_first_seen(found.drop_columns("first_seen"), before, datetime.now(UTC))
-    return [*seen.filter(seen["new"]).to_pylist(), *aggregates.cleared(before, found).to_pylist()]
+def _compared(found: pa.Table, history: History) -> list[object]:
+    """As a scan does: findings that are new, and the worst of those that are gone."""
+    compared = Comparison(PreviousScan(history, CLUSTER), datetime.now(UTC))
+    seen = compared.findings(found.drop_columns("first_seen"))
+    return [*seen.filter(seen["new"]).to_pylist(), *compared.worst_cleared().to_pylist()]
 
 
 if __name__ == "__main__":

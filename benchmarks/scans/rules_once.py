@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from benchmarks.scans import plain_sql
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning.rules import Rule
-from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
-from rackspan.jobs.batches.schemas import FINDING, JUDGED, PARTITIONS, TOPIC
+from rackspan.jobs.batches.batch_judging import Criteria, judge_slice
+from rackspan.jobs.batches.schemas import PARTITIONS
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.spark.spark_session import spark_session
@@ -68,16 +68,17 @@ def _counted(spark: SparkSession, way: str, every: DataFrame, cluster: Synthetic
 
 def _by_core(every: DataFrame, cluster: SyntheticCluster) -> Mapping[str, int]:
     criteria = Criteria("benchmark", cluster.locations, ClusterRequirements())
-    judged = every.mapInArrow(judge_batches(criteria), from_arrow_schema(JUDGED))
-    topic = F.col("kind") == TOPIC
-    other = (F.col("kind") == FINDING) & (F.col("rule") == str(Rule.LEADER_NOT_PREFERRED))
-    return plain_sql.counts(
-        judged.agg(
-            F.sum(F.when(topic, F.col("non_compliant"))).alias("non_compliant"),
-            F.sum(F.when(topic, F.col("under_replicated"))).alias("under_replicated"),
-            F.count_if(other).alias("leader_not_preferred"),
-        )
-    )
+    schema = pa.schema([(name, pa.int64()) for name in ("non_compliant", "under_replicated", "leader_not_preferred")])
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        judged = judge_slice(criteria, batches)
+        row = {name: pa.compute.sum(judged.topics[name], min_count=0).as_py() for name in schema.names[:2]}
+        other = pa.compute.equal(judged.findings["rule"], str(Rule.LEADER_NOT_PREFERRED))
+        row["leader_not_preferred"] = pa.compute.sum(other, min_count=0).as_py()
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+    judged = every.mapInArrow(counted, from_arrow_schema(schema))
+    return plain_sql.counts(judged.agg(*(F.sum(name).alias(name) for name in schema.names)))
 
 
 if __name__ == "__main__":

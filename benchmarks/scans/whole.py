@@ -16,16 +16,14 @@ LOCAL, SPARK = "local", "spark"
 QUICK = (20_000, 200_000)
 COUNTS = (200_000, 2_000_000, 20_000_000)
 AIMED = 2_000_000
-MEMORY = {20_000_000: "5g"}
-"""Of Spark's driver, where the command's own 2g is not enough: a row of findings is held for every 40 partitions."""
-_COMMANDS_OWN = "2g"
+_MEMORY = "2g"
+"""Of Spark's driver: what the command takes by itself."""
 _FOUND = (0, 1)
 STEPS = {
     clocked.START: "Python",
     clocked.SPARK: "Spark",
     "reading and judging partitions": "read and judge",
-    "counting findings": "count",
-    "comparing with the scan before": "compare",
+    "counting and comparing findings": "count and compare",
     "writing the history": "write",
     clocked.TREND: "trend",
     clocked.COMMIT: "commit",
@@ -33,9 +31,9 @@ STEPS = {
     clocked.PAGE: "page",
 }
 HEADER = (
-    f"| engine | partitions | driver | seconds | CPU s | peak GiB (PSS) | {' | '.join(STEPS.values())} | rest "
+    f"| engine | partitions | seconds | CPU s | peak GiB (PSS) | {' | '.join(STEPS.values())} | rest "
     "| findings | history MB | page MB | rules alone |\n"
-    f"|{' ---: |' * (11 + len(STEPS))}"
+    f"|{' ---: |' * (10 + len(STEPS))}"
 )
 
 
@@ -59,7 +57,6 @@ class Measured:
         cells = [
             self.engine,
             f"{self.partitions:,}",
-            memory_of(self.partitions) if self.engine == SPARK else "",
             f"{self.seconds:.1f}",
             f"{self.cpu:.1f}",
             f"{self.peak / 2**30:.2f}",
@@ -71,10 +68,6 @@ class Measured:
             f"{self.rules:.0%}" if self.rules else "",
         ]
         return f"| {' | '.join(cells)} |"
-
-
-def memory_of(partitions: int) -> str:
-    return MEMORY.get(partitions, _COMMANDS_OWN)
 
 
 def medians(runs: Sequence[Measured], rules: float = 0.0) -> Measured:
@@ -110,7 +103,7 @@ def measured(partitions: int, engine: str) -> Measured:
         history = folder / "history"
         arguments: tuple[str, ...] = ("--synthetic", str(partitions), "--history", str(history))
         if engine == SPARK:
-            arguments += ("--master", "local[2]", "--driver-memory", memory_of(partitions))
+            arguments += ("--master", "local[2]", "--driver-memory", _MEMORY)
         ran, steps = scanned(folder, *arguments, "--engine", engine)
         document = json.loads((folder / "report.json").read_text())
         if document["summary"]["partitions"] != partitions:
@@ -124,7 +117,7 @@ def measured(partitions: int, engine: str) -> Measured:
 
 def share_of_rules(partitions: int) -> float:
     """Of the seconds of reading and judging, those that judging adds to reading: both in one warm session."""
-    spent = json.loads(run(module("split", partitions, memory_of(partitions)), most=3600).printed)
+    spent = json.loads(run(module("split", partitions, _MEMORY), most=3600).printed)
     note(f"{partitions:,} partitions: read in {spent['reading']:.1f} s, read and judged in {spent['both']:.1f} s")
     return max(0.0, 1 - spent["reading"] / spent["both"])
 

@@ -151,16 +151,18 @@ def write(history: History, days: int, today: date) -> Iterator[date]:
         scans = [year.scan(scan_id, when) for scan_id, when in _times(day)]
         tables = {table: pa.concat_tables(rows[table] for _, rows in scans) for table in TABLES}
         last = scans[-1][0]
-        history.write(last, tables)
-        history.commit(last, tables["scans"], [b"{}"] * len(scans))
+        of_scans = tables.pop("scans")
+        history.write(last, tables.items())
+        history.commit(last, of_scans, [b"{}"] * len(scans))
         if back == 2 or (day + timedelta(days=1)).month != day.month:
             history.compact(last)
         yield day
     last = today - timedelta(days=1)
     for scan_id, when in _times(last):
         entry, rows = year.scan(scan_id, when)
-        history.write(entry, rows)
-        history.commit(entry, rows["scans"], [b"{}"])
+        of_scan = rows.pop("scans")
+        history.write(entry, rows.items())
+        history.commit(entry, of_scan, [b"{}"])
     yield last
 
 

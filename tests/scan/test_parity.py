@@ -25,11 +25,12 @@ from rackspan.core.scanning.findings import RULES, SEVERITIES, Findings
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.snapshot import NONE, table
 from rackspan.jobs import scan_job
-from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import partition_batches
 from rackspan.jobs.batches.batch_judging import Criteria
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR
+from rackspan.jobs.batches.judged import Judged
+from rackspan.jobs.batches.schemas import PARTITIONS
 from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan import cluster_scan
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ScannedCluster, from_file
@@ -44,16 +45,15 @@ SLICES = (2, 7)
 
 
 def made(criteria, partitions, least, slices=1):
-    """A cluster with these partitions, cut so that those of one topic are in several slices."""
+    """A cluster with these partitions, in slices of whole topics."""
     every = pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
-    parts = [every.filter(pa.array(np.arange(len(every)) % slices == at)) for at in range(slices)]
+    parts = [every.filter(pa.array(partitions.topic % slices == at)) for at in range(slices)]
     return ScannedCluster("prod", criteria, Given(parts), len(every))
 
 
 def judged_by(engine, *cluster):
-    """Rows of JUDGED by kind, of a cluster that is `made` so."""
-    rows = pa.Table.from_batches(engine(made(*cluster), ()), schema=JUDGED)
-    return {kind: rows.filter(pa.compute.equal(rows["kind"], kind)) for kind in (FINDING, TOPIC, HOLDING, UNFAIR)}
+    """What was judged of a cluster that is `made` so."""
+    return Judged.merged(list(engine(made(*cluster), ())))
 
 
 def told_by_engine(judged):
@@ -62,7 +62,7 @@ def told_by_engine(judged):
             *(row[name] for name in ("id", "rule", "severity", "topic", "partition", "broker", "level", "domain")),
             *(row[name] for name in ("reason", "excess", "moves")),
         )
-        for row in aggregates.findings(judged[FINDING]).to_pylist()
+        for row in judged.findings.to_pylist()
     }
 
 
@@ -122,7 +122,7 @@ def random_criteria(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_engine_finds_what_the_core_finds_however_the_partitions_are_cut(engine, seed):
+def test_each_engine_finds_what_the_core_finds_however_the_topics_are_cut(engine, seed):
     criteria, snapshot = random_criteria(seed)
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     examined = examine(criteria.locations, partitions, least, criteria.requirements)
@@ -131,22 +131,24 @@ def test_each_engine_finds_what_the_core_finds_however_the_partitions_are_cut(en
     for slices in SLICES:
         judged = judged_by(engine, criteria, partitions, least, slices)
         assert told_by_engine(judged) == expected, slices
-        tallied = aggregates.topics(judged[TOPIC], aggregates.findings(judged[FINDING])).to_pylist()
+        tallied = judged.topics.to_pylist()
         assert sum(row["non_compliant"] for row in tallied) == np.count_nonzero(examined.broken)
         assert sum(row["moves"] for row in tallied) == examined.moves_of.sum()
         assert sum(row["partitions"] for row in tallied) == len(partitions)
-        unfair = {row["level"]: row["partitions"] for row in aggregates.unfair(judged[UNFAIR]).to_pylist()}
+        unfair = {row["level"]: row["partitions"] for row in judged.unfair.to_pylist()}
         assert unfair == dict(examined.unfair)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_engines_write_the_same_rows_and_tell_the_same(spark, tmp_path, seed):
-    """Two scans each, of a cluster in which half of the brokers have changed in between, cut otherwise."""
+def test_both_engines_write_the_same_rows_and_tell_the_same_however_large_parts_are(spark, tmp_path, monkeypatch, seed):
+    """Two scans each, of a cluster of which some partitions are not there any more, cut otherwise."""
     criteria, snapshot = random_criteria(seed)
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     later = partitions.rows(np.flatnonzero(np.arange(len(partitions)) % 3 != seed % 3))
     told = []
-    for name, engine, slices in (("local", in_process, 1), ("spark", on_spark(spark, 2), 4)):
+    ways = (("at once", in_process, 1, 10**6), ("parts", in_process, 5, 1), ("spark", on_spark(spark, 2), 4, 10**6))
+    for name, engine, slices, part in ways:
+        monkeypatch.setattr(cluster_scan, "_PART", part)
         history = History(str(tmp_path / name))
         for at, some in enumerate((partitions, later)):
             run = ScanRun(f"scan-{at}", NOON + timedelta(hours=at), history)
@@ -155,7 +157,7 @@ def test_both_engines_write_the_same_rows_and_tell_the_same(spark, tmp_path, see
         assert document.changes.cleared > 0
         assert (document.writes is not None) == bool(criteria.producers)
         told.append(contents(history))
-    assert told[:3] == told[3:]
+    assert told[:3] == told[3:6] == told[6:]
 
 
 def test_which_engine_a_command_takes(monkeypatch, tmp_path):
@@ -243,7 +245,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spec):
     criteria = Criteria("kafka/prod", locations, cluster_requirements(topology, [one for one, _ in topics]))
     judged = judged_by(in_process, criteria, partitions, np.ones(len(topics), dtype=np.int64), 3)
     wrong = {}
-    for row in aggregates.findings(judged[FINDING]).to_pylist():
+    for row in judged.findings.to_pylist():
         if row["rule"] in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
             wrong.setdefault(row["topic"], {})[row["partition"]] = row["moves"]
     for one, lists in topics:

@@ -13,6 +13,7 @@ from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
 from rackspan.core.outage import min_insync_replicas
 from rackspan.jobs.batches.arrow_batches import partition_batches, unread_batches
+from rackspan.jobs.scan import cluster_scan
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ClusterError, from_file
@@ -23,10 +24,11 @@ FAIR, UNFAIR = (0, 2, 3), (0, 1, 2)
 WHY = "Broker: Topic authorization failed"
 
 
-@pytest.fixture
-def scan(history, tmp_path):
+@pytest.fixture(params=[1, 1_000_000])
+def scan(history, tmp_path, monkeypatch, request):
     """Scan these topics, of which Kafka did not tell those of `unread`: `scan("a", topic(…), unread=["orders"])`."""
     taken = []
+    monkeypatch.setattr(cluster_scan, "_PART", request.param)
 
     def look(scan_id, *topics, unread=()):
         file = tmp_path / "prod.json"

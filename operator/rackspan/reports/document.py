@@ -16,6 +16,8 @@ WORKER_CRASHED: Final = "WorkerCrashed"
 """Why a scan failed of which a process crashed that reads the cluster."""
 MAX_FINDINGS: Final = 2_000
 """Findings that are listed one by one, the worst first."""
+MAX_CHANGED: Final = 100
+"""New findings that are listed one by one, and cleared ones, the worst first."""
 MAX_TOPICS: Final = 500
 """Topics that are listed, those with the worst findings first."""
 MAX_GROUPS: Final = 500

@@ -35,7 +35,7 @@ findings = st.lists(
 
 
 def judged(rows):
-    return pa.Table.from_pylist(rows, schema=JUDGED)
+    return pa.Table.from_pylist(rows, schema=JUDGED["findings"])
 
 
 def kept(rows):
@@ -81,18 +81,6 @@ def test_findings_that_count_partitions_are_added_up(rows):
     assert len(found) == len(summed(rows))
 
 
-@given(findings, findings)
-def test_what_is_new_and_what_is_cleared_is_told_by_the_id(now, earlier):
-    found, before = kept(now).drop_columns("first_seen"), kept(earlier)
-    known = {row["id"]: row["first_seen"] for row in before.to_pylist()}
-    for row in aggregates.with_first_seen(found, before, NOON).to_pylist():
-        assert row["new"] == (row["id"] not in known)
-        assert row["first_seen"] == known.get(row["id"], NOON)
-    assert {row["id"] for row in aggregates.cleared(before, found).to_pylist()} == known.keys() - {
-        row["id"] for row in found.to_pylist()
-    }
-
-
 @given(findings)
 def test_findings_are_counted_by_what_they_are_about(rows):
     found = kept(rows)
@@ -102,21 +90,26 @@ def test_findings_are_counted_by_what_they_are_about(rows):
             if row[key[-1]] is not None:
                 worst[tuple(row[name] for name in key)].append(row["severity"])
         assert {
-            at: (row["findings"], row["worst"]) for at, row in by_key(aggregates.counted(found, *key), *key).items()
+            at: (row["findings"], row["worst"])
+            for at, row in by_key(aggregates.counted(aggregates.each(found), *key), *key).items()
         } == {at: (len(severities), min(severities, key=RANK.get)) for at, severities in worst.items()}
-    oldest = defaultdict(list)
-    for row in found.to_pylist():
-        oldest[row["topic"]].append(row["first_seen"])
-    oldest.pop(None, None)
-    assert {row["topic"]: row["first_seen"] for row in aggregates.first_seen(found).to_pylist()} == {
-        topic: min(times) for topic, times in oldest.items()
-    }
+
+
+@given(findings)
+def test_topics_have_the_number_of_their_findings_the_worst_and_the_oldest(rows):
+    found = kept(rows)
+    topics = pa.Table.from_pylist([{"topic": name} for name in "abc"], schema=JUDGED["topics"])
+    for row in aggregates.with_findings(topics, found).to_pylist():
+        own = [one for one in found.to_pylist() if one["topic"] == row["topic"]]
+        assert row["findings"] == len(own)
+        assert row["worst"] == min((one["severity"] for one in own), key=RANK.get, default=None)
+        assert row["first_seen"] == min((one["first_seen"] for one in own), default=None)
 
 
 def test_bytes_to_copy_are_not_known_where_those_of_a_portion_are_not():
     sizes = [("a", 3), ("a", 4), ("b", 3), ("b", None)]
     rows = [{"topic": topic, "move_bytes": size} for topic, size in sizes]
-    found = aggregates.topics(judged(rows), kept([])).to_pylist()
+    found = aggregates.topics(pa.Table.from_pylist(rows, schema=JUDGED["topics"])).to_pylist()
     assert {row["topic"]: row["move_bytes"] for row in found} == {"a": 7, "b": None}
 
 
@@ -128,7 +121,7 @@ def test_bytes_of_a_domain_are_known_where_those_of_anything_there_are():
         for domain, parts in held.items()
         for replicas, size in parts
     ]
-    found = aggregates.holdings(judged(rows))
+    found = aggregates.holdings(pa.Table.from_pylist(rows, schema=JUDGED["holdings"]))
     assert {row["domain"]: row["bytes"] for row in found.to_pylist()} == {"/a": None, "/b": 5, "/c": 0, "/d": None}
 
 
@@ -141,6 +134,25 @@ def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(r
         return (RANK[row["severity"]], row["rule"], row["topic"] or "", *nulls_first, row["id"])
 
     assert aggregates.worst(found, most).to_pylist() == sorted(found.to_pylist(), key=order)[:most]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, *RANK]), numbers, numbers), max_size=12),
+    st.integers(0, 5),
+)
+def test_the_worst_topics_come_first_and_those_without_findings_do_not_come(rows, most):
+    names = (f"topic-{at}" for at in range(len(rows)))
+    topics = [
+        {"topic": name, "findings": count if worst else 0, "worst": worst if count else None, "moves": moves}
+        for name, (worst, count, moves) in zip(names, rows, strict=True)
+    ]
+    table = pa.Table.from_pylist(topics, schema=TABLES["topics"])
+
+    def order(row):
+        return (RANK[row["worst"]], -row["moves"], -row["findings"], row["topic"])
+
+    wanted = sorted((row for row in table.to_pylist() if row["findings"]), key=order)[:most]
+    assert aggregates.worst_topics(table, most).to_pylist() == wanted
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
 from rackspan.core.snapshot import table
 from rackspan.core.topology import BrokerLocation
-from rackspan.jobs.batches import arrow_batches
+from rackspan.jobs.batches import arrow_batches, batch_judging
 from rackspan.jobs.batches.arrow_batches import partition_batches, partitions_of
-from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, PARTITIONS, TOPIC, UNFAIR, WRITES
+from rackspan.jobs.batches.batch_judging import Criteria, judge_slice
+from rackspan.jobs.batches.judged import Judged
+from rackspan.jobs.batches.schemas import JUDGED, PARTITIONS
 
 TRUTH = BrokerLocations(
     ("region", "zone"),
@@ -59,7 +60,7 @@ def test_sizes_that_no_cluster_has_are_not_known_and_nothing_is_lost_with_them(s
     rows = [(0, number, [0, 1, 2], {0, 1, 2}, 0, size) for number in range(4)]
     found = as_table(table(["orders"], rows), np.array([2], dtype=np.int64))
     assert partitions_of(found)[0].size_bytes.tolist() == [-1] * 4
-    assert _judged(found).num_rows > 0
+    assert len(_judged(found).topics) == 1
 
 
 @pytest.mark.parametrize(("size", "told"), [(2**51, 2**57), (2**51 + 2**46, None), (2**57, None), (2**63 - 1, None)])
@@ -67,9 +68,9 @@ def test_sizes_of_many_batches_are_known_together_or_not_at_all(monkeypatch, siz
     """Each batch may be plausible where their sum is not, or does not fit into 64 bits."""
     monkeypatch.setattr(arrow_batches, "_LARGEST_BATCH", 1)
     found = as_table(table(["orders"], [(0, at, [at % 3], {at % 3}, at % 3, size) for at in range(64)]), np.array([1]))
-    judged = _judged(found).to_pylist()
-    assert [row["bytes"] for row in judged if row["kind"] == TOPIC] == [told]
-    zones = [row["bytes"] for row in judged if row["kind"] == HOLDING and row["level"] == "zone"]
+    judged = _judged(found)
+    assert judged.topics["bytes"].to_pylist() == [told]
+    zones = [row["bytes"] for row in judged.holdings.to_pylist() if row["level"] == "zone"]
     assert (sum(zones) if told else set(zones)) == (told or {None})
 
 
@@ -80,56 +81,58 @@ def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
 
 
 def _judged(rows):
-    """Rows of PARTITIONS as one portion."""
-    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS))
-    return pa.Table.from_batches(judge(iter(rows.combine_chunks().to_batches())), schema=JUDGED)
+    """Rows of PARTITIONS as one slice."""
+    return judge_slice(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS), rows.to_batches())
 
 
-def _told(judged):
-    """What a table of JUDGED says, as far as it can be added up."""
-    rows = judged.to_pylist()
+def _sums(judged):
+    """What was judged, as far as it can be added up."""
     sums = {}
-    for row in rows:
-        topic = row["topic"] if row["kind"] in (TOPIC, WRITES) else None
-        key = (row["kind"], topic, row["level"], row["domain"], row["client_rack"])
-        counts = ("partitions", "replicas", "leaders", "offline", "not_writable", "moves", "bytes", "non_compliant")
-        for name in (*counts, "near", "same_rack", "near_same_rack", "could_be_near"):
-            if row["kind"] != FINDING and row[name] is not None:
-                sums[(*key, name)] = sums.get((*key, name), 0) + row[name]
-    return {(row["id"], row["severity"]) for row in rows if row["kind"] == FINDING}, sums
+    for name in ("topics", "holdings", "unfair", "writes"):
+        for row in getattr(judged, name).to_pylist():
+            key = (name, *(row.get(column) for column in ("topic", "level", "domain", "client_rack")))
+            counts = ("partitions", "replicas", "leaders", "offline", "not_writable", "moves", "bytes", "non_compliant")
+            for count in (*counts, "near", "same_rack", "near_same_rack", "could_be_near"):
+                if row.get(count):
+                    sums[(*key, count)] = row[count]
+    return sums
+
+
+def _findings(judged):
+    return {(row["id"], row["severity"]) for row in judged.findings.to_pylist()}
 
 
 @given(clusters(), st.data())
 @settings(max_examples=settings.default.max_examples // 6)
-def test_judged_portions_add_up_to_the_judged_whole(cluster, data):
+def test_what_was_judged_of_portions_is_merged_into_that_of_the_whole(cluster, data):
     partitions, least = cluster
     chosen = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(partitions), max_size=len(partitions))), dtype=bool
     )
     every = as_table(partitions, least)
-    whole = _told(_judged(every))
-    parts = [_told(_judged(every.filter(pa.array(some)))) for some in (chosen, ~chosen)]
-    sums = {}
-    for _, part in parts:
-        for key, number in part.items():
-            sums[key] = sums.get(key, 0) + number
+    whole, parts = _judged(every), [_judged(every.filter(pa.array(some))) for some in (chosen, ~chosen)]
+    merged = Judged.merged(parts)
+    assert _sums(merged) == _sums(whole)
     # min.insync.replicas is held against each topic as a whole, so an excess may come from one portion alone.
-    assert parts[0][0] | parts[1][0] >= whole[0]
-    assert {one for one, _ in parts[0][0] | parts[1][0]} == {one for one, _ in whole[0]}
-    assert {key: number for key, number in sums.items() if number} == {k: n for k, n in whole[1].items() if n}
+    assert _findings(merged) >= _findings(whole)
+    assert {one for one, _ in _findings(merged)} == {one for one, _ in _findings(whole)}
 
 
-def test_judged_rows_are_of_five_kinds_with_the_declared_columns():
+@given(clusters())
+@settings(max_examples=settings.default.max_examples // 6)
+def test_a_slice_is_judged_in_portions_as_at_once(cluster):
+    partitions, least = cluster
+    rows = as_table(partitions, least)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_judging, "_ROWS", 2)
+        judged = judge_slice(
+            Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS), rows.to_batches(max_chunksize=1)
+        )
+    assert _sums(judged) == _sums(_judged(rows))
+    assert _findings(judged) >= _findings(_judged(rows))
+
+
+def test_all_tables_of_what_was_judged_have_the_declared_columns():
     partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
-    judged = _judged(as_table(partitions, np.array([2])))
-    assert set(judged["kind"].to_pylist()) == {FINDING, TOPIC, HOLDING, UNFAIR, WRITES}
-    assert judged.schema.equals(JUDGED)
-
-
-def test_the_worker_s_function_judges_what_it_is_given_in_batches():
-    partitions = table(["orders"], [(0, number, [0, 3, 1], [0, 3, 1], 0, 100) for number in range(4)])
-    rows = as_table(partitions, np.array([1]))
-    judge = judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS))
-    found = pa.Table.from_batches(judge(iter(rows.to_batches(max_chunksize=1))), schema=JUDGED)
-    assert _told(found) == _told(_judged(rows))
-    assert list(judge(iter(()))) == []
+    for judged in (_judged(as_table(partitions, np.array([2]))), Judged.merged([])):
+        assert {name: getattr(judged, name).schema for name in JUDGED} == JUDGED

@@ -14,8 +14,10 @@ from rackspan.core.topology import BrokerLocation
 from rackspan.core.write_locality import write_localities
 from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import partition_batches
-from rackspan.jobs.batches.batch_judging import Criteria, judge_batches
-from rackspan.jobs.batches.schemas import JUDGED, TABLES, WRITES
+from rackspan.jobs.batches.batch_judging import Criteria, judge_slice
+from rackspan.jobs.batches.digests import digest
+from rackspan.jobs.batches.judged import Judged
+from rackspan.jobs.batches.schemas import JUDGED
 from rackspan.jobs.scan import document_rows
 
 TRUTH = BrokerLocations(
@@ -36,10 +38,16 @@ FINDING = {
 }
 
 
-def topics(*rows):
-    columns = [field for field in TABLES["topics"] if field.name != "scan_id"]
-    empty = {field.name: 0 if pa.types.is_integer(field.type) else None for field in columns}
-    return pa.Table.from_pylist([empty | row for row in rows], schema=pa.schema(columns))
+def totals(*rows):
+    """The sums over topics, as the digest of a scan has them."""
+    zeros = {field.name: 0 for field in JUDGED["topics"] if pa.types.is_integer(field.type)}
+    topics = pa.Table.from_pylist([zeros | row for row in rows], schema=JUDGED["topics"])
+    found = JUDGED["findings"].empty_table()
+    found = found.append_column("first_seen", pa.array([], pa.timestamp("us", "UTC")))
+    found = found.append_column("new", pa.array([], pa.bool_()))
+    topics = aggregates.with_findings(topics, found).append_column("violation_minutes", pa.repeat(0.5, len(rows)))
+    (row,) = digest(Judged.of(), found, topics, {}).totals.to_pylist()
+    return row
 
 
 def test_times_are_told_in_utc_to_the_second():
@@ -73,25 +81,30 @@ def test_what_mends_a_broker_that_is_away_drains_the_others_that_are_too():
 
 
 def test_a_summary_of_nothing_is_zeros():
-    found = document_rows.summary(topics(), [], [], TRUTH)
+    found = document_rows.summary(totals(), [], [], TRUTH, 0)
     assert (found.topics, found.partitions, found.non_compliant_topics, found.moves, found.brokers) == (0, 0, 0, 0, 3)
     assert found.bytes is None
+    assert found.move_bytes == 0
 
 
 def test_a_summary_adds_up_topics_and_counts():
     found = document_rows.summary(
-        topics({"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3, "move_bytes": 7}),
+        totals(
+            {"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3, "bytes": None, "move_bytes": 7}
+        ),
         [
-            {"rule": "Offline", "severity": "critical", "count": 2},
-            {"rule": "NotCompliant", "severity": "high", "count": 1},
+            {"rule": "Offline", "severity": "critical", "findings": 2},
+            {"rule": "NotCompliant", "severity": "high", "findings": 1},
         ],
         [{"level": "zone", "partitions": 2}],
         TRUTH,
+        4,
     )
     assert (found.non_compliant, found.non_compliant_topics, found.moves, found.bytes) == (2, 1, 3, 5)
     assert found.move_bytes == 7
-    unknown = topics({"topic": "a", "moves": 1, "move_bytes": None}, {"topic": "b", "moves": 3, "move_bytes": 7})
-    assert document_rows.summary(unknown, [], [], TRUTH).move_bytes is None
+    unknown = totals({"topic": "a", "moves": 1, "move_bytes": None}, {"topic": "b", "moves": 3, "move_bytes": 7})
+    assert document_rows.summary(unknown, [], [], TRUTH, 0).move_bytes is None
+    assert (found.topics, found.unread_topics) == (2, 4)
     assert (found.findings, found.by_severity, found.unfair) == (3, {"critical": 2, "high": 1}, {"zone": 2})
 
 
@@ -101,23 +114,6 @@ def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():
         (1, "/eu/b", False, 0, 3),
         (2, "/eu/a", True, 4, 0),
         (3, None, True, 0, 0),
-    ]
-
-
-def test_topics_with_the_worst_findings_come_first_and_those_without_are_left_out():
-    rows = document_rows.topic_rows(
-        topics(
-            {"topic": "mild", "findings": 9, "worst": "low"},
-            {"topic": "fine", "worst": None},
-            {"topic": "bad", "findings": 1, "worst": "critical"},
-        ),
-        {"bad": object()},
-        {"bad": 30.04},
-        {},
-    )
-    assert [(row.name, row.managed, row.violation_minutes) for row in rows] == [
-        ("bad", True, 30.0),
-        ("mild", False, 0.0),
     ]
 
 
@@ -178,8 +174,7 @@ def about(share):
 
 def written(partitions, producers):
     batches = partition_batches(partitions, np.ones(len(partitions.names), dtype=np.int64))
-    judged = pa.Table.from_batches(
-        judge_batches(Criteria("prod", TRUTH, ClusterRequirements(), producers))(batches), schema=JUDGED
-    )
-    counted = aggregates.writes(judged.filter(pa.compute.equal(judged["kind"], WRITES)))
-    return document_rows.writes(counted, producers, TRUTH)
+    counts = judge_slice(Criteria("prod", TRUTH, ClusterRequirements(), producers), batches).writes
+    by_topic = aggregates.written_afar(aggregates.written_by_topic(counts, producers), 100)
+    by_rack = aggregates.written_by_rack(counts)
+    return document_rows.writes(by_rack.to_pylist(), by_topic.to_pylist(), producers, TRUTH)

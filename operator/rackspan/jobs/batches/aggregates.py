@@ -1,7 +1,6 @@
-"""Findings, topics and domains from judged rows; trends from rows of a history. Functions are from table to table."""
+"""Sums over what was judged and over rows of a history. Functions are from table to table."""
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,33 +8,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rackspan.core.scanning.rules import COUNTING_RULES, SEVERITIES, TOPIC_RULES
-from rackspan.jobs.batches.schemas import FINDING_COLUMNS, TABLES, WRITE_COUNTS
+from rackspan.core.write_locality import WriteCounts, WriteShares
+from rackspan.jobs.batches.schemas import JUDGED, WRITE_COUNTS
 
-_NAMES: Final = [name for name, _ in FINDING_COLUMNS]
 _COUNTED: Final = ("excess", "moves")
 _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline", "under_replicated", "bytes")
 _MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
+_PLACES: Final = ("topic", "partition", "broker")
+SHARES: Final = ("near", "near_by_rack", "could_be_near")
+"""Those of `core.write_locality.WriteShares`."""
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
 _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
-_TIME: Final = TABLES["findings"].field("first_seen").type
 
 
-# --- one scan ---------------------------------------------------------------------------------------------------------
+# --- a slice ----------------------------------------------------------------------------------------------------------
 
 
-def findings(judged: pa.Table) -> pa.Table:
+def findings(every: pa.Table) -> pa.Table:
     """
-    Findings, each once, from judged rows of that kind.
+    Findings, each once, from those of several portions.
 
     A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
     excess is taken, and of two that differ in sign the negative one; their moves are added up, as are findings that
     count partitions.
     """
-    every = judged.select(_NAMES)
-    counting = pc.is_in(every["rule"], pa.array([str(rule) for rule in COUNTING_RULES]))
-    keys = [name for name in _NAMES if name not in _COUNTED]
-    sums = _grouped(every.filter(counting), keys, [(name, "sum") for name in _COUNTED])
-    every = every.filter(pc.invert(counting))
+    names = JUDGED["findings"].names
+    counting, every = counting_partitions(every)
+    keys = [name for name in names if name not in _COUNTED]
+    sums = grouped(counting, keys, [(name, "sum") for name in _COUNTED])
     about_topics = pc.is_in(every["rule"], pa.array([str(rule) for rule in TOPIC_RULES]))
     topics = every.filter(about_topics)
     ids, excess = topics["id"].to_numpy(), topics["excess"].to_numpy()
@@ -46,81 +46,127 @@ def findings(judged: pa.Table) -> pa.Table:
     topics = topics.take(order[first])
     topics = topics.set_column(topics.column_names.index("moves"), topics.schema.field("moves"), pa.array(moves))
     each = every.filter(pc.invert(about_topics))
-    return pa.concat_tables([each, topics, sums.select(_NAMES).cast(every.schema)])
+    return pa.concat_tables([each, topics, sums.select(names).cast(every.schema)])
 
 
-def with_first_seen(found: pa.Table, before: pa.Table, observed: datetime) -> pa.Table:
-    """
-    Add `first_seen` and `new` to findings.
-
-    `first_seen` is that of the previous scan's findings in `before` where they have the same id, else `observed`.
-    """
-    known = _looked_up(before, "id", found["id"], "first_seen")
-    since = pc.coalesce(known, pa.scalar(observed, _TIME))
-    return found.append_column("first_seen", since).append_column("new", pc.is_null(known))
+def counting_partitions(every: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Findings that count partitions, so that several slices have the same, and the others."""
+    counting = pc.is_in(every["rule"], pa.array([str(rule) for rule in COUNTING_RULES]))
+    return every.filter(counting), every.filter(pc.invert(counting))
 
 
-def cleared(before: pa.Table, found: pa.Table) -> pa.Table:
-    """The previous scan's findings that are not among those `found`."""
-    return before.filter(pc.invert(pc.is_in(before["id"], found["id"].combine_chunks())))
-
-
-def topics(judged: pa.Table, found: pa.Table) -> pa.Table:
-    """Topics with the sums over their partitions, the number of their findings, and the worst severity."""
+def topics(every: pa.Table) -> pa.Table:
+    """Topics, each once, with the sums over their partitions."""
     least = [("replication_factor", "min"), ("min_insync", "max")]
-    tallied = _grouped(judged, ["topic"], [*((name, "sum") for name in _SUMMED), *least, _MOVE_BYTES])
-    wrong = counted(found, "topic")
-    findings = pc.fill_null(_looked_up(wrong, "topic", tallied["topic"], "findings"), 0)
-    worst = _looked_up(wrong, "topic", tallied["topic"], "worst")
-    return tallied.append_column("findings", findings).append_column("worst", worst)
+    sums = grouped(every, ["topic"], [*((name, "sum") for name in _SUMMED), *least, _MOVE_BYTES])
+    return sums.select(JUDGED["topics"].names)
 
 
-def holdings(judged: pa.Table) -> pa.Table:
+def holdings(every: pa.Table) -> pa.Table:
     """
     What each domain of each level, and each broker, holds, and what its loss would do.
 
     A portion of which nothing lies in a domain has 0 bytes there, which says nothing of the size of what does.
     """
-    measured = pc.and_(pc.is_valid(judged["bytes"]), pc.greater(judged["replicas"], 0)).cast(pa.int64())
-    rows = judged.append_column("measured", measured)
+    measured = pc.and_(pc.is_valid(every["bytes"]), pc.greater(every["replicas"], 0)).cast(pa.int64())
+    rows = every.append_column("measured", measured)
     sums = [("brokers", "max"), *((name, "sum") for name in (*_HELD, "measured"))]
-    found = _grouped(rows, ["level", "domain"], sums)
+    found = grouped(rows, ["level", "domain"], sums)
     unknown = pc.and_(pc.greater(found["replicas"], 0), pc.equal(found["measured"], 0))
     size = pc.if_else(unknown, pa.scalar(None, found["bytes"].type), found["bytes"])
-    return found.set_column(found.column_names.index("bytes"), "bytes", size).drop_columns(["measured"])
+    found = found.set_column(found.column_names.index("bytes"), "bytes", size)
+    return found.select(JUDGED["holdings"].names)
 
 
-def unfair(judged: pa.Table) -> pa.Table:
+def unfair(every: pa.Table) -> pa.Table:
     """`level` and `partitions`: how many partitions are split unfairly there."""
-    return _grouped(judged, ["level"], [("partitions", "sum")])
+    return grouped(every, ["level"], [("partitions", "sum")])
 
 
-def writes(judged: pa.Table) -> pa.Table:
-    """Counts of writes by topic and `client_rack`, in this order."""
-    keys = ["topic", "client_rack"]
-    sums = [(name, "sum") for name in ("partitions", *WRITE_COUNTS)]
-    return _grouped(judged, keys, sums).sort_by([(key, "ascending") for key in keys])
+def writes(every: pa.Table) -> pa.Table:
+    """Counts of writes by `topic` and `client_rack`."""
+    return grouped(every, ["topic", "client_rack"], [(name, "sum") for name in ("partitions", *WRITE_COUNTS)])
 
 
-def counts(found: pa.Table) -> pa.Table:
-    """The number of findings by rule and severity, in `count`."""
-    return _grouped(found.append_column("count", found["id"]), ["rule", "severity"], [("count", "count")])
+# --- a scan -----------------------------------------------------------------------------------------------------------
 
 
-def counted(found: pa.Table, *by: str) -> pa.Table:
-    """The columns `by`, the number of findings with these values, and the worst severity; none for nulls."""
-    about = found.filter(pc.is_valid(found[by[-1]]))
-    ranked = about.append_column("findings", about["id"]).append_column("worst", _ranks(about))
-    sums = _grouped(ranked, list(by), [("findings", "count"), ("worst", "min")])
+def with_findings(topics: pa.Table, found: pa.Table) -> pa.Table:
+    """Add to topics the number of their `findings`, the `worst` severity, and when the oldest was `first_seen`."""
+    about = found.filter(pc.is_valid(found["topic"]))
+    wrong = counted(each(about), "topic")
+    oldest = grouped(about, ["topic"], [("first_seen", "min")])
+    names = topics["topic"]
+    return (
+        topics.append_column("findings", pc.fill_null(_looked_up(wrong, "topic", names, "findings"), 0))
+        .append_column("worst", _looked_up(wrong, "topic", names, "worst"))
+        .append_column("first_seen", _looked_up(oldest, "topic", names, "first_seen"))
+    )
+
+
+def each(found: pa.Table) -> pa.Table:
+    """Findings as rows for `counted`: one `findings` each, whose `worst` is its severity."""
+    return found.append_column("findings", pa.repeat(1, len(found))).append_column("worst", found["severity"])
+
+
+def counted(rows: pa.Table, *by: str) -> pa.Table:
+    """The columns `by`, how many `findings` have these values, and the `worst` severity; none for nulls."""
+    about = rows.filter(pc.is_valid(rows[by[-1]]))
+    ranked = about.set_column(about.column_names.index("worst"), "worst", _ranks(about["worst"]))
+    sums = grouped(ranked, list(by), [("findings", "sum"), ("worst", "min")])
     return sums.set_column(len(by) + 1, "worst", _RANKED.take(sums["worst"].combine_chunks()))
 
 
 def worst(found: pa.Table, most: int) -> pa.Table:
     """At most `most` findings, by severity; the order is total, so the same ones are taken every time."""
-    keys = {"rank": _ranks(found), **{name: found[name] for name in ("rule", "topic", "partition", "broker", "id")}}
-    for name, first in (("topic", ""), ("partition", -1), ("broker", -1)):
+    keys = {"rank": _ranks(found["severity"]), **{name: found[name] for name in ("rule", *_PLACES, "id")}}
+    for name, first in zip(_PLACES, ("", -1, -1), strict=True):
         keys[name] = pc.fill_null(keys[name], first)
-    return found.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])[:most])
+    return _first(found, pa.table(keys), dict.fromkeys(keys, "ascending"), most)
+
+
+def worst_topics(topics: pa.Table, most: int) -> pa.Table:
+    """At most `most` topics that have findings: by severity, then those with the most moves and findings."""
+    wrong = topics.filter(pc.greater(topics["findings"], 0))
+    keys = wrong.select(["moves", "findings", "topic"]).append_column("rank", _ranks(wrong["worst"]))
+    order = {"rank": "ascending", "moves": "descending", "findings": "descending", "topic": "ascending"}
+    return _first(wrong, keys, order, most)
+
+
+def written_by_rack(writes: pa.Table) -> pa.Table:
+    """By `client_rack`: `partitions`, and each share as a number of partitions. Those of parts add up by `racks`."""
+    shares = {name: pc.multiply(share, writes["partitions"]) for name, share in _shares(writes).items()}
+    return racks(pa.table({"client_rack": writes["client_rack"], "partitions": writes["partitions"], **shares}))
+
+
+def racks(written: pa.Table) -> pa.Table:
+    """Sums of `written_by_rack` over several parts."""
+    return grouped(written, ["client_rack"], [(name, "sum") for name in ("partitions", *SHARES)])
+
+
+def written_by_topic(writes: pa.Table, producers: Mapping[str, int]) -> pa.Table:
+    """`topic`, `partitions`, and the shares of all producers together; `producers` are how many have each rack."""
+    weights = pa.array([producers[rack] for rack in writes["client_rack"].to_pylist()], pa.float64())
+    rows = {name: pc.multiply(share, weights) for name, share in _shares(writes).items()}
+    rows = {"topic": writes["topic"], "partitions": writes["partitions"], **rows}
+    sums = grouped(pa.table(rows), ["topic"], [("partitions", "max"), *((name, "sum") for name in SHARES)])
+    every = float(sum(producers.values()))
+    shares = {name: pc.divide(sums[name], every) for name in SHARES}
+    return pa.table({"topic": sums["topic"], "partitions": sums["partitions"], **shares})
+
+
+def written_afar(topics: pa.Table, most: int) -> pa.Table:
+    """At most `most` topics, of whose records the most leave the producers' domain; none of which none do."""
+    afar = topics.filter(pc.less(topics["near"], 1))
+    far = pc.multiply(pc.subtract(1.0, afar["near"]), afar["partitions"])
+    keys = pa.table({"far": far, "topic": afar["topic"]})
+    return _first(afar, keys, {"far": "descending", "topic": "ascending"}, most)
+
+
+def _shares(writes: pa.Table) -> dict[str, pa.Array]:
+    of = {name: writes[name].to_numpy()[:, None] for name in WRITE_COUNTS}
+    shares = WriteShares.of(WriteCounts(np.arange(len(writes)), writes["partitions"].to_numpy(), **of))
+    return {name: pa.array(getattr(shares, name)[:, 0]) for name in SHARES}
 
 
 # --- many scans -------------------------------------------------------------------------------------------------------
@@ -152,7 +198,7 @@ def _over_time(scans: pa.Table, date: pa.ChunkedArray) -> pa.Table:
         }
     )
     how = {"scans": "sum", "compliant_share": "mean", "findings": "max", "critical": "max", "violation_minutes": "sum"}
-    return _grouped(rows, ["date"], list(how.items())).sort_by("date")
+    return grouped(rows, ["date"], list(how.items())).sort_by("date")
 
 
 def topic_minutes(parts: Iterable[pa.Table]) -> pa.Table:
@@ -165,12 +211,15 @@ def flaps(parts: Iterable[pa.Table]) -> pa.Table:
     return _summed(parts, "broker", "changed", pa.int64())
 
 
-def first_seen(findings: pa.Table) -> pa.Table:
-    """`topic` and `first_seen`: when the oldest of its findings was first seen."""
-    return _grouped(findings.filter(pc.is_valid(findings["topic"])), ["topic"], [("first_seen", "min")])
-
-
 # --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Aggregate columns, which keep their names. An aggregate is a name, how, and options of Arrow's if it has any."""
+    found = rows.group_by(by).aggregate(aggregates)
+    return found.select([*by, *(f"{name}_{how}" for name, how, *_ in aggregates)]).rename_columns(
+        [*by, *(name for name, *_ in aggregates)]
+    )
 
 
 def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType) -> pa.Table:
@@ -178,16 +227,8 @@ def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType)
     sums: pa.Table | None = None
     for part in parts:
         rows = pa.table({key: part[key], column: part[column].cast(kind)})
-        sums = _grouped(rows if sums is None else pa.concat_tables([sums, rows]), [key], [(column, "sum")])
+        sums = grouped(rows if sums is None else pa.concat_tables([sums, rows]), [key], [(column, "sum")])
     return sums if sums is not None else pa.table({key: [], column: pa.array([], kind)})
-
-
-def _grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Aggregate columns, which keep their names. An aggregate is a name, how, and options of Arrow's if it has any."""
-    found = rows.group_by(by).aggregate(aggregates)
-    return found.select([*by, *(f"{name}_{how}" for name, how, *_ in aggregates)]).rename_columns(
-        [*by, *(name for name, *_ in aggregates)]
-    )
 
 
 def _looked_up(rows: pa.Table, key: str, wanted: pa.ChunkedArray, column: str) -> pa.Array:
@@ -196,5 +237,10 @@ def _looked_up(rows: pa.Table, key: str, wanted: pa.ChunkedArray, column: str) -
     return rows[column].combine_chunks().take(at)
 
 
-def _ranks(found: pa.Table) -> pa.ChunkedArray:
-    return pc.index_in(found["severity"], _RANKED)
+def _ranks(severities: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.index_in(severities, _RANKED)
+
+
+def _first(rows: pa.Table, keys: pa.Table, order: Mapping[str, str], most: int) -> pa.Table:
+    """The first `most` rows, in the order of `keys`, which are of the same rows."""
+    return rows.take(pc.sort_indices(keys, list(order.items()))[:most])

@@ -1,4 +1,4 @@
-"""Arrow record batches from the core's columns, and back. Column names are those of `schemas`."""
+"""Arrow batches and tables from the core's columns, and back. Column names are those of `schemas`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -10,21 +10,12 @@ import pyarrow as pa
 from rackspan.core.partitions import MOST_BYTES
 from rackspan.core.scanning import BrokerLocations, Findings, Portion
 from rackspan.core.scanning.findings import REASONS, RULES, SEVERITIES
-from rackspan.core.scanning.portion import DomainTotals, TopicTally
+from rackspan.core.scanning.portion import TopicTally
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import IntArray
 from rackspan.core.write_locality import WriteCounts
-from rackspan.jobs.batches.schemas import (
-    FINDING,
-    HOLDING,
-    JUDGED,
-    PARTITIONS,
-    TOPIC,
-    UNFAIR,
-    UNREAD,
-    WRITE_COUNTS,
-    WRITES,
-)
+from rackspan.jobs.batches.judged import Judged
+from rackspan.jobs.batches.schemas import JUDGED, PARTITIONS, WRITE_COUNTS
 
 _LARGEST_BATCH = 1 << 16
 _MAY_BE_UNKNOWN = ("bytes", "move_bytes")
@@ -62,10 +53,9 @@ def unread_batches(unread: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(arrays, schema=PARTITIONS)
 
 
-def unread_topics(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Turn rows of PARTITIONS about topics that could not be read into a batch of JUDGED."""
-    columns = {"topic": table["topic"].combine_chunks(), "reason": table["unread"].combine_chunks()}
-    yield _batch(UNREAD, len(table), columns)
+def unread_topics(table: pa.Table) -> pa.Table:
+    """Give the topics of rows of PARTITIONS that could not be read, with the reasons."""
+    return pa.Table.from_arrays([table["topic"], table["unread"]], schema=JUDGED["unread"])
 
 
 def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
@@ -95,72 +85,58 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
     )
 
 
-def judged_batches(
-    cluster: str, locations: BrokerLocations, names: tuple[str, ...], portion: Portion
-) -> Iterator[pa.RecordBatch]:
-    """Give a judged portion as batches of JUDGED; `cluster` is Kafka's id of it, `names` are the portion's topics."""
-    yield from finding_batches(cluster, locations, names, portion.findings)
-    yield _topics(names, portion.topics)
-    rows = portion.holdings
-    holdings = {
-        one.name: pa.array([getattr(row, one.name) for row in rows], JUDGED.field(one.name).type)
-        for one in fields(DomainTotals)
+def judged_portion(cluster: str, locations: BrokerLocations, names: tuple[str, ...], portion: Portion) -> Judged:
+    """Give a portion as tables; `cluster` is Kafka's id of it, `names` are the portion's topics."""
+    totals = {name: [getattr(row, name) for row in portion.holdings] for name in JUDGED["holdings"].names}
+    levels = {"level": list(portion.unfair), "partitions": list(portion.unfair.values())}
+    return Judged.of(
+        findings=finding_table(cluster, locations, names, portion.findings),
+        topics=_topics(names, portion.topics),
+        holdings=pa.Table.from_pydict(totals, schema=JUDGED["holdings"]),
+        unfair=pa.Table.from_pydict(levels, schema=JUDGED["unfair"]),
+    )
+
+
+def finding_table(cluster: str, locations: BrokerLocations, names: tuple[str, ...], found: Findings) -> pa.Table:
+    """Give findings; `cluster` is Kafka's id of it, `names` the topics that they index."""
+    columns = {
+        "id": pa.array(found.ids(cluster, names, locations.tree)),
+        "rule": _words(found.rule, tuple(map(str, RULES))),
+        "severity": _words(found.severity, tuple(map(str, SEVERITIES))),
+        "topic": _words(found.topic, names),
+        "partition": _or_null(found.partition),
+        "broker": _or_null(found.broker),
+        "level": _words(found.level, (*locations.tree.levels, "broker")),
+        "domain": pa.array(found.domains(locations.tree), pa.string()),
+        "reason": _words(found.reason, REASONS),
+        "excess": pa.array(found.excess.astype(np.int32)),
+        "moves": pa.array(found.moves),
     }
-    yield _batch(HOLDING, len(rows), holdings)
-    levels = {
-        "level": pa.array(list(portion.unfair)),
-        "partitions": pa.array(list(portion.unfair.values()), pa.int64()),
-    }
-    yield _batch(UNFAIR, len(portion.unfair), levels)
+    return _table("findings", columns)
 
 
-def finding_batches(
-    cluster: str, locations: BrokerLocations, names: tuple[str, ...], every: Findings
-) -> Iterator[pa.RecordBatch]:
-    """Give findings as batches of JUDGED; `cluster` is Kafka's id of it, `names` the topics that they index."""
-    for start in range(0, len(every), _LARGEST_BATCH):
-        found = every.rows(np.arange(start, min(start + _LARGEST_BATCH, len(every))))
-        columns = {
-            "id": pa.array(found.ids(cluster, names, locations.tree)),
-            "rule": _words(found.rule, tuple(map(str, RULES))),
-            "severity": _words(found.severity, tuple(map(str, SEVERITIES))),
-            "topic": _words(found.topic, names),
-            "partition": _or_null(found.partition),
-            "broker": _or_null(found.broker),
-            "level": _words(found.level, (*locations.tree.levels, "broker")),
-            "domain": pa.array(found.domains(locations.tree), pa.string()),
-            "reason": _words(found.reason, REASONS),
-            "excess": pa.array(found.excess.astype(np.int32)),
-            "moves": pa.array(found.moves),
-        }
-        yield _batch(FINDING, len(found), columns)
-
-
-def write_batch(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCounts) -> pa.RecordBatch:
-    """Give counts of writes as a batch of JUDGED, a row per topic and `client.rack`; `names` are the topics'."""
-    topics = len(counts.topic)
+def write_table(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCounts) -> pa.Table:
+    """Give counts of writes, a row per topic and `client.rack`; `names` are the topics'."""
     columns = {
         "topic": _words(counts.topic.repeat(len(racks)), names),
-        "client_rack": _words(np.tile(np.arange(len(racks)), topics), racks),
+        "client_rack": _words(np.tile(np.arange(len(racks)), len(counts.topic)), racks),
         "partitions": pa.array(counts.partitions.repeat(len(racks))),
         **{name: pa.array(getattr(counts, name).reshape(-1)) for name in WRITE_COUNTS},
     }
-    return _batch(WRITES, topics * len(racks), columns)
+    return _table("writes", columns)
 
 
-def _topics(names: tuple[str, ...], tally: TopicTally) -> pa.RecordBatch:
+def _topics(names: tuple[str, ...], tally: TopicTally) -> pa.Table:
     counts = {one.name: getattr(tally, one.name) for one in fields(TopicTally) if one.name != "topic"}
     columns = {
-        name: pa.array(column, JUDGED.field(name).type, mask=column == NONE if name in _MAY_BE_UNKNOWN else None)
+        name: pa.array(column, mask=column == NONE if name in _MAY_BE_UNKNOWN else None)
         for name, column in counts.items()
     }
-    return _batch(TOPIC, len(tally.topic), columns | {"topic": _words(tally.topic, names)})
+    return _table("topics", columns | {"topic": _words(tally.topic, names)})
 
 
-def _batch(kind: str, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    filled = columns | {"kind": pa.array([kind] * count, pa.string())}
-    arrays = [filled.get(field.name, pa.nulls(count, field.type)) for field in JUDGED]
-    return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
+def _table(name: str, columns: Mapping[str, pa.Array]) -> pa.Table:
+    return pa.table(dict(columns)).select(JUDGED[name].names).cast(JUDGED[name])
 
 
 def _words(codes: IntArray, words: tuple[str, ...]) -> pa.Array:

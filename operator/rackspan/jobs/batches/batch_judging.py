@@ -1,7 +1,7 @@
 """The pure core over Arrow batches: what runs in this process, or in every Python worker of Spark."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -9,7 +9,8 @@ from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, portion_of
 from rackspan.core.write_locality import write_counts
-from rackspan.jobs.batches.arrow_batches import judged_batches, partitions_of, unread_topics, write_batch
+from rackspan.jobs.batches.arrow_batches import judged_portion, partitions_of, unread_topics, write_table
+from rackspan.jobs.batches.judged import Judged
 
 _ROWS = 200_000
 """Partitions that are judged at once: enough for numpy to be fast, few enough for a worker's memory."""
@@ -31,26 +32,25 @@ class Criteria:
     producers: Mapping[str, int] = field(default_factory=dict)
 
 
-def judge_batches(criteria: Criteria) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function that turns batches with the columns PARTITIONS into batches of JUDGED."""
+def judge_slice(criteria: Criteria, batches: Iterable[pa.RecordBatch]) -> Judged:
+    """Judge batches with the columns PARTITIONS, which have all partitions of their topics."""
+    return Judged.merged([_judged(criteria, portion) for portion in _portions(batches)])
 
-    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for every in _portions(batches):
-            is_read = pa.compute.is_null(every.column("unread"))
-            table = every.filter(is_read)
-            if len(table) < len(every):
-                yield from unread_topics(every.filter(pa.compute.invert(is_read)))
-            if not len(table):
-                continue
-            partitions, min_insync, fewest = partitions_of(table)
-            portion = portion_of(criteria.locations, partitions, min_insync, criteria.requirements, fewest)
-            yield from judged_batches(criteria.cluster_id, criteria.locations, partitions.names, portion)
-            if criteria.producers:
-                replicas = ReplicaPlaces(criteria.locations.tree, criteria.locations.brokers, partitions)
-                counts = write_counts(replicas, criteria.producers)
-                yield write_batch(partitions.names, tuple(criteria.producers), counts)
 
-    return judge
+def _judged(criteria: Criteria, every: pa.Table) -> Judged:
+    is_read = pa.compute.is_null(every.column("unread"))
+    unread = unread_topics(every.filter(pa.compute.invert(is_read)))
+    table = every.filter(is_read)
+    if not len(table):
+        return Judged.of(unread=unread)
+    partitions, min_insync, fewest = partitions_of(table)
+    locations, producers = criteria.locations, criteria.producers
+    portion = portion_of(locations, partitions, min_insync, criteria.requirements, fewest)
+    judged = replace(judged_portion(criteria.cluster_id, locations, partitions.names, portion), unread=unread)
+    if not producers:
+        return judged
+    counts = write_counts(ReplicaPlaces(locations.tree, locations.brokers, partitions), producers)
+    return replace(judged, writes=write_table(partitions.names, tuple(producers), counts))
 
 
 def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -29,51 +29,66 @@ What a source gives: a row per partition. `leader` is -1 where there is none, `s
 A topic that could not be read has one row instead, with its name and, in `unread`, the reason.
 """
 
-FINDING_COLUMNS: Final = [
-    ("id", pa.int64()),
-    ("rule", pa.string()),
-    ("severity", pa.string()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("broker", pa.int32()),
-    ("level", pa.string()),
-    ("domain", pa.string()),
-    ("reason", pa.string()),
-    ("excess", pa.int32()),
-    ("moves", pa.int64()),
-]
-TOPIC_COLUMNS: Final = [
-    ("partitions", pa.int64()),
-    ("replicas", pa.int64()),
-    ("replication_factor", pa.int32()),
-    ("min_insync", pa.int32()),
-    ("non_compliant", pa.int64()),
-    ("offline", pa.int64()),
-    ("under_replicated", pa.int64()),
-    ("bytes", pa.int64()),
-    ("move_bytes", pa.int64()),
-]
-HOLDING_COLUMNS: Final = [
-    ("brokers", pa.int32()),
-    ("leaders", pa.int64()),
-    ("leading", pa.int64()),
-    ("not_writable", pa.int64()),
-    ("last_replica", pa.int64()),
-]
 WRITE_COUNTS: Final = ("near", "same_rack", "near_same_rack", "could_be_near")
 """Those of `core.write_locality.WriteCounts` by topic and rack; `partitions` are those that have a leader."""
-WRITE_COLUMNS: Final = [("client_rack", pa.string()), *((name, pa.int64()) for name in WRITE_COUNTS)]
 
-JUDGED: Final = pa.schema([("kind", pa.string()), *FINDING_COLUMNS, *TOPIC_COLUMNS, *HOLDING_COLUMNS, *WRITE_COLUMNS])
-"""What judging gives, in one pass: rows of several kinds, each with the columns of its kind and null in the others."""
-
-FINDING: Final = "finding"
-TOPIC: Final = "topic"
-HOLDING: Final = "holding"
-UNFAIR: Final = "unfair"
-WRITES: Final = "writes"
-UNREAD: Final = "unread"
-"""A topic that could not be read; `reason` says why."""
+JUDGED: Final = {
+    "findings": pa.schema(
+        [
+            ("id", pa.int64()),
+            ("rule", pa.string()),
+            ("severity", pa.string()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("broker", pa.int32()),
+            ("level", pa.string()),
+            ("domain", pa.string()),
+            ("reason", pa.string()),
+            ("excess", pa.int32()),
+            ("moves", pa.int64()),
+        ]
+    ),
+    "topics": pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partitions", pa.int64()),
+            ("replicas", pa.int64()),
+            ("replication_factor", pa.int32()),
+            ("min_insync", pa.int32()),
+            ("non_compliant", pa.int64()),
+            ("offline", pa.int64()),
+            ("under_replicated", pa.int64()),
+            ("bytes", pa.int64()),
+            ("move_bytes", pa.int64()),
+            ("moves", pa.int64()),
+        ]
+    ),
+    "holdings": pa.schema(
+        [
+            ("level", pa.string()),
+            ("domain", pa.string()),
+            ("brokers", pa.int32()),
+            ("replicas", pa.int64()),
+            ("leaders", pa.int64()),
+            ("leading", pa.int64()),
+            ("bytes", pa.int64()),
+            ("offline", pa.int64()),
+            ("not_writable", pa.int64()),
+            ("last_replica", pa.int64()),
+        ]
+    ),
+    "unfair": pa.schema([("level", pa.string()), ("partitions", pa.int64())]),
+    "writes": pa.schema(
+        [
+            ("topic", pa.string()),
+            ("client_rack", pa.string()),
+            ("partitions", pa.int64()),
+            *((name, pa.int64()) for name in WRITE_COUNTS),
+        ]
+    ),
+    "unread": pa.schema([("topic", pa.string()), ("reason", pa.string())]),
+}
+"""What judging gives: the tables of `judged.Judged`."""
 
 TABLES: Final = {
     "scans": pa.schema(
@@ -91,33 +106,19 @@ TABLES: Final = {
             ("violation_minutes", pa.float64()),
         ]
     ),
-    "findings": pa.schema([("scan_id", pa.string()), *FINDING_COLUMNS, ("first_seen", pa.timestamp("us", tz="UTC"))]),
+    "findings": pa.schema(
+        [("scan_id", pa.string()), *JUDGED["findings"], ("first_seen", pa.timestamp("us", tz="UTC"))]
+    ),
     "topics": pa.schema(
         [
             ("scan_id", pa.string()),
-            ("topic", pa.string()),
-            *TOPIC_COLUMNS,
-            ("moves", pa.int64()),
+            *JUDGED["topics"],
             ("findings", pa.int64()),
             ("worst", pa.string()),
             ("violation_minutes", pa.float64()),
         ]
     ),
-    "holdings": pa.schema(
-        [
-            ("scan_id", pa.string()),
-            ("level", pa.string()),
-            ("domain", pa.string()),
-            ("brokers", pa.int32()),
-            ("replicas", pa.int64()),
-            ("leaders", pa.int64()),
-            ("leading", pa.int64()),
-            ("bytes", pa.int64()),
-            ("offline", pa.int64()),
-            ("not_writable", pa.int64()),
-            ("last_replica", pa.int64()),
-        ]
-    ),
+    "holdings": pa.schema([("scan_id", pa.string()), *JUDGED["holdings"]]),
     "brokers": pa.schema(
         [
             ("scan_id", pa.string()),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction
 
 from rackspan.core.text import plural
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
@@ -108,24 +108,35 @@ class DeltaTables:
         with self.errors(name):
             self._whole_files(table, name, [one.path for one in table.to_pyarrow_dataset().get_fragments()])
 
-    def append(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> None:
-        """Add a file with rows of a cluster's month to a table, which is made where there is none."""
+    def file(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> AddAction:
+        """Write rows of a cluster's month into a file, which is no part of the table before it is appended."""
+        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
+        packed = pa.BufferOutputStream()
+        pq.write_table(rows, packed, compression="zstd")
+        data = packed.getvalue().to_pybytes()
+        with self.errors(name):
+            self._made(name)  # else the file would be one of a table whose log is lost
+            self._write(f"{name}/{path}", data)
+        values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
+        return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
+
+    def append(self, name: str, files: Sequence[AddAction]) -> None:
+        """Add files to a table, which is made where there is none."""
         with self.errors(name):
             table = self._made(name)
-            if len(rows):
-                self._commit(name, table, [self._added(name, cluster, month, file, rows)])
+            if files:
+                self._commit(name, table, files)
 
-    def append_once(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> bool:
+    def append_once(self, name: str, cluster: str, scans: Sequence[str], file: AddAction) -> bool:
         """
-        The same with rows of scans; False where the table has one of these scans, and then nothing is added.
+        Add a file of scans; False where the table has one of these scans, and then nothing is added.
 
         That holds for two writers at the same instant, too. What was added before is on the disk by then.
         """
-        scans, recorder = rows["scan_id"].to_pylist(), _recorder(name)
+        recorder = _recorder(name)
         with self.errors(name):
-            table, added = self._made(name), self._added(name, cluster, month, file, rows)
             self._sync()
-            if not self._commit(name, table, [added], cluster, scans):
+            if not self._commit(name, self._made(name), [file], cluster, scans):
                 return False
             self._sync()
         with suppress(HistoryError), self.errors(recorder):  # what is visible stays so, even where this fails
@@ -184,21 +195,11 @@ class DeltaTables:
             for path in (*files, *above):
                 _sync(path)
 
-    def _added(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> AddAction:
-        """Write a data file, for a commit to add."""
-        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
-        packed = pa.BufferOutputStream()
-        pq.write_table(rows, packed, compression="zstd")
-        data = packed.getvalue().to_pybytes()
-        self._write(f"{name}/{path}", data)
-        values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
-        return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
-
     def _commit(
         self,
         name: str,
         table: DeltaTable,
-        actions: list[AddAction | RemoveAction],
+        added: Sequence[AddAction],
         cluster: str = "",
         once: Sequence[str] = (),
     ) -> bool:
@@ -213,7 +214,7 @@ class DeltaTables:
             properties = CommitProperties(app_transactions=applied)
             try:
                 table.create_write_transaction(
-                    actions, "append", table.schema(), PARTITIONED_BY, commit_properties=properties
+                    list(added), "append", table.schema(), PARTITIONED_BY, commit_properties=properties
                 )
                 break
             except CommitFailedError:  # another writer was first

@@ -131,11 +131,12 @@ def _copied(source: _Source, history: History, manifests: list[_Manifest], annou
         ids = pa.array([scan.scan_id for scan in new])
         tables = {name: source.table(manifest, name) for name in TABLES}
         tables = {name: rows.filter(pc.is_in(rows["scan_id"], ids)) for name, rows in tables.items()}
-        scans = tables["scans"].take(pc.index_in(ids, tables["scans"]["scan_id"].combine_chunks()))
+        scans = tables.pop("scans")
+        scans = scans.take(pc.index_in(ids, scans["scan_id"].combine_chunks()))
         sequences = pa.array([scan.sequence for scan in new], pa.int64())
         scans = scans.set_column(scans.column_names.index("sequence"), "sequence", sequences)
         last = ScanEntry(cluster, new[-1].scan_id, new[-1].sequence, new[-1].observed_at, uuid.uuid4().hex)
-        history.write(last, tables)
+        history.write(last, tables.items())
         history.commit(last, scans, [source.document(scan) for scan in new])
         copied += len(new)
     if last is not None:

@@ -1,6 +1,6 @@
 """What a cluster's previous scan found, and when."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
@@ -46,35 +46,52 @@ class PreviousScan:
         return min(max(passed, timedelta(0)), LONGEST_GAP).total_seconds() / 60
 
     @cached_property
-    def findings(self) -> pa.Table:
-        """Its findings, with the columns of the table `findings`."""
-        return self._rows("findings")
+    def first_seen(self) -> pa.Table:
+        """`id` and `first_seen` of its findings."""
+        return self._rows("findings", "id", "first_seen")
 
-    def topics(self, names: Collection[str]) -> pa.Table:
+    def findings(self) -> Iterator[pa.Table]:
+        """Its findings, part by part, with the columns of the table `findings`."""
+        return self._parts("findings")
+
+    def findings_of(self, topics: pa.Array) -> pa.Table:
+        """Its findings about these topics."""
+        return self._about(topics, "findings")
+
+    def topics(self, names: pa.Array) -> pa.Table:
         """Its rows of the table `topics` about these; topics without findings have none."""
-        return self._topics.filter(pa.compute.is_in(self._topics["topic"], pa.array(list(names), pa.string())))
+        return self._about(names, "topics")
 
-    @cached_property
-    def known_topics(self) -> frozenset[str]:
+    @property
+    def known_topics(self) -> list[str]:
         """Topics that have a row in its table `topics`: those with findings or violation minutes."""
-        return frozenset(self._topics["topic"].to_pylist())
+        names: list[str] = self._topics["topic"].to_pylist()
+        return names
 
-    @cached_property
-    def non_compliant_topics(self) -> frozenset[str]:
+    @property
+    def non_compliant_topics(self) -> pa.Array:
         """Topics that had partitions out of compliance."""
-        wrong = self._topics.filter(pa.compute.greater(self._topics["non_compliant"], 0))
-        return frozenset(wrong["topic"].to_pylist())
+        return self._topics.filter(pa.compute.greater(self._topics["non_compliant"], 0))["topic"].combine_chunks()
 
     @cached_property
     def broker_online(self) -> Mapping[int, bool]:
         """Whether each broker was online, by id."""
-        return {row["broker"]: row["online"] for row in self._rows("brokers").to_pylist()}
+        return {row["broker"]: row["online"] for row in self._rows("brokers", "broker", "online").to_pylist()}
 
     @cached_property
     def _topics(self) -> pa.Table:
-        return self._rows("topics")
+        return self._rows("topics", "topic", "non_compliant")
 
-    def _rows(self, table: str) -> pa.Table:
+    def _rows(self, table: str, *columns: str) -> pa.Table:
         if self._history is None or self.entry is None:
-            return TABLES[table].empty_table()
-        return self._history.rows(table, [self.entry])
+            return TABLES[table].empty_table().select(columns)
+        return self._history.rows(table, [self.entry], *columns)
+
+    def _parts(self, table: str) -> Iterator[pa.Table]:
+        yield TABLES[table].empty_table()
+        if self._history is not None and self.entry is not None:
+            yield from self._history.parts(table, [self.entry], TABLES[table].names)
+
+    def _about(self, topics: pa.Array, table: str) -> pa.Table:
+        parts = self._parts(table) if len(topics) else [TABLES[table].empty_table()]
+        return pa.concat_tables(part.filter(pa.compute.is_in(part["topic"], topics)) for part in parts)

@@ -8,15 +8,16 @@ their sequence, not by the clock.
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake.transaction import AddAction
 
-from rackspan.jobs.batches.schemas import KEPT, TABLES
+from rackspan.jobs.batches.schemas import KEPT, PARTITIONED_BY, TABLES
 from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError, quoted
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
@@ -86,11 +87,10 @@ class History:
         except (OSError, EOFError, zlib.error) as error:
             raise HistoryError(f"history {self.location}: the document of {entry.scan_id} is damaged") from error
 
-    def rows(self, table: str, scans: Sequence[ScanEntry]) -> pa.Table:
-        """Rows of a table about scans of one cluster, with the columns of `schemas.TABLES`."""
-        names = TABLES[table].names
-        parts = [TABLES[table].empty_table(), *(part.cast(TABLES[table]) for part in self.parts(table, scans, names))]
-        return pa.concat_tables(parts)
+    def rows(self, table: str, scans: Sequence[ScanEntry], *columns: str) -> pa.Table:
+        """Rows of a table about scans of one cluster: these columns of `schemas.TABLES`, or all."""
+        schema = pa.schema([TABLES[table].field(name) for name in columns or TABLES[table].names])
+        return pa.concat_tables([schema.empty_table(), *self.parts(table, scans, schema.names)])
 
     def parts(self, table: str, scans: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Columns of a table about scans of one cluster, part by part, so that not all have to be in memory."""
@@ -103,14 +103,23 @@ class History:
             where &= (pc.field("attempt") == first.attempt) & (pc.field("scan_id") == first.scan_id)
         attempts = pa.array({entry.attempt for entry in scans}, pa.string())
         for part in self._tables.read(opened, table, cluster, [*columns, "attempt"], where):
-            yield part.filter(pc.is_in(part["attempt"], attempts)).select(columns)
+            some = part.filter(pc.is_in(part["attempt"], attempts)).select(columns)
+            yield some.cast(pa.schema([KEPT[table].field(name).remove_metadata() for name in columns]))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def write(self, entry: ScanEntry, tables: Mapping[str, pa.Table]) -> None:
-        """Add what an attempt has found, all tables but `scans`. Readers do not see it before `commit`."""
-        for name in _WRITTEN[:-1]:
-            self._tables.append(name, entry.cluster, entry.month, entry.attempt, _marked(entry, name, tables[name]))
+    def write(self, entry: ScanEntry, rows: Iterable[tuple[str, pa.Table]]) -> None:
+        """
+        Add what an attempt has found: rows of all tables but `scans`, each part with the name of its table.
+
+        Each part is written as it comes, into a file of its own. Readers do not see it before `commit`.
+        """
+        added: dict[str, list[AddAction]] = {name: [] for name in _WRITTEN[:-1]}
+        for number, (name, part) in enumerate(rows):
+            if len(part):
+                added[name].append(self._file(entry, name, part, number))
+        for name, files in added.items():
+            self._tables.append(name, files)
 
     def commit(self, entry: ScanEntry, scans: pa.Table, documents: Sequence[bytes]) -> bool:
         """
@@ -119,8 +128,16 @@ class History:
         `documents` are JSON, in the order of the rows.
         """
         packed = pa.array([gzip.compress(document) for document in documents], pa.binary())
-        rows = _marked(entry, "scans", scans.append_column("document", packed))
-        return self._tables.append_once("scans", entry.cluster, entry.month, entry.attempt, rows)
+        file = self._file(entry, "scans", scans.append_column("document", packed), 0)
+        return self._tables.append_once("scans", entry.cluster, scans["scan_id"].to_pylist(), file)
+
+    def _file(self, entry: ScanEntry, name: str, rows: pa.Table, number: int) -> AddAction:
+        """Write a file of a table; partition columns are not part of it."""
+        for column, value in (("attempt", entry.attempt), ("date", entry.day)):
+            rows = rows.append_column(column, pa.repeat(value, len(rows)))
+        kept = pa.schema([field for field in KEPT[name] if field.name not in PARTITIONED_BY])
+        file = f"{entry.attempt}-{number}"
+        return self._tables.file(name, entry.cluster, entry.month, file, rows.select(kept.names).cast(kept))
 
     # --- tidying -----------------------------------------------------------------------------------------------------
 
@@ -149,14 +166,6 @@ class History:
         """Delete files that no table has named for a day."""
         for name in _WRITTEN:
             self._tables.vacuum(name)
-
-
-def _marked(entry: ScanEntry, name: str, rows: pa.Table) -> pa.Table:
-    """Rows as they are kept in a file of the attempt: partition columns are not part of it."""
-    for column, value in (("attempt", entry.attempt), ("date", entry.day)):
-        rows = rows.append_column(column, pa.repeat(value, len(rows)))
-    kept = pa.schema([field for field in KEPT[name] if field.name not in ("cluster", "month")])
-    return rows.select(kept.names).cast(kept)
 
 
 __all__: Final = ["History", "HistoryError", "ScanEntry"]

@@ -20,9 +20,9 @@ class HistoryTrend:
     """
     What the history says, the scan that is being written included.
 
-    `violation_minutes` are by topic, of all that is kept; `broker_flaps` by broker id, how often it came or went in the
-    last seven days; `days` are rows of `aggregates.days`, and `hours` those of `aggregates.hours`, none where there are
-    more than two days.
+    `violation_minutes` are of the topics that were asked for, of all that is kept; `broker_flaps` by broker id, how
+    often it came or went in the last seven days; `days` are rows of `aggregates.days`, and `hours` those of
+    `aggregates.hours`, none where there are more than two days.
     """
 
     violation_minutes: Mapping[str, float] = field(default_factory=dict)
@@ -35,17 +35,22 @@ def trend_of(history: History, entry: ScanEntry, tables: Mapping[str, pa.Table])
     """
     Sum up all scans of a cluster that are kept, and one that is not committed yet, whose rows are in `tables`.
 
-    Raises HistoryError.
+    Of `topics` it has those of which violation minutes are asked for. Raises HistoryError.
     """
+    asked = tables["topics"]["topic"].combine_chunks()
 
     def rows(table: str, kept: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
         yield from history.parts(table, kept, columns)
         yield tables[table].select(columns)
 
+    def topics() -> Iterator[pa.Table]:
+        for part in rows("topics", scans, ["topic", "violation_minutes"]):
+            yield part.filter(pa.compute.is_in(part["topic"], asked))
+
     scans = history.scans(entry.cluster)
     week = (entry.observed_at - _FLAP_DAYS).date()
     lately = [one for one in scans if one.day >= week]
-    minutes = aggregates.topic_minutes(rows("topics", scans, ["topic", "violation_minutes"]))
+    minutes = aggregates.topic_minutes(topics())
     flaps = aggregates.flaps(rows("brokers", lately, ["broker", "changed"]))
     every = pa.concat_tables(rows("scans", scans, TABLES["scans"].names))
     days = aggregates.days(every)

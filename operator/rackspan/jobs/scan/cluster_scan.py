@@ -5,43 +5,44 @@ What it writes becomes visible with the commit, all at once: a scan that ends be
 """
 
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from rackspan.api.codec import timestamp
 from rackspan.core.scanning import examine_brokers
-from rackspan.core.scanning.rules import Rule
 from rackspan.jobs.batches import aggregates
-from rackspan.jobs.batches.arrow_batches import finding_batches
-from rackspan.jobs.batches.schemas import FINDING, HOLDING, JUDGED, TOPIC, UNFAIR, UNREAD, WRITES
+from rackspan.jobs.batches.arrow_batches import finding_table
+from rackspan.jobs.batches.digests import Digest, digest, merged
+from rackspan.jobs.batches.judged import Judged
+from rackspan.jobs.batches.schemas import JUDGED
 from rackspan.jobs.history.previous_scan import PreviousScan
 from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 from rackspan.jobs.history.trend import HistoryTrend, trend_of
 from rackspan.jobs.scan import document_rows, history_rows
+from rackspan.jobs.scan.comparison import Comparison
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.reports.document import (
-    MAX_FINDINGS,
     FindingRow,
     ScanChanges,
     ScanDocument,
     ScanOutcome,
     Summary,
-    Writes,
     encode,
 )
 
 Announce = Callable[[str], None]
 """Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
-_SAMPLES: Final = 100
-"""New findings that a document lists at most, and cleared ones."""
+_PART: Final = 1_000_000
+"""Findings and topics, together, that are counted, compared and written at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +79,12 @@ def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocumen
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What one scan found in a cluster; `unread` is why topics could not be read, by topic."""
-
-    findings: pa.Table
-    topics: pa.Table
-    holdings: list[Mapping[str, Any]]
-    summary: Summary
-    changes: ScanChanges
-    writes: Writes | None
-    unread: Mapping[str, str]
-
-
 class _Scan:
-    """A scan under way."""
+    """
+    A scan under way.
+
+    What was judged comes part by part. Each part is written into the history, and only its digest stays in memory.
+    """
 
     def __init__(
         self, engine: Engine, cluster: ScannedCluster, run: ScanRun, previous: PreviousScan, announce: Announce
@@ -103,21 +95,27 @@ class _Scan:
         self._announce = announce
         self._locations = cluster.criteria.locations
         self._previous = previous
+        self._compared = Comparison(previous, run.observed_at)
+        self._unread: dict[str, str] = {}
+        """Why topics could not be read, by topic."""
         self._seconds: dict[str, float] = {}
 
     def run(self) -> ScanDocument:
-        seen, run, history = self._look(), self._run, self._run.history
+        run, history, minutes = self._run, self._run.history, self._compared.minutes
         if history is None:
-            return self._document(seen, HistoryTrend())
+            deque(self._rows(), maxlen=0)
+            return self._document(HistoryTrend())
         sequence, attempt = self._previous.sequence + 1, uuid.uuid4().hex
         entry = ScanEntry(self._cluster.name, run.scan_id, sequence, run.observed_at, attempt)
-        with self._step("writing the history"):
-            tables = self._records(entry, seen)
-            history.write(entry, tables)
+        brokers = history_rows.brokers(run.scan_id, self._locations, self._previous.broker_online)
+        history.write(entry, chain([("brokers", brokers)], self._rows()))
+        seen = self._seen
+        spent = seen.totals["violation_minutes"][0].as_py() + minutes * len(self._compared.gone)
+        scans = history_rows.scan(run.scan_id, sequence, run.observed_at, minutes, self._summary(), spent)
         with self._step("looking at the trend"):
-            trend = trend_of(history, entry, tables)
-        document = self._document(seen, trend)
-        if not history.commit(entry, tables["scans"], [encode(document)]):  # another run of this scan was first
+            trend = trend_of(history, entry, {"scans": scans, "brokers": brokers, "topics": seen.topics})
+        document = self._document(trend)
+        if not history.commit(entry, scans, [encode(document)]):  # another run of this scan was first
             document = PreviousScan(history, entry.cluster).committed(run.scan_id) or document
         self._tidy(history, entry)
         return document
@@ -142,88 +140,94 @@ class _Scan:
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> _Seen:
-        with self._step("reading and judging partitions"):
-            judged = self._judged()
-        with self._step("counting findings"):
-            unread = {row["topic"]: row["reason"] for row in judged[UNREAD].sort_by("topic").to_pylist()}
-            found = self._found(judged[FINDING], unread)
-            topics = aggregates.topics(judged[TOPIC], found)
-            if unread and not len(topics):
-                raise ClusterError("TopicsUnreadable", f"no topic could be read: {next(iter(unread.values()))}")
-            topics = history_rows.with_unread(topics, self._previous.topics(unread))
-            holdings = aggregates.holdings(judged[HOLDING]).to_pylist()
-            counted, unfair = aggregates.counts(found).to_pylist(), aggregates.unfair(judged[UNFAIR]).to_pylist()
-            summary = document_rows.summary(topics, counted, unfair, self._locations, len(unread))
-        with self._step("comparing with the scan before"):
-            changes = self._changes(found)
-            topics = history_rows.with_minutes(topics, self._previous.non_compliant_topics, self._minutes)
-        criteria = self._cluster.criteria
-        writes = document_rows.writes(aggregates.writes(judged[WRITES]), criteria.producers, criteria.locations)
-        return _Seen(found, topics, holdings, summary, changes, writes, unread)
-
-    def _judged(self) -> Mapping[str, pa.Table]:
-        """What judging gives, by kind."""
-        of_kind: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        for batch in self._engine(self._cluster, self._previous.known_topics):
-            if batch.num_rows:
-                of_kind[batch.column("kind")[0].as_py()].append(batch)
-        kinds = (FINDING, TOPIC, HOLDING, UNFAIR, WRITES, UNREAD)
-        return {kind: pa.Table.from_batches(of_kind[kind], schema=JUDGED) for kind in kinds}
-
-    def _found(self, judged: pa.Table, unread: Mapping[str, str]) -> pa.Table:
-        about_brokers = finding_batches(
-            self._cluster.criteria.cluster_id, self._locations, (), examine_brokers(self._locations)
-        )
-        every = aggregates.findings(pa.concat_tables([judged, pa.Table.from_batches(about_brokers, schema=JUDGED)]))
-        before = self._previous.findings
-        # Topics that could not be read keep their previous findings, which are neither cleared nor new.
-        kept = before.filter(pa.compute.is_in(before["topic"], pa.array(list(unread), pa.string())))
-        every = pa.concat_tables([every, kept.select(every.column_names)])
-        return aggregates.with_first_seen(every, before, self._run.observed_at)
-
-    def _changes(self, found: pa.Table) -> ScanChanges:
-        if self._previous.observed_at is None:
-            return ScanChanges()
-        new, cleared = found.filter(found["new"]), aggregates.cleared(self._previous.findings, found)
-        return ScanChanges(
-            since=document_rows.timestamp(self._previous.observed_at),
-            new=len(new),
-            cleared=len(cleared),
-            new_findings=self._worst(new, _SAMPLES, found),
-            cleared_findings=self._worst(cleared, _SAMPLES, found),
+    def _rows(self) -> Iterator[tuple[str, pa.Table]]:
+        """Rows of the history's tables, part by part, each with the name of its table."""
+        scan_id, criteria, digests = self._run.scan_id, self._cluster.criteria, list[Digest]()
+        for judged in self._parts():
+            with self._step("counting and comparing findings"):
+                found = self._compared.findings(judged.findings)
+                topics = self._compared.topics(aggregates.with_findings(judged.topics, found))
+                digests.append(digest(judged, found, topics, criteria.producers))
+            yield from self._writing(
+                findings=history_rows.findings(scan_id, found), topics=history_rows.topics(scan_id, topics)
+            )
+        self._seen = seen = merged(digests)
+        yield from self._writing(
+            topics=history_rows.gone_topics(scan_id, self._compared.gone, self._compared.minutes),
+            holdings=history_rows.holdings(scan_id, seen.holdings),
+            groups=history_rows.groups(scan_id, self._cluster.groups),
         )
 
-    def _worst(self, some: pa.Table, most: int, found: pa.Table) -> list[FindingRow]:
-        """At most so many rows of `some` findings; `found` are all of this scan."""
-        away = found.filter(pa.compute.equal(found["rule"], str(Rule.BROKER_OFFLINE)))["broker"].to_pylist()
-        return document_rows.finding_rows(aggregates.worst(some, most).to_pylist(), self._cluster.topology, away)
+    def _parts(self) -> Iterator[Judged]:
+        """What was judged, in parts that have all of a topic, or of a broker."""
+        counting, waiting, topics = [self._about_brokers()], list[Judged](), 0
+        for judged in self._slices():
+            self._unread |= dict(
+                zip(judged.unread["topic"].to_pylist(), judged.unread["reason"].to_pylist(), strict=True)
+            )
+            topics += len(judged.topics)
+            about_brokers, findings = aggregates.counting_partitions(judged.findings)
+            counting.append(about_brokers)
+            waiting.append(replace(judged, findings=findings))
+            if sum(len(one.findings) + len(one.topics) for one in waiting) >= _PART:
+                yield Judged.together(waiting)
+                waiting = []
+        if self._unread and not topics:
+            raise ClusterError("TopicsUnreadable", f"no topic could be read: {min(self._unread.items())[1]}")
+        # Topics that could not be read keep what the previous scan found, which is neither cleared nor new.
+        unread = pa.array(self._unread, pa.string())
+        kept = {"findings": self._previous.findings_of(unread), "topics": self._previous.topics(unread)}
+        waiting.append(Judged.of(**{name: rows.select(JUDGED[name].names) for name, rows in kept.items()}))
+        waiting.append(Judged.of(findings=aggregates.findings(pa.concat_tables(counting))))
+        yield Judged.together(waiting)
 
-    @property
-    def _minutes(self) -> float:
-        return self._previous.minutes_until(self._run.observed_at)
+    def _slices(self) -> Iterator[Judged]:
+        slices = self._engine(self._cluster, self._previous.known_topics)
+        while True:
+            with self._step("reading and judging partitions"):
+                judged = next(slices, None)
+            if judged is None:
+                return
+            yield judged
+
+    def _about_brokers(self) -> pa.Table:
+        cluster, found = self._cluster.criteria.cluster_id, examine_brokers(self._locations)
+        return finding_table(cluster, self._locations, (), found)
+
+    def _writing(self, **tables: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        for name, rows in tables.items():
+            with self._step("writing the history"):  # until whoever takes the rows asks for more
+                yield name, rows
 
     # --- reporting ---------------------------------------------------------------------------------------------------
 
-    def _records(self, entry: ScanEntry, seen: _Seen) -> dict[str, pa.Table]:
-        scan_id = entry.scan_id
-        return {
-            "findings": history_rows.findings(scan_id, seen.findings),
-            "topics": history_rows.topics(scan_id, seen.topics),
-            "holdings": history_rows.holdings(scan_id, seen.holdings),
-            "brokers": history_rows.brokers(scan_id, self._locations, self._previous.broker_online),
-            "groups": history_rows.groups(scan_id, self._cluster.groups),
-            "scans": history_rows.scan(
-                scan_id, entry.sequence, entry.observed_at, self._minutes, seen.summary, seen.topics
-            ),
-        }
+    def _summary(self) -> Summary:
+        seen = self._seen
+        (totals,) = seen.totals.to_pylist()
+        counts, unfair = seen.counts.to_pylist(), seen.unfair.to_pylist()
+        return document_rows.summary(totals, counts, unfair, self._locations, len(self._unread))
 
-    def _document(self, seen: _Seen, trend: HistoryTrend) -> ScanDocument:
-        found, holdings = seen.findings, seen.holdings
-        since = {row["topic"]: row["first_seen"] for row in aggregates.first_seen(found).to_pylist()}
-        wrong_domains = aggregates.counted(found, "level", "domain").to_pylist()
-        wrong_brokers = aggregates.counted(found, "broker").to_pylist()
-        managed = self._cluster.criteria.requirements.of_topic
+    def _changes(self) -> ScanChanges:
+        if self._previous.observed_at is None:
+            return ScanChanges()
+        return ScanChanges(
+            since=document_rows.timestamp(self._previous.observed_at),
+            new=sum(self._seen.counts["new"].to_pylist()),
+            cleared=self._compared.cleared,
+            new_findings=self._finding_rows(self._seen.new),
+            cleared_findings=self._finding_rows(self._compared.worst_cleared()),
+        )
+
+    def _finding_rows(self, some: pa.Table) -> list[FindingRow]:
+        away = self._seen.away["broker"].to_pylist()
+        return document_rows.finding_rows(some.to_pylist(), self._cluster.topology, away)
+
+    def _document(self, trend: HistoryTrend) -> ScanDocument:
+        seen, criteria = self._seen, self._cluster.criteria
+        holdings = seen.holdings.to_pylist()
+        writes = document_rows.writes(
+            seen.writes_by_rack.to_pylist(), seen.writes.to_pylist(), criteria.producers, self._locations
+        )
         history = self._run.history
         return ScanDocument(
             scan_id=self._run.scan_id,
@@ -233,26 +237,33 @@ class _Scan:
             cluster_id=self._cluster.cluster_id,
             levels=list(self._locations.tree.levels),
             throttle=self._cluster.throttle,
-            summary=seen.summary,
-            changes=seen.changes,
-            domains=document_rows.domain_rows(holdings, self._locations, wrong_domains),
-            brokers=document_rows.broker_rows(holdings, self._locations, wrong_brokers, trend.broker_flaps),
-            findings=self._worst(found, MAX_FINDINGS, found),
-            topics=document_rows.topic_rows(seen.topics, managed, trend.violation_minutes, since),
+            summary=self._summary(),
+            changes=self._changes(),
+            domains=document_rows.domain_rows(holdings, self._locations, seen.by_domain.to_pylist()),
+            brokers=document_rows.broker_rows(
+                holdings, self._locations, seen.by_broker.to_pylist(), trend.broker_flaps
+            ),
+            findings=self._finding_rows(seen.findings),
+            topics=document_rows.topic_rows(
+                seen.topics.to_pylist(), criteria.requirements.of_topic, trend.violation_minutes
+            ),
             groups=list(self._cluster.groups),
-            writes=seen.writes,
+            writes=writes,
             trend=document_rows.trend(trend.days),
             hours=document_rows.trend(trend.hours),
             history=history.location if history else None,
-            warnings=[*self._cluster.warnings, *document_rows.unread_warnings(seen.unread)],
+            warnings=[*self._cluster.warnings, *document_rows.unread_warnings(self._unread)],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},
         )
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        self._announce(name)
+        """Time a step, which comes again with each part, and announce it the first time."""
+        if name not in self._seconds:
+            self._announce(name)
+            self._seconds[name] = 0.0
         started = perf_counter()
         try:
             yield
         finally:
-            self._seconds[name] = perf_counter() - started
+            self._seconds[name] += perf_counter() - started

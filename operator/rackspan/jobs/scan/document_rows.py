@@ -4,9 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from rackspan.api import codec
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.rack_path import domain_name
@@ -16,10 +13,8 @@ from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.core.write_locality import WriteCounts, WriteShares
+from rackspan.jobs.batches.aggregates import SHARES
 from rackspan.reports.document import (
-    MAX_TOPICS,
-    MAX_WRITES,
     BrokerRow,
     Day,
     DomainRow,
@@ -33,7 +28,10 @@ from rackspan.reports.document import (
 )
 
 Row = Mapping[str, Any]
-_SUMMED = ("partitions", "replicas", "non_compliant", "offline", "under_replicated", "moves")
+_SUMMED = (
+    *("topics", "non_compliant_topics", "partitions", "replicas", "non_compliant", "offline", "under_replicated"),
+    *("moves", "bytes", "move_bytes"),
+)
 _OF_TOPIC = ("partitions", "replication_factor", "non_compliant", "findings", "moves", "worst", "bytes")
 _NOTHING = dict.fromkeys(("offline", "not_writable", "last_replica", "replicas", "leaders", "leading"), 0) | {
     "bytes": None
@@ -86,39 +84,29 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
 
 
 def summary(
-    topics: pa.Table, counted: Iterable[Row], unfair: Iterable[Row], locations: BrokerLocations, unread: int = 0
+    totals: Row, counted: Iterable[Row], unfair: Iterable[Row], locations: BrokerLocations, unread: int
 ) -> Summary:
     """
     Sum up a scan.
 
-    `topics` are all topics, with and without findings; `counted` the number of findings by rule and severity; `unfair`
-    that of unfairly split partitions by level; `unread` the number of topics that could not be read, for which `topics`
-    has the rows of the previous scan, where that had any.
+    `totals` are sums over all topics, with and without findings; `counted` the numbers of findings by rule and
+    severity; `unfair` that of unfairly split partitions by level; `unread` the number of topics that could not be read,
+    for which `totals` has what the previous scan has found, if anything.
     """
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
     for row in counted:
-        by_rule[row["rule"]] = by_rule.get(row["rule"], 0) + row["count"]
-        by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["count"]
-    sizes = pa.compute.sum(topics["bytes"]).as_py()
-    copied = pa.compute.sum(topics["move_bytes"], skip_nulls=False, min_count=0).as_py()
+        by_rule[row["rule"]] = by_rule.get(row["rule"], 0) + row["findings"]
+        by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["findings"]
     return Summary(
-        topics=len(topics),
         brokers=len(locations.brokers),
-        **{name: _sum(topics, name) for name in _SUMMED},
-        non_compliant_topics=pa.compute.sum(pa.compute.greater(topics["non_compliant"], 0)).as_py() or 0,
-        bytes=None if sizes is None else int(sizes),
-        move_bytes=None if copied is None else int(copied),
+        **{name: totals[name] for name in _SUMMED},
         findings=sum(by_rule.values()),
         by_rule=dict(sorted(by_rule.items())),
         by_severity={str(one): by_severity[one] for one in Severity if one in by_severity},
         unfair={row["level"]: row["partitions"] for row in unfair},
         unread_topics=unread,
     )
-
-
-def _sum(rows: pa.Table, column: str) -> int:
-    return int(pa.compute.sum(rows[column]).as_py() or 0)
 
 
 def what_if(row: Row) -> WhatIf:
@@ -172,67 +160,48 @@ def broker_rows(
     ]
 
 
-def topic_rows(
-    topics: pa.Table, managed: Mapping[str, object], minutes: Mapping[str, float], since: Mapping[str, datetime]
-) -> list[TopicRow]:
-    """
-    At most MAX_TOPICS topics with findings, the worst first.
-
-    `managed` are topics that have an object, `minutes` violation minutes by topic, `since` when the oldest finding of a
-    topic was first seen.
-    """
-    order = {str(severity): severity.rank for severity in Severity}
-    wrong = topics.filter(pa.compute.greater(topics["findings"], 0)).to_pylist()
-    wrong.sort(key=lambda row: (order[row["worst"]], -row["moves"], -row["findings"], row["topic"]))
+def topic_rows(topics: Iterable[Row], managed: Mapping[str, object], minutes: Mapping[str, float]) -> list[TopicRow]:
+    """Topics with findings. `managed` are those that have an object, `minutes` violation minutes by topic."""
     return [
         TopicRow(
             name=row["topic"],
             min_insync_replicas=row["min_insync"],
             managed=row["topic"] in managed,
-            first_seen=timestamp(since.get(row["topic"])),
+            first_seen=timestamp(row["first_seen"]),
             violation_minutes=round(minutes.get(row["topic"], 0.0), 1),
             **_pick(row, *_OF_TOPIC),
         )
-        for row in wrong[:MAX_TOPICS]
+        for row in topics
     ]
 
 
-def writes(counted: pa.Table, producers: Mapping[str, int], locations: BrokerLocations) -> Writes | None:
+def writes(
+    by_rack: Iterable[Row], by_topic: Iterable[Row], producers: Mapping[str, int], locations: BrokerLocations
+) -> Writes | None:
     """
     How near producers write, None where none are named.
 
-    `counted` are counts of writes by topic and rack, in this order; `producers` how many have each `client.rack`.
+    Rows are those of `aggregates.written_by_rack` and `written_by_topic`; `producers` are how many have each
+    `client.rack`.
     """
     if not producers:
         return None
-    racks = sorted(producers)
-    of = {name: counted[name].to_numpy().reshape(-1, len(racks)) for name in counted.column_names}
-    topics, partitions = of.pop("topic")[:, 0], of.pop("partitions")[:, 0]
-    del of["client_rack"]
-    shares = WriteShares.of(WriteCounts(np.arange(len(topics)), partitions, **of))
-    each = np.stack([shares.near, shares.near_by_rack, shares.could_be_near])
-    by_rack = partitions @ each / max(1, partitions.sum())
-    weights = np.array([producers[rack] for rack in racks]) / sum(producers.values())
-    by_topic = each @ weights
-    afar = np.lexsort((topics.astype(str), -partitions * (1 - by_topic[0])))
+    of = {row["client_rack"]: {name: row[name] / row["partitions"] for name in SHARES} for row in by_rack}
+    of = {rack: of.get(rack, dict.fromkeys(SHARES, 0.0)) for rack in sorted(producers)}
+    every = sum(producers.values())
     reported = {broker.reported_rack for broker in locations.brokers}
     return Writes(
-        **_shares(by_rack @ weights),
+        **_shares({name: sum(of[rack][name] * producers[rack] for rack in of) / every for name in SHARES}),
         racks=[
-            ProducersRow(rack, producers[rack], reported=rack in reported, **_shares(by_rack[:, at]))
-            for at, rack in enumerate(racks)
+            ProducersRow(rack, producers[rack], reported=rack in reported, **_shares(shares))
+            for rack, shares in of.items()
         ],
-        topics=[
-            WritesRow(topics[at], int(partitions[at]), **_shares(by_topic[:, at]))
-            for at in afar[:MAX_WRITES]
-            if by_topic[0, at] < 1
-        ],
+        topics=[WritesRow(row["topic"], row["partitions"], **_shares(row)) for row in by_topic],
     )
 
 
-def _shares(shares: Iterable[float]) -> dict[str, float]:
-    names = ("near", "near_by_rack", "could_be_near")
-    return {name: round(float(share), 6) for name, share in zip(names, shares, strict=True)}
+def _shares(row: Row) -> dict[str, float]:
+    return {name: round(row[name], 6) for name in SHARES}
 
 
 def trend(days: Iterable[Row]) -> list[Day]:

@@ -6,31 +6,12 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rackspan.core.scanning import BrokerLocations
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.scan.document_rows import rack_name
 from rackspan.reports.document import GroupRow, Summary
-
-
-def with_minutes(topics: pa.Table, violated: frozenset[str], minutes: float) -> pa.Table:
-    """
-    Add the column `violation_minutes` to topics.
-
-    A topic that was out of compliance at the previous scan gets the `minutes` since then, every other one 0. One that
-    is not there any more gets a row of zeros with its minutes: when it was deleted is not known, as it is not known of
-    others when they were fixed.
-    """
-    zeros = {field.name: 0 for field in topics.schema if pa.types.is_integer(field.type)}
-    gone = [{**zeros, "topic": name} for name in sorted(violated.difference(topics["topic"].to_pylist()))]
-    every = pa.concat_tables([topics, pa.Table.from_pylist(gone, schema=topics.schema)])
-    spent = [minutes if name in violated else 0.0 for name in every["topic"].to_pylist()]
-    return every.append_column("violation_minutes", pa.array(spent, pa.float64()))
-
-
-def with_unread(topics: pa.Table, before: pa.Table) -> pa.Table:
-    """Add topics that could not be read to those that could: their rows of the previous scan, in `before`."""
-    return pa.concat_tables([topics, before.select(topics.schema.names).cast(topics.schema)])
 
 
 def findings(scan_id: str, found: pa.Table) -> pa.Table:
@@ -40,15 +21,24 @@ def findings(scan_id: str, found: pa.Table) -> pa.Table:
 
 def topics(scan_id: str, counted: pa.Table) -> pa.Table:
     """Rows of `topics`: those with findings or violation minutes, of `counted`, which are all."""
-    said = pa.compute.or_(
-        pa.compute.greater(counted["findings"], 0), pa.compute.greater(counted["violation_minutes"], 0)
-    )
+    said = pc.or_(pc.greater(counted["findings"], 0), pc.greater(counted["violation_minutes"], 0))
     return _named("topics", scan_id, counted.filter(said))
 
 
-def holdings(scan_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def gone_topics(scan_id: str, names: pa.Array, minutes: float) -> pa.Table:
+    """
+    Rows of `topics` about those that were out of compliance and are not there any more: zeros, with their minutes.
+
+    When each was deleted is not known, as it is not known of others when they were fixed.
+    """
+    zeros = {field.name: 0 for field in TABLES["topics"] if pa.types.is_integer(field.type)}
+    rows = [{**zeros, "topic": name, "violation_minutes": minutes} for name in names.to_pylist() if minutes]
+    return _table("topics", scan_id, rows)
+
+
+def holdings(scan_id: str, held: pa.Table) -> pa.Table:
     """Rows of `holdings`: what each domain and each broker holds."""
-    return _table("holdings", scan_id, rows)
+    return _named("holdings", scan_id, held)
 
 
 def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
@@ -78,16 +68,16 @@ def groups(scan_id: str, rows: Sequence[GroupRow]) -> pa.Table:
 
 
 def scan(
-    scan_id: str, sequence: int, observed_at: datetime, minutes: float, summary: Summary, counted: pa.Table
+    scan_id: str, sequence: int, observed_at: datetime, minutes: float, summary: Summary, violation_minutes: float
 ) -> pa.Table:
-    """The one row of `scans`; `minutes` are those since the previous scan."""
+    """The one row of `scans`; `minutes` are those since the previous scan, the others those of all topics together."""
     row = {
         "sequence": sequence,
         "finished_at": observed_at,
         "minutes": minutes,
         **{name: getattr(summary, name) for name in ("topics", "partitions", "non_compliant", "findings", "moves")},
         "critical": summary.by_severity.get("critical", 0),
-        "violation_minutes": pa.compute.sum(counted["violation_minutes"]).as_py() or 0.0,
+        "violation_minutes": violation_minutes,
     }
     return _table("scans", scan_id, [row])
 

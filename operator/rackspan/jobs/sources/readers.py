@@ -1,8 +1,8 @@
 """
 How clusters are read: a live one, a snapshot file, a made-up one.
 
-Each reader cuts its cluster into slices, `least` of them where it can, and reads a slice as Arrow batches with the
-columns PARTITIONS. Readers and slices are sent to Spark's workers.
+Each reader cuts its cluster into slices of whole topics, `least` of them where it can, and reads a slice as Arrow
+batches with the columns PARTITIONS. Readers and slices are sent to Spark's workers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

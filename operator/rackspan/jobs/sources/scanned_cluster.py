@@ -23,6 +23,9 @@ REASONS: Final = {
 }
 """One word for machines, by the name of the error that ends the reading or judging of a cluster."""
 
+_IN_A_SLICE: Final = 2_000_000
+"""Partitions in a slice, about: what was judged of it is in memory at once."""
+
 
 class ClusterError(Exception):
     """A cluster that cannot be scanned: `reason` is one word for machines, the message a sentence for people."""
@@ -50,6 +53,10 @@ class ScannedCluster:
     groups: Sequence[GroupRow] = ()
     warnings: tuple[str, ...] = ()
     topology: str | None = None
+
+    def slices(self, least: int) -> int:
+        """Into how many slices it is cut at least: `least`, and so many that each has few enough partitions."""
+        return max(least, -(-self.partitions // _IN_A_SLICE))
 
     @property
     def cluster_id(self) -> str | None:

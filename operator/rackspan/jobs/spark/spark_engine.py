@@ -1,18 +1,17 @@
-"""A cluster read and judged by Spark's workers, which pass Arrow batches on as bytes: Spark has to know no columns."""
+"""A cluster read and judged by Spark's workers, a slice by each task. Spark itself has to know no columns."""
 
 import re
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rackspan.jobs.batches.batch_judging import judge_batches
-from rackspan.jobs.batches.schemas import JUDGED
+from rackspan.jobs.batches.batch_judging import judge_slice
+from rackspan.jobs.batches.judged import Judged
 from rackspan.jobs.scan.engines import Engine
 from rackspan.jobs.sources.scanned_cluster import REASONS, ClusterError, ScannedCluster
 from rackspan.reports.document import WORKER_CRASHED
@@ -31,20 +30,21 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
     `least` is the least number of slices.
     """
 
-    def judged(cluster: ScannedCluster, known: Collection[str]) -> Iterator[pa.RecordBatch]:
+    def judged(cluster: ScannedCluster, known: Collection[str]) -> Iterator[Judged]:
         context, reader = spark.sparkContext, cluster.reader
         # The reader may have secrets. It travels with the code, which Spark keeps in memory while that is small.
         with ExitStack() as held:
             held.enter_context(_explaining())
             criteria = context.broadcast(cluster.criteria)
             held.callback(criteria.unpersist)
-            slices = context.parallelize([list(known)], 1).flatMap(lambda names: reader.slices(names, least)).collect()
-            batches = context.parallelize(slices, max(len(slices), 1)).flatMap(
-                lambda part: map(_packed, judge_batches(criteria.value)(reader.read(part)))
+            count = cluster.slices(least)
+            slices = context.parallelize([list(known)], 1).flatMap(lambda names: reader.slices(names, count)).collect()
+            every = context.parallelize(slices, max(len(slices), 1)).map(
+                lambda part: judge_slice(criteria.value, reader.read(part))
             )
-            held.callback(batches.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
-            batches.count()  # all slices at once; the driver takes one after the other
-            yield from map(_unpacked, batches.toLocalIterator())
+            held.callback(every.persist(StorageLevel.DISK_ONLY).unpersist)
+            every.count()  # all slices at once; the driver takes one after the other
+            yield from every.toLocalIterator()
 
     return judged
 
@@ -70,12 +70,3 @@ def _explained(error: Exception) -> ClusterError:
     own = [(kind, said) for kind, said in causes if kind not in _DEFECTS]
     kind, said = (own or causes or [(type(error).__name__, text.strip().splitlines()[0])])[-1]
     return ClusterError(REASONS.get(kind, "ScanFailed"), said[:_LONGEST])
-
-
-def _packed(batch: pa.RecordBatch) -> bytes:
-    packed: bytes = batch.serialize().to_pybytes()
-    return packed
-
-
-def _unpacked(packed: bytes) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(packed), JUDGED)
