@@ -54,6 +54,8 @@ class MemoryCluster:
     async def set_finalizers(self, ref, finalizers, version, annotations):
         self._called("set_finalizers", ref.key.name)
         self.finalizers[ref.key.name] = list(finalizers)
+        metadata = {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": version}
+        return {"metadata": {**metadata, "finalizers": list(finalizers)}}
 
     async def secret(self, namespace, name):
         return {}

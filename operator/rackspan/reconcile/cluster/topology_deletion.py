@@ -139,7 +139,8 @@ class TopologyFinalizer:
             self.problem = in_use_failure(tuple(keys)) if keys else None
             if not keys and not self._releases(topology) and not self._has_reassignments():
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
-                if left := self._cordoned(topology):
+                left = self._cordoned(topology)
+                if written is not None and left:  # else it is tried again, and they may be released by then
                     event = cordons_left(topology, left, ", which could not be asked to release it")
                     self._dependencies.kube.record_event(event)
         if written is not None:

@@ -1,5 +1,7 @@
 """A RackTopology goes last, and says what deletions through it wait for."""
 
+from unittest.mock import AsyncMock
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.reconcile.examples import NOON, known, topic, topology
@@ -88,6 +90,18 @@ async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_ca
     assert (kube.finalizers.get(going.key.name) == []) == goes
     assert [event.reason for event in kube.announced] == told
     assert all("the cordon of brokers 1, 2 is left in Kafka" in event.message for event in kube.announced)
+
+
+async def test_cordons_are_said_to_be_left_once_and_not_before_the_finalizer_is_gone():
+    kube, cache, going = MemoryCluster(), Cache(), going_topology()
+    cache.topologies[going.key] = going
+    finalizer = TopologyFinalizer(going.key, dependencies_of(cache, kube), lambda: (), lambda _: (1,), lambda _: False)
+    write, kube.set_finalizers = kube.set_finalizers, AsyncMock(return_value=None)  # somebody else has changed it
+    await finalizer.reconcile()
+    assert kube.announced == []
+    kube.set_finalizers = write
+    await finalizer.reconcile()
+    assert [event.reason for event in kube.announced] == ["CordonsLeft"]
 
 
 @pytest.mark.parametrize(
