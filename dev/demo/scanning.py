@@ -75,10 +75,6 @@ class Scanning:
         line = eventually(self._metric, "the metric to say so", retry_on=OSError)
         terminal.show(f"curl -s http://127.0.0.1:{self.metrics_port}/metrics | grep non_compliant")
         terminal.say(line)
-        page = self.history.with_name("scan.html")
-        terminal.run(f"{RACKSPAN} report export --history {self.history} --page {page}")
-        text = page.read_text(encoding="utf-8")
-        terminal.check("orders" in text and "NotCompliant" in text, f"the page tells it too ({len(text) // 1024} KiB)")
 
     def _mended(self) -> None:
         terminal = self.stage.terminal
@@ -100,11 +96,16 @@ class Scanning:
             "import json, sys; "
             "print([(day['date'], day['scans'], day['violationMinutes']) for day in json.load(sys.stdin)['trend']])"
         )
+        page = self.history.with_name("scan.html")
         shown = terminal.run(
-            f'{RACKSPAN} report export --history {self.history} -o json | .venv/bin/python -c "{trend}"'
+            f"{RACKSPAN} report export --history {self.history} --page {page} -o json | "
+            f'.venv/bin/python -c "{trend}"'
         )
         minutes = float(shown.strip().rstrip(")]").rpartition(",")[2])
         terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was out of compliance")
+        text = page.read_text(encoding="utf-8")
+        cleared = "orders" in text and "NotCompliant" in text
+        terminal.check(cleared, f"the page shows what was found and is cleared ({len(text) // 1024} KiB)")
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
