@@ -25,7 +25,7 @@ from rackspan.api.conditions import COMPLIANT, READY, Conditions, ConditionStatu
 from rackspan.api.reasons import Reason
 from rackspan.core.copy_costs import ending
 from rackspan.core.scanning.messages import moves_that_fix
-from rackspan.core.scanning.rules import Rule, Severity
+from rackspan.core.scanning.rules import Severity
 from rackspan.core.text import be, every, plural
 from rackspan.reports.document import ScanOutcome
 
@@ -75,9 +75,6 @@ def compliance_status(
     conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
     broken = summary.non_compliant or 0
     if broken:
-        never, differing = (
-            summary.by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
-        )
         moves = summary.moves or 0
         cost = ending(moves, document.summary.move_bytes, document.throttle)
         share = f"{broken:,} of {plural(summary.partitions or 0, 'partition')} {be(broken)} not spread as asked"
@@ -85,7 +82,7 @@ def compliance_status(
             COMPLIANT,
             ConditionStatus.FALSE,
             Reason.NOT_COMPLIANT,
-            f"{share}; {moves_that_fix(moves, broken, never, differing)}{cost}",
+            f"{share}; {moves_that_fix(moves, broken, summary.by_rule)}{cost}",
         )
     elif summary.unread_topics:
         unread = (

@@ -318,7 +318,8 @@ def test_partitions_of_one_topic_with_different_replication_factors_are_told_onc
     ],
 )
 def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, differing, sentence):
-    assert moves_that_fix(moves, broken, never, differing) == sentence
+    by_rule = {Rule.UNSATISFIABLE: never, Rule.REPLICATION_FACTOR_DIFFERS: differing}
+    assert moves_that_fix(moves, broken, by_rule) == sentence
 
 
 def test_an_assignment_overrides_the_spread():

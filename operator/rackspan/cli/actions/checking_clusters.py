@@ -68,6 +68,10 @@ class _Checked:
         return fix(facts, options, away=self.away)
 
     @property
+    def by_rule(self) -> Counter[str]:
+        return Counter(RULES[code] for code in self.findings.rule.tolist())
+
+    @property
     def severities(self) -> list[Severity]:
         return [SEVERITIES[rank] for rank in self.findings.severity.tolist()]
 
@@ -185,7 +189,7 @@ def _ranks(partitions: Partitions) -> IntArray:
 
 def _summary(checked: _Checked) -> dict[str, Any]:
     examined = checked.examined
-    by_rule = Counter(RULES[code] for code in checked.findings.rule.tolist())
+    by_rule = checked.by_rule
     by_severity = Counter(checked.severities)
     return {
         "partitions": len(checked.partitions),
@@ -223,7 +227,7 @@ def _documents(checked: _Checked) -> Iterator[dict[str, Any]]:
 
 def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     screen = console()
-    dead = int(np.count_nonzero(checked.findings.rule == RULES.index(Rule.OFFLINE)))
+    dead = checked.by_rule[Rule.OFFLINE]
     if dead:
         them = "it" if dead == 1 else "them"
         sentence = f"{plural(dead, 'partition')} {have(dead)} no leader: nobody can read or write {them}"
@@ -290,11 +294,7 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
 def _fixing(checked: _Checked, throttle: int | None) -> str:
     """What would fix it all, and what that copies."""
     bad, moves = int(np.count_nonzero(checked.examined.broken)), checked.moves
-    never, differing = (
-        int(np.count_nonzero(checked.findings.rule == RULES.index(rule)))
-        for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
-    )
-    return f"{moves_that_fix(moves, bad, never, differing)}{ending(moves, checked.bytes, throttle)}"
+    return f"{moves_that_fix(moves, bad, checked.by_rule)}{ending(moves, checked.bytes, throttle)}"
 
 
 def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> None:

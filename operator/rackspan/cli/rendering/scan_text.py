@@ -6,7 +6,6 @@ from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findi
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.core.copy_costs import ending
 from rackspan.core.outage import DomainOutage, Outage
-from rackspan.core.scanning import Rule
 from rackspan.core.scanning.messages import moves_that_fix
 from rackspan.core.text import plural, size
 from rackspan.reports.document import DomainRow, ScanDocument, ScanOutcome
@@ -26,14 +25,11 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
         f"{plural(counted.brokers, 'broker')}, {size(counted.bytes, '?')}"
     )
     if counted.findings:
-        never, differing = (
-            counted.by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS)
-        )
         by_severity = ", ".join(f"{number:,} {severity}" for severity, number in counted.by_severity.items())
         screen.print(
             f"{plural(counted.findings, 'finding')} ({by_severity}); "
             f"{plural(counted.non_compliant, 'partition')} out of compliance, "
-            f"{moves_that_fix(counted.moves, counted.non_compliant, never, differing)}"
+            f"{moves_that_fix(counted.moves, counted.non_compliant, counted.by_rule)}"
             f"{ending(counted.moves, counted.move_bytes, document.throttle)}",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )

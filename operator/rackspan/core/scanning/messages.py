@@ -157,12 +157,14 @@ def _return(facts: Facts) -> str:
     return f"{several}: those that stopped cleanly have all committed writes"
 
 
-def moves_that_fix(moves: int, broken: int, unsatisfiable: int, differing: int) -> str:
+def moves_that_fix(moves: int, broken: int, by_rule: Mapping[str, int]) -> str:
     """
-    Say what would fix `broken` partitions, of which no move would fix those that are `unsatisfiable`.
+    Say what would fix `broken` partitions, from the counts of all findings by rule.
 
-    Where topics are `differing` from the replication factor that they declare, the moves are those for it as well.
+    No move fixes what is unsatisfiable. Where topics differ from the replication factor that they declare, the moves
+    are those for it as well.
     """
+    unsatisfiable, differing = (by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS))
     it, fixed = "it" if broken == 1 else "them", broken - unsatisfiable
     factor = f"{plural(moves, 'move')} would reach the declared replication {'factor' if differing == 1 else 'factors'}"
     if not broken:
