@@ -330,7 +330,7 @@ class Approvals:
         self._moving.update(parts)
         self._approved.spend(names)
         self._look_again(parts)
-        message = f"plan {plan_hash} copies {review.cost(parts)} and is begun as {name}, {plan.approved_by}"
+        message = f"plan {plan_hash} {review.cost(parts)}; it is begun as {name}, {plan.approved_by}"
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)
         self._dependencies.kube.record_event(KubernetesEvent(about, Reason.PLAN_APPROVED, message))
 

@@ -96,11 +96,8 @@ class Review:
         return " and ".join(words[one] for one in Approver if one in who)
 
     def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
-        """What these parts copy and remove, such as `3 replicas (1.2 GiB), removes 2 replicas`."""
-        moves = sum(part.moves for part in parts.values())
-        removals = sum(part.removals for part in parts.values())
-        less = f", removes {plural(removals, 'replica')}" if removals else ""
-        return f"{plural(moves, 'replica')}{_in_brackets([self.sizes[key] for key in parts])}{less}"
+        """What these parts copy and remove, such as `copies 3 replicas (1.2 GiB) and removes 2 replicas`."""
+        return _cost(parts.values(), [self.sizes[key] for key in parts])
 
     def hold_of(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
         """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
@@ -239,8 +236,7 @@ def summary(review: Review) -> PlanSummary:
         reason = Reason.STALE_APPROVAL
         stale = ", ".join(sorted(outcome.stale))
         waits = f"{stale} was approved, which is not the current plan; {how}"
-    bytes_ = _in_brackets(sizes if plan.bytes is None else [plan.bytes])
-    cost = f"copies {plural(plan.moves, 'replica')}{bytes_}{removing(plan.removals or 0)}"
+    cost = _cost(whole.parts.values(), sizes if plan.bytes is None else [plan.bytes])
     least = "no plan copies fewer" if plan.moves == plan.lower_bound else f"{plan.lower_bound:,} are the least"
     without = f", {plan.unmanaged:,} of them without a KafkaTopic" if plan.unmanaged else ""
     waiting = sum(hold is first for hold in outcome.holds.values())
@@ -280,6 +276,12 @@ def _waiting(review: Review) -> str:
     if len(waiting) > MAX_PLAN_NAMESPACES:
         return whole.hash
     return ",".join(whole.namespaces[name] for name in sorted(waiting))
+
+
+def _cost(parts: Collection[TopicPlan], sizes: Collection[int | None]) -> str:
+    moves = sum(part.moves for part in parts)
+    copies = f"{plural(moves, 'replica')}{_in_brackets(sizes)}" if moves else "nothing"
+    return f"copies {copies}{removing(sum(part.removals for part in parts))}"
 
 
 def _in_brackets(sizes: Collection[int | None]) -> str:

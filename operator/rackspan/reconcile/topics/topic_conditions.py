@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rackspan.api.conditions import ConditionStatus
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
+from rackspan.core.copy_costs import removing
 from rackspan.core.text import be, have, plural
 from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.failures import Failure, Remedy
@@ -162,19 +163,12 @@ def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: boo
 
 
 def _plan_cost(plan: TopicPlan) -> str:
-    removes = f"removes {plural(plan.removals, 'replica')}" if plan.removals else ""
+    removes = removing(plan.removals)
     if plan.moves:
-        copies = f"copies {plural(plan.moves, 'replica')} of {plural(len(plan.changes), 'partition')}"
-        both = f"{copies} and {removes}" if removes else copies
-        return f"{both}, and no plan copies fewer" if not plan.gap else f"{both}; {plan.lower_bound} are the least"
-    partitions = plural(plan.reorders, "partition")
-    if not removes:
-        return f"copies nothing and reorders the replicas of {partitions}"
-    return (
-        f"copies nothing, {removes} and reorders those of {partitions}"
-        if plan.reorders
-        else f"copies nothing and {removes}"
-    )
+        cost = f"copies {plural(plan.moves, 'replica')} of {plural(len(plan.changes), 'partition')}{removes}"
+        return f"{cost}, and no plan copies fewer" if not plan.gap else f"{cost}; {plan.lower_bound} are the least"
+    reorders = f", and reorders the replicas of {plural(plan.reorders, 'partition')}" if plan.reorders else ""
+    return f"copies nothing{removes}{reorders}"
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -892,7 +892,7 @@ async def test_an_approved_plan_says_what_it_removes_as_it_begins():
     world.topology(world.plan.hash)
     await world.work()
     (approved,) = (event for event in world.kube.announced if event.reason == "PlanApproved")
-    assert "copies 0 replicas, removes 4 replicas and is begun as" in approved.message
+    assert "copies nothing and removes 4 replicas; it is begun as" in approved.message
 
 
 @pytest.mark.parametrize("spec", [{"config": {"min.insync.replicas": 1}}, {"durability": {"minDomains": {"zone": 1}}}])

@@ -63,7 +63,7 @@ async def test_the_bytes_of_a_plan_are_told_in_round_numbers_and_go_with_what_be
     (begun,) = made.begun.plans
     assert {change.size_bytes for change in begun.changes} == {123_456}
     approved = next(event for event in made.kube.announced if event.reason == "PlanApproved")
-    assert "copies 2 replicas (244.1 KiB) and is begun as" in approved.message
+    assert "copies 2 replicas (244.1 KiB); it is begun as" in approved.message
 
 
 class Watched(World):

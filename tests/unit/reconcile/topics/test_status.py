@@ -161,7 +161,7 @@ async def test_a_plan_that_only_reorders_is_told():
     status = concluded(found)
     assert told(status, "Ready") == ("False", "PlanPending")
     assert told(status, "Compliant") == ("True", "Compliant")
-    assert "copies nothing and reorders the replicas of 2 partitions" in sentence(status)
+    assert "copies nothing, and reorders the replicas of 2 partitions" in sentence(status)
     assert (status.plan.moves, status.plan.reorders) == (0, 2)
 
 
@@ -185,7 +185,7 @@ async def test_a_plan_tells_all_that_it_does():
     fair = outcome(topic(partitions=2, replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0)))
     fair.plan = await planned(fair)
     told = sentence(concluded(fair))
-    assert "copies nothing, removes 1 replica and reorders those of 1 partition; not executed yet: " in told
+    assert "copies nothing and removes 1 replica, and reorders the replicas of 1 partition; not executed yet: " in told
 
 
 async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
