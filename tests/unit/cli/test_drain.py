@@ -24,7 +24,19 @@ from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 TOPOLOGY = ("--topology", "kafka/prod")
-PLANNED = command._Planned("0123456789abcdef", 3, 3 * 2**30, empty=False, there=4, leave=3, throttle=None)
+PLANNED = command._Planned(
+    hash="0123456789abcdef",
+    moves=3,
+    bytes=3 * 2**30,
+    removals=0,
+    removed_bytes=0,
+    empty=False,
+    there=4,
+    leave=3,
+    throttle=None,
+    left=(),
+    limit=None,
+)
 PENDING = {"plan": {"hash": PLANNED.hash, "topics": 1, "moves": 3, "lowerBound": 3, "reorders": 0, "partitions": 3}}
 BROKERS = [{"id": broker, "rack": rack} for broker, rack in SIX.items()]
 
@@ -256,7 +268,7 @@ def test_another_plan_than_the_one_shown_is_not_approved(drained):
 
 
 def test_where_nothing_has_to_move_there_is_nothing_to_approve(drained):
-    nothing = command._Planned("0123", 0, 0, empty=True, there=0, leave=0, throttle=None)
+    nothing = replace(PLANNED, hash="0123", moves=0, bytes=0, empty=True, there=0, leave=0)
     edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), nothing)
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
     assert (ran.code, edits.approved) == (0, [])

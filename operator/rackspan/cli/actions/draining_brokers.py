@@ -51,14 +51,14 @@ class _Planned:
     hash: str
     moves: int
     bytes: int | None
+    removals: int
+    removed_bytes: int | None
     empty: bool
     there: int
     leave: int
     throttle: int | None
-    left: tuple[DrainStatus, ...] = ()
-    limit: str | None = None
-    removals: int = 0
-    removed_bytes: int | None = 0
+    left: tuple[DrainStatus, ...]
+    limit: str | None
 
     @property
     def sentence(self) -> str:
@@ -265,10 +265,18 @@ def _planned(
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
     left = tuple(entry for entry in drains if entry.target in asked.targets)
     size = bytes_to_copy(changes)
-    limit = _limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size)
-    taken = bytes_to_remove(changes)
     return _Planned(
-        made.hash, made.moves, size, made.empty, there, leave, live.throttle, left, limit, made.removals, taken
+        hash=made.hash,
+        moves=made.moves,
+        bytes=size,
+        removals=made.removals,
+        removed_bytes=bytes_to_remove(changes),
+        empty=made.empty,
+        there=there,
+        leave=leave,
+        throttle=live.throttle,
+        left=left,
+        limit=_limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size),
     )
 
 
