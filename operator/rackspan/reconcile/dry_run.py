@@ -25,7 +25,7 @@ from rackspan.core.outage import min_insync_replicas
 from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
 from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
-from rackspan.reconcile.cluster.drain_status import PlannedLeave, drain_statuses, drained_brokers
+from rackspan.reconcile.cluster.drain_status import drain_statuses
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
@@ -325,9 +325,8 @@ def plan_of(observed: ObservedTopology) -> ObservedPlan:
 
 def drains_of(observed: ObservedTopology, made: ObservedPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
     """What the status will say of the drains before anything moves; `remaining` is on the drained brokers now."""
-    drained = drained_brokers(observed.state)
     by_plan = {
-        made.topics[key].topic_name if key in made.topics else key.name: PlannedLeave.of(part, drained)
+        made.topics[key].topic_name if key in made.topics else key.name: part
         for key, part in made.parts.items()
         if part.problems or not part.empty
     }

@@ -1,6 +1,7 @@
 """What a plan changes, partition by partition: in columns, as there may be millions."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, overload
 
@@ -164,11 +165,10 @@ class Changes(Sequence[Change]):
         shrunk: IntArray = np.maximum(_sizes(self.before) - _sizes(self.replicas), 0)
         return shrunk
 
-    def leaving(self, brokers: Collection[int]) -> dict[int, int]:
-        """How many replicas some brokers give away, of those that give any."""
-        stays = (self.before[:, :, None] == self.replicas[:, None, :]).any(axis=2)
-        ids, counts = np.unique(self.before[~stays & np.isin(self.before, list(brokers))], return_counts=True)
-        return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+    def leaving(self) -> Counter[int]:
+        """How many replicas each broker gives away."""
+        gone = ~in_row(self.before, self.replicas) & (self.before != NONE)
+        return Counter(self.before[gone].tolist())
 
     def add_to(self, digest: "_Hash", topics: IntArray) -> None:
         """Hash them; a topic is named by its place among `topics`, which are indices in ascending order."""

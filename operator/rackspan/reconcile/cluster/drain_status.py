@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, MAX_DRAIN_SAMPLES, DrainBlock, DrainReplicas, DrainStatus
@@ -51,24 +51,6 @@ _WAITING_FOR = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedLeave:
-    """What a plan does about a topic: how many replicas leave each drained broker, and why others cannot, if so."""
-
-    leave: Mapping[int, int]
-    why: str | None = None
-
-    @classmethod
-    def of(cls, part: TopicPlan, drained: Collection[int]) -> PlannedLeave:
-        """By the topic's part of a plan."""
-        problem = part.problems[0] if part.problems else None
-        why = None if problem is None else f"{problem.reason}: {problem.smallest_change}"
-        return cls(part.changes.leaving(drained), why)
-
-
-_NOTHING: Final = PlannedLeave({})
-
-
-@dataclass(frozen=True, slots=True)
 class _Target:
     """A broker or rack to drain, by broker ids; why it is unknown, and why more brokers may belong to it."""
 
@@ -80,36 +62,33 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The KafkaTopics of topics by name, and what a plan says of topics, whatever their KafkaTopics say."""
+    """The KafkaTopics of topics by name, and a plan's parts by topic, whatever their KafkaTopics say."""
 
     state: ClusterState
     managed: Mapping[str, KafkaTopic]
-    by_plan: Mapping[str, PlannedLeave]
+    by_plan: Mapping[str, TopicPlan]
+    leaving: Mapping[str, Mapping[int, int]]
+    """How many replicas of these topics leave each broker by the plan."""
 
 
 def drain_statuses(
     state: ClusterState,
     remaining: RemainingReplicas | None,
     topics: Iterable[KafkaTopic],
-    by_plan: Mapping[str, PlannedLeave] = MappingProxyType({}),
+    by_plan: Mapping[str, TopicPlan] = MappingProxyType({}),
 ) -> tuple[DrainStatus, ...]:
     """The status of each drain in the topology's spec, finished ones last.
 
-    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` has the topics that a
-    plan is about; of others, their KafkaTopic's status says whether there is one.
+    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` has a plan's parts
+    by topic; of other topics, their KafkaTopic's status says whether there is one.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
         return ()
     managed = {topic.topic_name: topic for topic in topics if _has_its_topic(topic)}
-    owners = _Owners(state, managed, by_plan)
+    owners = _Owners(state, managed, by_plan, {name: part.changes.leaving() for name, part in by_plan.items()})
     found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
-
-
-def drained_brokers(state: ClusterState) -> frozenset[int]:
-    """Ids of the brokers that the topology drains, by themselves or by their racks."""
-    return frozenset(row.id for row in state.racks.rows if row.draining).union(state.spec.drain_brokers)
 
 
 def drained_condition(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
@@ -180,9 +159,10 @@ def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas
 
 def _why(block: DrainBlock, owners: _Owners) -> str:
     """Why a plan finds no other place for replicas of the first topic of which that is known."""
-    known = ((name, owners.by_plan.get(name, _NOTHING).why) for name in block.samples)
-    first = next((f" ({name}: {why})" for name, why in known if why), "")
-    return first if block.reason == Reason.INFEASIBLE else ""
+    if block.reason != Reason.INFEASIBLE:
+        return ""
+    known = ((name, owners.by_plan[name].problems[:1]) for name in block.samples if name in owners.by_plan)
+    return next((f" ({name}: {one.reason}: {one.smallest_change})" for name, some in known for one in some), "")
 
 
 def _replicas_left(
@@ -194,7 +174,7 @@ def _replicas_left(
     for broker, topics in held.items():
         replicas.update(topics)
         for name, count in topics.items():
-            leave = min(count, owners.by_plan.get(name, _NOTHING).leave.get(broker, 0))
+            leave = min(count, owners.leaving.get(name, {}).get(broker, 0))
             if leave:
                 by_reason[Reason.PLAN_PENDING][name] += leave
             if count > leave:
@@ -218,7 +198,7 @@ def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
         return Reason.EXPLICIT_ASSIGNMENT
     planned = owners.by_plan.get(name)
     if planned is not None:
-        return Reason.PLAN_PENDING if planned.why is None else Reason.INFEASIBLE
+        return Reason.INFEASIBLE if planned.problems else Reason.PLAN_PENDING
     if topic is None:
         return Reason.INTERNAL_TOPIC if name.startswith(INTERNAL_PREFIX) else Reason.NOT_MANAGED
     if topic.status.plan is not None:

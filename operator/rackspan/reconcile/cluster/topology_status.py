@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import DeletionsStatus, RackTopology, RackTopologySpec, RackTopologyStatus
-    from rackspan.reconcile.cluster.drain_status import PlannedLeave
+    from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
 
@@ -79,17 +79,16 @@ _NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """The plan over all topics, None where none needs a change, and what the condition Reassigned says of it."""
+    """The plan over all topics, None where none needs a change, what the condition Reassigned says, and its parts."""
 
     plan: TopologyPlanStatus | None
     status: ConditionStatus
     reason: Reason
     message: str
-    leaving: Mapping[ObjectKey, PlannedLeave] = field(default_factory=dict)
-    """What it does about the replicas on drained brokers, by the keys of its parts."""
+    parts: Mapping[ObjectKey, TopicPlan]
 
 
-NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change")
+NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +231,8 @@ def _with_drains(
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
         return replace(status, drain_summary="unknown")
     names = {topic.key: topic.topic_name for topic in inputs.topics}
-    leaving = inputs.planned.leaving if inputs.planned else {}
-    by_plan = {names.get(key, key.name): leave for key, leave in leaving.items() if key in names or is_unmanaged(key)}
+    parts = inputs.planned.parts if inputs.planned else {}
+    by_plan = {names.get(key, key.name): part for key, part in parts.items() if key in names or is_unmanaged(key)}
     found = drain_status.drain_statuses(state, inputs.remaining, inputs.topics, by_plan)
     drained, reason, message = drain_status.drained_condition(found)
     if inputs.cordon_problem:

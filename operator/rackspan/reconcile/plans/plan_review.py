@@ -22,7 +22,6 @@ from rackspan.core.copy_costs import removing
 from rackspan.core.planning import below_min_insync
 from rackspan.core.reassignment import ApprovalHold, ApprovalOutcome, Approver, PlanPart, Terms, judge_approval
 from rackspan.core.text import plural, rounded, size
-from rackspan.reconcile.cluster.drain_status import PlannedLeave, drained_brokers
 from rackspan.reconcile.cluster.topology_status import PlanSummary
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import may_approve
@@ -243,9 +242,7 @@ def summary(review: Review) -> PlanSummary:
     partly = f" ({waiting:,} of them)" if first is not None and waiting < len(planned) else ""
     about = f"plan {whole.hash} {cost} for {plural(len(planned), 'topic')}{without}{partly}, and {least}"
     message = f"{about}{_below_in_words(list(review.below.values()))}; {waits}"
-    drained = drained_brokers(review.state)
-    leaving = {key: PlannedLeave.of(part, drained) for key, part in planned} if drained else {}
-    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, leaving)
+    return PlanSummary(plan, ConditionStatus.FALSE, reason, message, whole.parts)
 
 
 def _below_in_words(below: Sequence[BelowMinInsync]) -> str:

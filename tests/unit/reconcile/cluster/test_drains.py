@@ -7,9 +7,9 @@ from msgspec import structs
 from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, topic, topology
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
-from rackspan.reconcile.cluster.drain_status import PlannedLeave, drain_statuses, drained_condition, summary
+from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary, StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, StatusInputs, topology_status
 from rackspan.reconcile.dry_run import ObservedTopology, drains_of, plan_of
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
@@ -165,16 +165,15 @@ def test_of_one_topic_what_can_move_is_told_apart_from_what_cannot_with_why():
         "1 with no other place (half: partition 1 cannot get 2 replicas by a fair split of the brokers" in left.message
     )
     assert left.message.endswith("1 to move by the plan")
-    planned = PlanSummary(
-        None, NO_PLAN.status, NO_PLAN.reason, NO_PLAN.message, {half.key: PlannedLeave.of(made.parts[half.key], {0})}
-    )
+    planned = replace(NO_PLAN, parts=made.parts)
     inputs = StatusInputs(where, where.racks, (half,), held(b0={"half": 2}), planned=planned)
     (told,) = topology_status(structs.replace(topology(), spec=where.spec), inputs, NOON).drains
     assert told.blocks == left.blocks
 
 
 def test_a_topic_that_is_assigned_there_in_part_moves_in_part():
-    fixed = managed("fixed", placement={"assignment": [[0, 1], [1, 2]]})
-    by_plan = {"fixed": PlannedLeave({0: 1})}
-    (drain,) = drain_statuses(draining(drainBrokers=[0]), held(b0={"fixed": 2}), [fixed], by_plan)
+    fixed = managed("fixed", partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
+    where = draining(drainBrokers=[0])
+    made = plan_of(ObservedTopology(where, ((fixed, seen((0, 1), (0, 2), name="fixed")),)))
+    (drain,) = drain_statuses(where, held(b0={"fixed": 2}), [fixed], {"fixed": made.parts[fixed.key]})
     assert {one.reason: one.replicas for one in drain.blocks} == {"ExplicitAssignment": 1, "PlanPending": 1}

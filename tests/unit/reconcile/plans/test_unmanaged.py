@@ -11,7 +11,7 @@ from rackspan.api.plans import unmanaged_key
 from rackspan.cli.rendering.plan_document import topology_document
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import examine
-from rackspan.reconcile.cluster.drain_status import PlannedLeave, drain_statuses
+from rackspan.reconcile.cluster.drain_status import drain_statuses
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.expectations import locations_of_topology
@@ -191,8 +191,10 @@ async def test_a_plan_moves_what_a_scan_finds_and_nothing_else():
 def test_a_drain_says_that_they_wait_for_the_plan_and_whose_they_are():
     there = {"bare": 3, "other": 1, "__consumer_offsets": 2}
     held = RemainingReplicas(examples.NOON, {0: there})
-    by_plan = {"bare": PlannedLeave({0: 3}), "__consumer_offsets": PlannedLeave({0: 2})}
-    (drain,) = drain_statuses(state(EVEN, drainBrokers=[0], **REPAIR), held, (), by_plan)
+    where = state(EVEN, drainBrokers=[0], **REPAIR)
+    planned = {"bare": ((0, 1, 2),) * 3, "__consumer_offsets": ((0, 1, 2),) * 2}
+    by_plan = {key.name: part for key, part in plan_of(ObservedTopology(where, (), planned)).parts.items()}
+    (drain,) = drain_statuses(where, held, (), by_plan)
     assert [(block.reason, block.topics, block.replicas) for block in drain.blocks] == [
         ("PlanPending", 2, 5),
         ("NotManaged", 1, 1),
