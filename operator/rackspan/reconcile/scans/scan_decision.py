@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -69,19 +68,17 @@ class ScanDecision:
     """The new `status.scans`."""
     scans_if_started: ScansStatus
     """The new `status.scans` where `start` succeeded."""
-    start: ScanStart | None = None
-    replaced: tuple[JobRun, ...] = ()
+    start: ScanStart | None
+    replaced: tuple[JobRun, ...]
     """Running scans that `start` replaces (concurrencyPolicy Replace)."""
-    delete: tuple[JobRun, ...] = ()
+    delete: tuple[JobRun, ...]
     """`overdue`, and finished scans beyond the history limits."""
-    overdue: tuple[JobRun, ...] = ()
+    overdue: tuple[JobRun, ...]
     """Running scans past their deadline, or whose pod never started."""
-    requeue_at: datetime | None = None
+    requeue_at: datetime | None
     """When to decide again at the latest; None where only a change can matter."""
-    failure: Failure | None = None
+    failure: Failure | None
     """Why the schedule cannot be followed."""
-    waiting: bool = False
-    """Whether a scan is due but another one of the topology still runs (concurrencyPolicy Forbid)."""
 
 
 def decide(
@@ -90,8 +87,8 @@ def decide(
     last: LastScan | None,
     runs: Sequence[JobRun],
     now: datetime,
-    change: TopologyChange | None = None,
-    unstarted: Mapping[str, datetime] = MappingProxyType({}),
+    change: TopologyChange | None,
+    unstarted: Mapping[str, datetime],
 ) -> ScanDecision:
     """Decide about one topology.
 
@@ -109,8 +106,7 @@ def decide(
     scans = replace(_with_schedule(scans, schedule, now), running=len(active) or None)
     scans, due, if_started = _due(topology, spec, schedule, scans, now, change)
     surplus = _beyond_history_limits(runs, spec)
-    waiting = due is not None and bool(active) and spec.concurrency_policy is ConcurrencyPolicy.FORBID
-    start = None if waiting else due
+    start = None if active and spec.concurrency_policy is ConcurrencyPolicy.FORBID else due
     replaced = tuple(active) if start and spec.concurrency_policy is ConcurrencyPolicy.REPLACE else ()
     return ScanDecision(
         scans=scans,
@@ -126,7 +122,6 @@ def decide(
             after=now,
         ),
         failure=failure,
-        waiting=waiting,
     )
 
 
@@ -293,8 +288,8 @@ class PendingScan:
 
     key: ObjectKey
     since: datetime
-    trusted: bool = False
-    replaces: bool = False
+    trusted: bool
+    replaces: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def last_scan(
     overdue: Collection[JobRun],
     report: ComplianceReportStatus | None,
     now: datetime,
-    unstarted: Mapping[str, str] | None = None,
+    unstarted: Mapping[str, str],
 ) -> LastScan | None:
     """The latest scan, from its object and its report.
 
@@ -68,7 +68,7 @@ def last_scan(
     """
     newest = max(begun_since(before, runs, now), key=lambda run: (run.created, run.name), default=None)
     if newest is not None:
-        why = (unstarted or {}).get(newest.uid)
+        why = unstarted.get(newest.uid)
         if newest in overdue and why is not None:
             message = f"its pod did not start within {POD_START_DEADLINE.total_seconds():.0f} s: {why}"
             return _with_report(_failed(_began(newest), now, Reason.SCAN_NOT_STARTED, message), report)

@@ -14,8 +14,8 @@ def key(name):
     return ObjectKey(*name.split("/"))
 
 
-def waiting(name, minutes=0, **fields):
-    return PendingScan(key(name), NOW - timedelta(minutes=minutes), **fields)
+def waiting(name, minutes=0, *, trusted=False, replaces=False):
+    return PendingScan(key(name), NOW - timedelta(minutes=minutes), trusted, replaces)
 
 
 def chosen(due, running=(), *, most=2, per_namespace=2):

@@ -21,7 +21,7 @@ def scans(last="2026-01-30 03:00", schedule=f"{NIGHTLY} UTC", **fields):
 def decided(now, *, known=None, runs=(), last=None, change=None, request=None, **compliance):
     compliance.setdefault("schedule", NIGHTLY)
     of = topology(request, **{key: value for key, value in compliance.items() if value is not None})
-    return decide(of, scans() if known is None else known, last, runs, at(now), change)
+    return decide(of, scans() if known is None else known, last, runs, at(now), change, {})
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------
@@ -49,7 +49,9 @@ def test_a_scan_has_the_same_name_whoever_starts_it_and_when():
 
 
 def test_names_leave_room_for_what_pods_append():
-    long = decide(topology(name="p." * 120 + "x", schedule=NIGHTLY), scans(), None, (), at("2026-01-31 03:00"))
+    long = decide(
+        topology(name="p." * 120 + "x", schedule=NIGHTLY), scans(), None, (), at("2026-01-31 03:00"), None, {}
+    )
     assert len(long.start.name) <= 50
     assert long.start.name.replace("-", "").isalnum()
 
@@ -57,7 +59,7 @@ def test_names_leave_room_for_what_pods_append():
 def test_two_topologies_of_one_name_have_scans_of_their_own():
     here = topology(schedule=NIGHTLY)
     there = structs.replace(here, meta=structs.replace(here.meta, namespace="other"))
-    names = {decide(of, scans(), None, (), at("2026-01-31 03:00")).start.name for of in (here, there)}
+    names = {decide(of, scans(), None, (), at("2026-01-31 03:00"), None, {}).start.name for of in (here, there)}
     assert len(names) == 2
 
 
@@ -128,10 +130,10 @@ def test_a_clock_that_was_put_back_does_not_stop_scans_until_it_has_caught_up():
 
 def test_a_clock_that_errs_by_seconds_starts_no_scan_twice():
     just_before = at("2026-01-31 03:00") - timedelta(seconds=20)
-    decision = decide(topology(schedule=NIGHTLY), scans("2026-01-31 03:00"), None, (), just_before)
+    decision = decide(topology(schedule=NIGHTLY), scans("2026-01-31 03:00"), None, (), just_before, None, {})
     assert decision.start is None
     assert decision.scans.last_scheduled_at == at("2026-01-31 03:00")
-    assert decide(topology(schedule=NIGHTLY), decision.scans, None, (), at("2026-01-31 03:00")).start is None
+    assert decide(topology(schedule=NIGHTLY), decision.scans, None, (), at("2026-01-31 03:00"), None, {}).start is None
 
 
 def test_a_clock_that_jumps_ahead_starts_one_scan():
@@ -148,7 +150,7 @@ LONG = {"activeDeadlineSeconds": 86_400}
 
 def test_under_forbid_a_scan_waits_for_the_one_that_runs():
     decision = decided("2026-01-31 03:00", runs=[YESTERDAY], **LONG)
-    assert (decision.start, decision.waiting, decision.delete) == (None, True, ())
+    assert (decision.start, decision.delete) == (None, ())
     done = decided("2026-01-31 03:10", known=decision.scans, runs=[succeeded(YESTERDAY, 35)], **LONG)
     assert done.start.cause == "2026-01-31T03:00:00Z"
 
@@ -269,7 +271,7 @@ def test_a_request_and_a_schedule_at_one_time_get_one_scan():
 
 def test_a_request_waits_its_turn():
     waiting = decided("2026-01-31 12:00", request="a", runs=[run(created="2026-01-31 11:59")], schedule=None)
-    assert waiting.waiting
+    assert waiting.start is None
     assert waiting.scans.handled_request is None
 
 

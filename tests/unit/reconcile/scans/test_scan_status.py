@@ -1,6 +1,7 @@
 """How a scan went, as the topology's status tells it, and the Events that its findings give rise to."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 from msgspec import structs
@@ -16,10 +17,10 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_report
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.scans import scan_status
 from rackspan.reconcile.scans.scan_status import (
     MAX_EVENTS,
     ScanFacts,
-    last_scan,
     report_events,
     update_report_metrics,
     with_scans,
@@ -34,6 +35,10 @@ RUNNING = LastScan("prod-1", ScanTrigger.SCHEDULE, ScanState.RUNNING, SCAN.creat
 def report(of=None, before=None):
     of = of or document(summary=Summary(partitions=9, non_compliant=2, findings=5))
     return compliance_status(of, before or ComplianceReportStatus(), generation=1, now=NOW)
+
+
+def last_scan(before, runs, overdue, report, now, unstarted=MappingProxyType({})):
+    return scan_status.last_scan(before, runs, overdue, report, now, unstarted)
 
 
 def condition(facts, **compliance):
