@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import TopicConfig, TopicDescription
+from rackspan.reconcile.runtime.threads import ThirdPartyPlacers
+from rackspan.reconcile.topics.batch import reconcile_topics
 
 
 @dataclass
@@ -96,3 +98,13 @@ class MemoryKafka:
         self.calls.append((operation, list(names)))
         if operation in self.broken:
             raise FailureError(self.broken[operation])
+
+
+async def prepared(outcomes):
+    """All objects have what they need."""
+    return ()
+
+
+async def reconciled(topics, where, admin, prepare=prepared):
+    """The outcomes of a batch of topics that no quota bounds."""
+    return await reconcile_topics(topics, where, admin, prepare, ThirdPartyPlacers(), {})

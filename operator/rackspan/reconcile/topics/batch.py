@@ -6,7 +6,6 @@ import asyncio
 import logging
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from rackspan.api.reasons import Reason
@@ -45,9 +44,9 @@ async def reconcile_topics(
     topics: Sequence[KafkaTopic],
     state: ClusterState,
     admin: KafkaAdmin,
-    prepare: Callable[[Sequence[Outcome]], Awaitable[Collection[ObjectKey]]] | None = None,
-    third_party: ThirdPartyPlacers | None = None,
-    above_quota: Mapping[ObjectKey, Failure] = MappingProxyType({}),
+    prepare: Callable[[Sequence[Outcome]], Awaitable[Collection[ObjectKey]]],
+    third_party: ThirdPartyPlacers,
+    above_quota: Mapping[ObjectKey, Failure],
 ) -> list[Outcome]:
     """Create and change topics in Kafka as their objects' specs ask. Returns the outcomes in the order of `topics`.
 
@@ -61,10 +60,9 @@ async def reconcile_topics(
     await _fetch_topics(outcomes.values(), admin)
     await _fetch_configs(outcomes.values(), admin)
     fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_stale]
-    await _decide(fit, state, third_party or ThirdPartyPlacers())
-    if prepare is not None:
-        for key in await prepare(fit):
-            _remove_load(outcomes.pop(key).decision, state)
+    await _decide(fit, state, third_party)
+    for key in await prepare(fit):
+        _remove_load(outcomes.pop(key).decision, state)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
     await _act(changed, state, admin)
     await _read_back(changed, state, admin)

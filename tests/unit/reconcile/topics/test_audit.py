@@ -5,13 +5,12 @@ import logging
 
 import pytest
 from tests.unit.reconcile.examples import state, topic
-from tests.unit.reconcile.memory import MemoryKafka
+from tests.unit.reconcile.memory import MemoryKafka, reconciled
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.audit_log import LOGGER
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topics.batch import reconcile_topics
 
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says\nINVALID_CONFIG", Remedy.SPEC)
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY)
@@ -27,7 +26,7 @@ def lines(caplog):
 async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
     admin = MemoryKafka({"b": FAIR, "c": FAIR}, {"b": {}, "c": {}}, refusing={"bad": REFUSED})
     topics = [topic("a"), topic("b", partitions=5), topic("c", config={"retention.ms": 1}), topic("bad")]
-    await reconcile_topics(topics, state(), admin)
+    await reconciled(topics, state(), admin)
     entries = {record.audit["topic"]: record.audit for record in lines()}
     assert len(lines()) == 4
     assert {name: (entry["operation"], entry["answer"]) for name, entry in entries.items()} == {
@@ -50,12 +49,12 @@ async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
 
 
 async def test_a_call_without_an_answer_is_a_line_for_each_topic(lines):
-    await reconcile_topics([topic("a"), topic("b")], state(), MemoryKafka(broken={"create_topics": AWAY}))
+    await reconciled([topic("a"), topic("b")], state(), MemoryKafka(broken={"create_topics": AWAY}))
     assert [record.audit["answer"] for record in lines()] == ["KafkaUnreachable"] * 2
 
 
 async def test_what_is_in_place_leaves_no_line(lines):
-    await reconcile_topics([topic("a")], state(), MemoryKafka({"a": FAIR}, {"a": {}}))
+    await reconciled([topic("a")], state(), MemoryKafka({"a": FAIR}, {"a": {}}))
     assert lines() == []
 
 

@@ -2,11 +2,10 @@
 
 import pytest
 from tests.unit.reconcile.examples import known, state, topic
-from tests.unit.reconcile.memory import MemoryKafka
+from tests.unit.reconcile.memory import MemoryKafka, reconciled
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.topics.batch import reconcile_topics
 
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "Kafka says REQUEST_TIMED_OUT", Remedy.RETRY)
@@ -19,7 +18,7 @@ def kafka(*names, **options):
 
 
 async def outcomes(topics, admin):
-    return {outcome.topic.topic_name: outcome for outcome in await reconcile_topics(topics, state(), admin)}
+    return {outcome.topic.topic_name: outcome for outcome in await reconciled(topics, state(), admin)}
 
 
 async def test_a_batch_is_one_call_of_each_kind():
@@ -75,7 +74,7 @@ async def test_a_call_that_fails_as_a_whole_fails_its_own_topics_only():
 
 async def test_where_kafka_answers_for_none_it_is_the_caller_s():
     with pytest.raises(FailureError):
-        await reconcile_topics([topic("a")], state(), kafka(broken={"describe_topics": AWAY}))
+        await reconciled([topic("a")], state(), kafka(broken={"describe_topics": AWAY}))
 
 
 async def test_brokers_may_take_a_moment_to_show_what_was_made():
@@ -127,10 +126,10 @@ async def test_topics_of_one_batch_share_the_load():
 
 async def test_what_kafka_refuses_weighs_on_no_later_placement():
     where = state()
-    await reconcile_topics([topic("bad")], where, kafka(refusing={"bad": REFUSED}))
-    await reconcile_topics([topic("worse")], where, kafka(broken={"create_topics": AWAY}))
+    await reconciled([topic("bad")], where, kafka(refusing={"bad": REFUSED}))
+    await reconciled([topic("worse")], where, kafka(broken={"create_topics": AWAY}))
     assert not where.load.holders
-    await reconcile_topics([topic("good")], where, kafka(refusing={"bad": REFUSED}))
+    await reconciled([topic("good")], where, kafka(refusing={"bad": REFUSED}))
     assert where.load.replicas.total() == 9
     assert where.load.leaders.total() == 3
 
@@ -150,7 +149,7 @@ async def test_what_cannot_be_recorded_is_not_made_and_weighs_on_nothing():
         assert admin.made("create_topics") == []
         return [outcome.topic.key for outcome in outcomes if outcome.topic.topic_name == "a"]
 
-    made = await reconcile_topics([topic("a"), topic("b")], where, admin, prepare)
+    made = await reconciled([topic("a"), topic("b")], where, admin, prepare)
     assert [outcome.topic.topic_name for outcome in made] == ["b"]
     assert admin.made("create_topics") == [["b"]]
     assert where.load.replicas.total() == 9
