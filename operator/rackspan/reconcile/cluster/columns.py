@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rackspan.api.plans import TopologyPlanStatus
     from rackspan.api.racktopology import RackTopologyStatus
 
-TOPICS_NOT_READY: Final = "TopicsNotReady"
-NOT_KNOWN: Final = "?"
 _HASH_SHOWN: Final = 8
 
 
@@ -41,7 +39,7 @@ def overall_state(status: RackTopologyStatus) -> str:
         Reason.DELETION_HELD if is_true(status.conditions, DELETIONS_HELD) else None,
         plan,
         Reason.NOT_COMPLIANT if topics is not None and topics.non_compliant else None,
-        TOPICS_NOT_READY if topics is not None and topics.ready < topics.total else None,
+        "TopicsNotReady" if topics is not None and topics.ready < topics.total else None,
         _reason(status, DRAINED),
         racks,
         _reason(status, SCANNED),
@@ -60,7 +58,7 @@ def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
 def offline_summary(status: RackTopologyStatus) -> str | None:
     """How many brokers are offline; `?` while Kafka does not say so."""
     if not is_true(status.conditions, CONNECTED):
-        return NOT_KNOWN
+        return "?"
     return None if status.offline is None else str(status.offline.count)
 
 

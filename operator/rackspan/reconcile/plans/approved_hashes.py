@@ -147,7 +147,7 @@ class ApprovedHashes:
         if refused is not None and not able:
             raise refused
         said, now = topology.meta.annotations.get(APPROVE_PLAN), self._cache.topologies.get(topology.key)
-        if _hashes(said).isdisjoint(self._names_of(whole, able)):
+        if _hashes(said).isdisjoint(_together(some for key, some in self.names(whole).items() if key in able)):
             return able
         if now is None or now.meta.uid != topology.meta.uid or now.meta.annotations.get(APPROVE_PLAN) != said:
             return {}
@@ -171,9 +171,6 @@ class ApprovedHashes:
         else:
             self._cache.put_answer(written)
         return True
-
-    def _names_of(self, whole: WholePlan, parts: Collection[ObjectKey]) -> frozenset[str]:
-        return _together(some for key, some in self.names(whole).items() if key in parts)
 
     def _said_of_topology(self, topology: RackTopology) -> Approved:
         annotation, declared = self._annotation(TOPOLOGY, topology.meta), topology.spec.reassignment.approved_plan

@@ -27,7 +27,6 @@ _MOST_BYTES: Final = 8 << 20
 _MOST_VALUES: Final = 300_000
 """Of the JSON: 10,000 partitions of as many topics with eight replicas before and after take 230,000."""
 _LEVEL: Final = 6
-_FIRST_SHOWN: Final = 80
 
 UNREADABLE = (ValueError, RecursionError)
 """What `record_of`, `with_progress` and `unpacked` raise for a document that is none."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rackspan import metrics
-from rackspan.reconcile.plans.turns import counted, has_begun
+from rackspan.api.reassignment import ReassignmentState
+from rackspan.reconcile.plans.turns import has_begun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +22,9 @@ def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
     if last is None:
         metrics.forget_reassignments(topology)  # of one that is gone
-    for state, number in counted(objects).items():
-        metrics.REASSIGNMENTS.labels(topology, state.value).set(number)
+    states = Counter(one.status.state or ReassignmentState.QUEUED for one in objects)
+    for state in ReassignmentState:
+        metrics.REASSIGNMENTS.labels(topology, state.value).set(states[state])
     metrics.REASSIGNMENT_THROTTLES.labels(topology).set(sum(one.status.throttles or 0 for one in objects))
     if last is None:
         return

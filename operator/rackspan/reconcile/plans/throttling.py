@@ -108,7 +108,7 @@ class Throttles:
         yet. Throttles of brokers that are away stay in the record: only they can take them away.
         """
         known = {one: record.throttles[one] for one in some if one in record.throttles}
-        mine = {one: ours for one, ours in known.items() if not _of_broker(one) or int(one.name) in online}
+        mine = {one: ours for one, ours in known.items() if one.kind is SettingKind.TOPIC or int(one.name) in online}
         if not mine:
             return record, {}
         seen, failed = await self._seen(mine)
@@ -143,10 +143,6 @@ class Throttles:
 def _with(record: Record, some: Mapping[Setting, SetThrottle]) -> dict[Setting, SetThrottle]:
     """The throttles of a record, some of them as given, without those where nothing may be ours."""
     return {one: ours for one, ours in {**record.throttles, **some}.items() if ours.ours}
-
-
-def _of_broker(setting: Setting) -> bool:
-    return setting.kind is SettingKind.BROKER
 
 
 class Pacer:

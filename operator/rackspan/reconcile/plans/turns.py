@@ -152,14 +152,6 @@ def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
     return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
 
 
-def counted(objects: Collection[Reassignment]) -> Mapping[ReassignmentState, int]:
-    """How many there are in each state."""
-    return {
-        state: sum((one.status.state or ReassignmentState.QUEUED) is state for one in objects)
-        for state in ReassignmentState
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A topology that has a place or asks for one, and since when. One that `rests` has nothing to do now."""

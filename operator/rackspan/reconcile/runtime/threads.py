@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rackspan.metrics import PLACERS_LEFT_BEHIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
 R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
@@ -49,12 +49,8 @@ class ThirdPartyPlacers:
 
     def __init__(self) -> None:
         self._left_behind: set[str] = set()
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    @property
-    def left_behind(self) -> Collection[str]:
         """Names of placers with a call that timed out and has not ended."""
-        return frozenset(self._left_behind)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def call(self, placer: str, work: Callable[[], R]) -> R:
         """The result of `work`, run in a thread of its own. Raises PlacerTimedOutError, and what `work` raises."""

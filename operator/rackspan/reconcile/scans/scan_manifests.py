@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scans.scan_decision import ScanStart
     from rackspan.reconcile.scans.scan_setup import ScanSetup
 
-COMPONENT: Final = "scan"
 SPARK_VERSION: Final = "4.3.0"
 """Spark's version in the scan's image."""
 SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/component=scan"
@@ -346,7 +345,7 @@ def _metadata(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> Jso
 def _labels(topology: RackTopology, start: ScanStart) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "rackspan-scan",
-        "app.kubernetes.io/component": COMPONENT,
+        "app.kubernetes.io/component": "scan",
         "app.kubernetes.io/part-of": "rackspan",
         "app.kubernetes.io/managed-by": "rackspan",
         SCAN_TOPOLOGY_NAMESPACE: topology.key.namespace,

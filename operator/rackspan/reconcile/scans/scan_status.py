@@ -186,9 +186,6 @@ def _next_message(topology: RackTopology, scans: ScansStatus) -> str:
     return "the annotation rackspan.dev/scan-now starts one"
 
 
-FINDING_NEW: Final = "FindingNew"
-FINDING_CLEARED: Final = "FindingCleared"
-FINDINGS_CHANGED: Final = "FindingsChanged"
 MAX_EVENTS: Final = 10
 """New findings with an Event each, and as many cleared ones; if there are more, one Event has the counts."""
 
@@ -203,15 +200,16 @@ def report_events(
     if changes is None:
         return
     for finding in changes.new_findings[:MAX_EVENTS]:
-        yield from _finding_events(about, finding, FINDING_NEW, topics, warning=finding.severity in _WARNING_SEVERITIES)
+        warning = finding.severity in _WARNING_SEVERITIES
+        yield from _finding_events(about, finding, "FindingNew", topics, warning=warning)
     for finding in changes.cleared_findings[:MAX_EVENTS]:
-        yield from _finding_events(about, finding, FINDING_CLEARED, topics, warning=False)
+        yield from _finding_events(about, finding, "FindingCleared", topics, warning=False)
     if changes.new > MAX_EVENTS or changes.cleared > MAX_EVENTS:
         since = f" since {timestamp(changes.since)}" if changes.since else ""
         counts = f"{changes.new} findings are new and {changes.cleared} are cleared{since}"
         yield KubernetesEvent(
             about,
-            FINDINGS_CHANGED,
+            "FindingsChanged",
             f"{counts}; the first {MAX_EVENTS} of each have an Event, the ComplianceReport has more",
             warning=changes.new > 0,
         )

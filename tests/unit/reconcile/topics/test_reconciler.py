@@ -236,9 +236,9 @@ async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(wor
         assert world.kube.condition(name, "Ready")["reason"] == "PlacerTimedOut"
         assert world.kube.condition(name, "Reconciling")["status"] == "True"
     assert world.kube.condition("z", "Ready")["status"] == "True"
-    assert world.dependencies.third_party.left_behind == {"Blocks"}
+    assert world.dependencies.third_party._left_behind == {"Blocks"}
     blocks.go.set()
-    while world.dependencies.third_party.left_behind:  # noqa: ASYNC110  # no event tells it
+    while world.dependencies.third_party._left_behind:  # noqa: ASYNC110  # no event tells it
         await asyncio.sleep(0.001)
     assert blocks.asked == 1, "not again while one call has not ended"
     monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
