@@ -265,7 +265,7 @@ async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[lis
         if not begun:
             racks = {one.id: (f"r{one.id % RACKS}",) for one in kafka.brokers}
             reported = {one.id: one.rack for one in kafka.brokers}
-            plan = ApprovedPlan("simulated", HASH, kafka.changes(), racks, reported)
+            plan = ApprovedPlan("simulated", HASH, kafka.changes(), racks, reported, approved_by="", names=(HASH,))
             await ApprovedPlans(cache, objects).begin(topology, plan)
             for text in objects.bodies.values():  # as the watch tells
                 body = json.loads(text)

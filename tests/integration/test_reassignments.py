@@ -35,14 +35,8 @@ def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
     found = RackTopology.from_object(topology.topology(ref))
     racks = {broker.id: parse_rack(broker.rack) for broker in found.status.brokers}
     changes = [Change(topic, number, new, old) for number, (old, new) in enumerate(zip(before, planned, strict=True))]
-    plan = ApprovedPlan(
-        described.cluster_id,
-        secrets.token_hex(8),
-        changes,
-        racks,
-        {broker.id: broker.rack for broker in described.brokers},
-        "a test",
-    )
+    reported, text = {broker.id: broker.rack for broker in described.brokers}, secrets.token_hex(8)
+    plan = ApprovedPlan(described.cluster_id, text, changes, racks, reported, approved_by="a test", names=(text,))
     (body,) = reassignments_of(found, plan)
     body["spec"] |= own
     return topology.create(body)["metadata"]["name"]

@@ -276,9 +276,8 @@ async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, m
     monkeypatch.setattr(controller._reassignments, "changed", woken.append)
     prod = examples.topology()
     changes = [Change("orders", 0, (0, 2), (0, 1))]
-    plan = ApprovedPlan(
-        "kafka-1", "0123456789abcdef", changes, dict.fromkeys(range(3), ("z",)), dict.fromkeys(range(3))
-    )
+    racks, reported, text = dict.fromkeys(range(3), ("z",)), dict.fromkeys(range(3)), "0123456789abcdef"
+    plan = ApprovedPlan("kafka-1", text, changes, racks, reported, approved_by="", names=(text,))
     name = await ApprovedPlans(controller.cache, Created()).begin(prod, plan)
     (known,) = controller.cache.reassignments.values()
     (body,) = reassignments_of(prod, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rackspan.api import reassignment as api
@@ -27,13 +27,12 @@ from rackspan.reconcile.reassignment_ports import Record
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
-    from rackspan.core.rack_path import RackPath
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.reassignment_ports import ReassignmentObjects
@@ -47,25 +46,18 @@ _LONGEST_LABEL = 63
 _SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedPlan(Record):
     """
-    A plan that somebody, or a policy, has said yes to.
+    A plan that somebody, or a policy, has said yes to: the record that it begins with.
 
-    `changes` are of partitions that exist, with sizes where they are known. `racks` are those that the plan was made
-    for, `reported_racks` what Kafka had as `broker.rack` then. `approved_by` says in words who or what approved it,
-    `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or some.
-    `topic_ids` are those of its topics.
+    `changes` are of partitions that exist, with sizes where they are known. `approved_by` says in words who or what
+    approved it, `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or
+    some.
     """
 
-    cluster_id: str
-    plan_hash: str
-    changes: Sequence[Change]
-    racks: Mapping[int, RackPath | None]
-    reported_racks: Mapping[int, str | None]
-    approved_by: str = ""
-    names: tuple[str, ...] = ()
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    approved_by: str
+    names: tuple[str, ...]
 
 
 class UnreadablePlanError(ValueError):
@@ -117,9 +109,8 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
 
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
     """The texts of changes, as few as fit into an object each."""
-    record = Record(plan.cluster_id, plan.plan_hash, changes, plan.racks, plan.reported_racks, topic_ids=plan.topic_ids)
     try:
-        yield packed(document(record), api.MAX_PLAN)
+        yield packed(document(replace(plan, changes=changes)), api.MAX_PLAN)
     except TooLargeError as error:
         if len(changes) <= 1:
             what = f"the racks of {len(plan.racks):,} brokers fit into no Reassignment, which then {error}"
@@ -140,7 +131,7 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
             "name": name_of(key.name, plan.plan_hash, part, parts),
             "namespace": key.namespace,
             "labels": {PLAN: plan.plan_hash, SCAN_TOPOLOGY: key.name[:_LONGEST_LABEL].rstrip("-.")},
-            "annotations": {WHOLE_PLAN: ",".join(plan.names[:MOST_NAMES]) or plan.plan_hash},
+            "annotations": {WHOLE_PLAN: ",".join(plan.names[:MOST_NAMES])},
             "finalizers": [FINALIZER],
             "ownerReferences": [
                 {"apiVersion": API_VERSION, "kind": TOPOLOGY, "name": key.name, "uid": topology.meta.uid}
@@ -179,8 +170,8 @@ class BegunPlan:
     name: str
     names: frozenset[str]
     succeeded: bool
-    missing: bool = False
-    ended: bool = True
+    missing: bool
+    ended: bool
 
 
 class ApprovedPlans:

@@ -33,6 +33,10 @@ DENIED = Failure(Reason.API_SERVER_REFUSED, "a webhook denied the request", Reme
 EVEN_ROWS = ((0, 1, 2), (1, 2, 3))
 
 
+def begun_before(name, names, *, succeeded, missing=False):
+    return BegunPlan(name, frozenset(names), succeeded, missing, ended=True)
+
+
 @dataclass
 class Begun:
     """Stands in for `ApprovedPlans`: remembers what was begun; the test ends it."""
@@ -344,7 +348,7 @@ async def test_a_successor_that_still_sees_a_spent_approval_does_not_begin_a_can
     (plan,) = before.begun.plans
     successor = World()
     successor.kube.refusing = {"prod", "one"}  # the API server has newer objects, without the annotation
-    successor.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
+    successor.begun.before = (begun_before("prod-1", plan.names, succeeded=False),)
     await successor.topic("one")
     await approve(successor, where)
     assert successor.kube.taken
@@ -363,7 +367,7 @@ async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_chan
     await world.topic("one", reassignment=approved)
     (plan,) = world.begun.plans
     again = World()
-    again.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
+    again.begun.before = (begun_before("prod-1", plan.names, succeeded=False),)
     again.begun.under_way = "prod-1"
     await again.topic("two")
     await again.topic("one", reassignment=approved)
@@ -387,7 +391,7 @@ async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_
     (plan,) = world.begun.plans
     again = World(**world.spec)
     again.begun.under_way = "prod-1"
-    again.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
+    again.begun.before = (begun_before("prod-1", plan.names, succeeded=False),)
     await again.topic("one", ((0, 1, 2), (1, 3, 5)), **own)
     assert not again.plan.parts
     again.kafka.replicas["one"] = CROWDED
@@ -524,7 +528,7 @@ async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_i
     await before.topic("one")
     (plan,) = before.begun.plans
     world = World(**automatic)
-    world.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded),)
+    world.begun.before = (begun_before("prod-1", plan.names, succeeded=succeeded),)
     await world.topic("one")
     assert world.plan.hash in plan.names
     assert len(world.begun.plans) == succeeded
@@ -1189,7 +1193,7 @@ async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(
     (plan,) = world.begun.plans
     if restarted:
         world = World(**AUTOMATIC)
-        world.begun.before = (BegunPlan("prod-1", frozenset(plan.names), succeeded=False),)
+        world.begun.before = (begun_before("prod-1", plan.names, succeeded=False),)
         await world.topic("own", **OWN)
     world.begun.under_way = None
     await world.topic("other", annotation=None)
@@ -1204,8 +1208,8 @@ async def test_after_a_restart_an_earlier_plan_that_ended_for_nothing_is_known_a
     await before.topic("other")
     world = World(**AUTOMATIC)
     world.begun.before = (
-        BegunPlan("prod-1", frozenset({"1", part}), succeeded=False),
-        BegunPlan("prod-2", frozenset({"2", "3"}), succeeded=True),
+        begun_before("prod-1", {"1", part}, succeeded=False),
+        begun_before("prod-2", {"2", "3"}, succeeded=True),
     )
     await world.topic("own", **OWN)
     assert begun(world) == []
@@ -1217,14 +1221,14 @@ async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_thoug
     one, two = await before.topic("one"), await before.topic("two")
     whole, part = before.plan.hash, before.plan.parts[one.key].hash
     world = World()
-    world.begun.before = (BegunPlan("prod-1", frozenset({whole, part}), succeeded=False),)
+    world.begun.before = (begun_before("prod-1", {whole, part}, succeeded=False),)
     await world.topic("one")
     await world.topic("two")
     assert world.plan.hash == whole
     said = world.messages()
     assert "Reassignment prod-1 was to carry it out, and ended before" in said["one"]
     assert "ended before" not in said[two.key.name]
-    world.begun.before = (BegunPlan("prod-1", frozenset({whole, part}), succeeded=False, missing=True),)
+    world.begun.before = (begun_before("prod-1", {whole, part}, succeeded=False, missing=True),)
     world.start()
     world.loop.add(world.cache.topics)
     await world.work()

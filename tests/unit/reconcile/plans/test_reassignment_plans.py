@@ -32,7 +32,8 @@ changes = st.dictionaries(
 
 
 def approved(some, **more):
-    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, **more)
+    by = {"approved_by": "", "names": (HASH,)} | more
+    return ApprovedPlan("cluster-1", HASH, some, RACKS, REPORTED, **by)
 
 
 def objects(some, **more):
@@ -185,9 +186,8 @@ def test_as_much_as_is_written_is_read_and_costs_little_memory():
         )
         for number in range(10_000)
     ]
-    plan = ApprovedPlan(
-        "cluster-1", HASH, some, racks, {broker: "/".join(("", *rack)) for broker, rack in racks.items()}
-    )
+    reported = {broker: "/".join(("", *rack)) for broker, rack in racks.items()}
+    plan = ApprovedPlan("cluster-1", HASH, some, racks, reported, approved_by="", names=(HASH,))
     bodies = reassignments_of(topology(), plan)
     tracemalloc.start()
     records = [read(body) for body in bodies]

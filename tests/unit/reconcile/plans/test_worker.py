@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import copy
+import dataclasses
 import logging
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
@@ -125,7 +126,8 @@ class World:
     def plan(self, plan_hash=HASH, planned=PLANNED, **more):
         changes = [Change(at.topic, at.partition, planned[at], BEFORE[at], 10) for at in sorted(planned)]
         racks = {broker: "/".join(("", *rack)) for broker, rack in RACKS.items()}
-        return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, **more)
+        by = {"approved_by": "", "names": (plan_hash,)} | more
+        return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, **by)
 
     def move(self, **settings):
         """Have all replicas moved otherwise, by the RackTopology."""
@@ -720,7 +722,7 @@ async def test_another_cluster_is_left_alone():
     world = World()
     await world.begin(world.plan())
     body = world.objects._of(NAME)
-    other = approved_plans.reassignments_of(world.topology, replace_plan(world.plan(), cluster_id="another"))[0]
+    other = approved_plans.reassignments_of(world.topology, dataclasses.replace(world.plan(), cluster_id="another"))[0]
     body["spec"]["plan"] = other["spec"]["plan"]
     world.objects._stored(body)
     await world.passes(3)
@@ -728,11 +730,6 @@ async def test_another_cluster_is_left_alone():
     assert "another" in world.read().status.message
     assert world.kafka.copies == []
     world.nothing_left()
-
-
-def replace_plan(plan, **fields):
-    names = ("cluster_id", "plan_hash", "changes", "racks", "reported_racks", "approved_by")
-    return ApprovedPlan(**{name: getattr(plan, name) for name in names} | fields)
 
 
 async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_what_is_under_way(monkeypatch):
@@ -839,7 +836,7 @@ async def test_a_broker_that_reports_the_rack_of_its_node_after_a_restart_stops_
     world = World()
     plan = world.plan()
     world.kafka.racks = {**RACKS, 3: ("eu", "z9")}
-    await world.begin(replace_plan(plan, reported_racks={**plan.reported_racks, 3: "/eu/z9"}))
+    await world.begin(dataclasses.replace(plan, reported_racks={**plan.reported_racks, 3: "/eu/z9"}))
     await world.passes(2)
     world.kafka.racks = dict(RACKS)
     await world.until_ended()
@@ -851,7 +848,7 @@ async def test_a_broker_that_was_offline_when_the_plan_began_stops_nothing_once_
     plan = world.plan()
     known = {broker: rack for broker, rack in plan.reported_racks.items() if broker != 3}
     world.kafka.kill(3)
-    await world.begin(replace_plan(plan, reported_racks=known))
+    await world.begin(dataclasses.replace(plan, reported_racks=known))
     await world.passes(3)
     world.kafka.revive(3)
     await world.until_ended()
@@ -1271,12 +1268,12 @@ async def test_what_was_begun_is_known_from_the_objects_also_after_a_restart():
     await world.begin(world.plan(names=("fedcba9876543210",)))
     await world.passes(2)
     world.start()
-    under_way = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False, ended=False)
+    under_way = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=False, missing=False, ended=False)
     assert world.plans.begun_before(key) == [under_way]
     await world.until_ended()
     world.sync()
-    first = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True)
+    first = BegunPlan(NAME, frozenset({"fedcba9876543210"}), succeeded=True, missing=False, ended=True)
     assert world.plans.begun_before(key) == [first]
     await world.begin(world.plan("f" * 16, {}))
-    second = BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False, ended=False)
+    second = BegunPlan(f"prod-{'f' * 16}", frozenset({"f" * 16}), succeeded=False, missing=False, ended=False)
     assert world.plans.begun_before(key) == [first, second]
