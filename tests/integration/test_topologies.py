@@ -126,7 +126,7 @@ def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology
     topology.change_topology(**drain)
     topic = topology.until_not_ready("old", "NotCompliant")
     assert topic["status"]["compliance"]["samples"][0]["domain"] == "0"
-    assert "broker 0 may hold no replica of it; no plan: replicationFactor 2 needs 2 eligible brokers" in message(topic)
+    assert "broker 0 may not hold it; no plan: replicationFactor 2 needs 2 eligible brokers" in message(topic)
     assert "drain 1 fewer" in message(topic)
     topology.create_topic("new", partitions=6)
     topology.until_ready("new")

@@ -12,6 +12,9 @@ from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, Finding
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
 from rackspan.core.placement import Placement
+from rackspan.core.scanning.findings import Facts
+from rackspan.core.scanning.messages import message as sentence
+from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import be, every, plural
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.specs.placement import judged
@@ -108,15 +111,10 @@ def _mending(found: core.Compliance) -> str:
 
 
 def _finding_text(finding: core.Violation) -> str:
-    match finding.reason:
-        case core.ViolationReason.TOO_MANY_REPLICAS:
-            return f"{finding.level} {finding.domain} holds {finding.excess} too many"
-        case core.ViolationReason.BROKER_NOT_ELIGIBLE:
-            return f"broker {finding.domain} may hold no replica of it"
-        case core.ViolationReason.BROKER_UNKNOWN:
-            return f"broker {finding.domain} is not known"
-        case core.ViolationReason.BROKER_REPEATED:
-            return f"broker {finding.domain} is listed twice"
+    level, domain = finding.level, finding.domain
+    broker = int(domain) if level == core.BROKER_LEVEL else None
+    facts = Facts(Rule.NOT_COMPLIANT, None, finding.partition, broker, level, domain, finding.reason, finding.excess)
+    return sentence(facts)
 
 
 def _explicit_result(spec: KafkaTopicSpec, seen: TopicDescription, state: ClusterState) -> ComplianceResult:
