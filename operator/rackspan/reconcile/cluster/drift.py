@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import ObjectRef
 
+REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
+"""Of several brokers, and of one."""
 _NAMED = 5
 """Brokers that one Event names in full."""
 _LONGEST = 200
@@ -122,8 +124,7 @@ def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopolo
     topics = after.drift.topics
     if topics is not None and (before.drift is None or before.drift.topics is None):
         brokers = plural(after.drift.count, "broker")
-        one = after.drift.count == 1
-        message = f"{brokers} report{'s' * one} another rack than {'its node has' if one else 'their nodes have'}; "
+        message = f"{brokers} {REPORTS[after.drift.count == 1]}; "
         yield KubernetesEvent(about, Reason.RACK_DRIFT, message + topics_affected(topics), warning=True)
 
 

@@ -42,7 +42,7 @@ from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, few, have, plural, rounded
 from rackspan.reconcile.cluster import columns, drain_status
 from rackspan.reconcile.cluster.broker_events import broker_list
-from rackspan.reconcile.cluster.drift import both_racks, topics_affected, ways_out
+from rackspan.reconcile.cluster.drift import REPORTS, both_racks, topics_affected, ways_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
@@ -69,7 +69,6 @@ _PAUSED: Final = (
     "the annotation rackspan.dev/paused pauses the Reassignments of this RackTopology, and its plan does not begin; "
     "nothing else pauses: to pause a topic, annotate its KafkaTopic; to stop everything, scale the operator to zero"
 )
-_REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _LOCATING = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
 _DRAINING = ("drain_brokers", "drain_racks")
@@ -386,7 +385,7 @@ def _racks_in_sync(
         return _TRUE, Reason.RACKS_IN_SYNC, f"{who} reports the rack that its node has{_ignored_pods(racks)}"
     why = f"{topics_affected(topics)}; " if topics else ""
     message = (
-        f"{len(drifted)} of {plural(len(racks.rows), 'broker')} {_REPORTS[len(drifted) == 1]}: "
+        f"{len(drifted)} of {plural(len(racks.rows), 'broker')} {REPORTS[len(drifted) == 1]}: "
         f"{both_racks(broker_status(drifted[0]))}; {why}"
         f"{ways_out(topology.spec, racks, topics=topics is not None)}{_ignored_pods(racks)}"
     )

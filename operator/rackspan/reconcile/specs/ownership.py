@@ -115,6 +115,12 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
     )
 
 
+def in_another_cluster(topic: KafkaTopic, cluster_id: str) -> str:
+    """That the object's topic is not in the cluster that its topology leads to now, in words."""
+    where = f"Kafka cluster {topic.status.cluster_id}, the topology now leads to {cluster_id}"
+    return f"topic {topic.topic_name} belongs to {where}"
+
+
 # --- several objects for one topic ------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from rackspan.core.text import have, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
-from rackspan.reconcile.specs.ownership import adoption_refused, internal
+from rackspan.reconcile.specs.ownership import adoption_refused, in_another_cluster, internal
 from rackspan.reconcile.specs.placement import Judged, ManagedConfig, managed_config, place, too_large
 from rackspan.reconcile.specs.topic_configs import differing
 
@@ -112,14 +112,9 @@ def _min_insync_held(seen: TopicDescription) -> Failure | None:
 
 def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
     """Why Kafka's topic of this name, or its absence, does not match what the object recorded; None where it does."""
-    known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
-    if known_cluster not in (None, state.cluster_id):
-        return Failure(
-            Reason.CLUSTER_ID_MISMATCH,
-            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
-            f"the topology now leads to {state.cluster_id}",
-            Remedy.SPEC,
-        )
+    known_id = topic.status.topic_id
+    if topic.status.cluster_id not in (None, state.cluster_id):
+        return Failure(Reason.CLUSTER_ID_MISMATCH, in_another_cluster(topic, state.cluster_id), Remedy.SPEC)
     if seen is not None and seen.internal and topic.topic_name not in state.spec.internal_topics:
         return internal(topic.topic_name, state.topology)
     if not known_id:

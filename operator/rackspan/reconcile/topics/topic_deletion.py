@@ -18,6 +18,7 @@ from rackspan.api.labels import CONFIRM_DELETE, CONFIRM_DELETIONS
 from rackspan.api.racktopology import MAX_HELD, MAX_RECENT, DeletionsStatus, HeldDeletions, RecentDeletions
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.runtime.writers import has_finalizer
+from rackspan.reconcile.specs.ownership import in_another_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 RATE_WINDOW = timedelta(minutes=1)
 """Over which `spec.maxDeletionsPerMinute` is counted, in each namespace."""
+RETAIN_LETS_GO = "set deletionPolicy: Retain to let the object go without deleting anything"
 NAMESPACE_TIMEOUT = timedelta(minutes=10)
 """How long objects hold up the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
 _DIGEST = 32
@@ -198,14 +200,9 @@ def given_confirmations(topology: RackTopology) -> Mapping[str, str] | None:
 
 def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:
     """DELETE only where Kafka's topic is the one that the object recorded, by topic id (KIP-516) and cluster id."""
-    known_id, known_cluster = topic.status.topic_id, topic.status.cluster_id
-    if known_cluster != state.cluster_id:
-        return DeletionDecision(
-            DeletionStep.HOLD,
-            f"topic {topic.topic_name} belongs to Kafka cluster {known_cluster}, "
-            f"the topology now leads to {state.cluster_id}; "
-            "set deletionPolicy: Retain to let the object go without deleting anything",
-        )
+    known_id = topic.status.topic_id
+    if topic.status.cluster_id != state.cluster_id:
+        return DeletionDecision(DeletionStep.HOLD, f"{in_another_cluster(topic, state.cluster_id)}; {RETAIN_LETS_GO}")
     if seen is None:
         return DeletionDecision(DeletionStep.RELEASE, f"topic {topic.topic_name} is already gone from Kafka")
     if seen.topic_id != known_id:

@@ -26,6 +26,7 @@ from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remed
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
 from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.topics.topic_deletion import (
+    RETAIN_LETS_GO,
     DeletionDecision,
     DeletionGate,
     DeletionStep,
@@ -57,6 +58,7 @@ librdkafka deletes by name, and any broker may answer a look. One that lags may 
 somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
 """
 _MAX_SHOWN = 63
+_CHANGED = DeletionDecision(DeletionStep.RETRY, "the object changed while it was being let go")
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet", Remedy.RETRY)
 
 
@@ -175,9 +177,7 @@ class TopicFinalizer:
         for topic in topics:
             current = self._cache.topics.get(topic.key)
             if current is None or not _is_unchanged(topic, current, refusal(current)):
-                decisions[topic.key] = DeletionDecision(
-                    DeletionStep.RETRY, "the object changed while it was being let go"
-                )
+                decisions[topic.key] = _CHANGED
                 continue
             confirmed, waits = gate.is_confirmed(current), current.key in gate.waiting
             known = held_or_retained(current, topology, self._terminating, confirmed=confirmed, waits=waits)
@@ -306,7 +306,7 @@ class TopicFinalizer:
             _log.exception("KafkaTopic %s: unexpected error", topic.key)
             return DeletionDecision(DeletionStep.HOLD, UNEXPECTED.message)
         if written is None:
-            return DeletionDecision(DeletionStep.RETRY, "the object changed while it was being let go")
+            return _CHANGED
         about = ObjectRef(KIND, topic.key, topic.meta.uid)
         reason = "Deleted" if decision.step is DeletionStep.DELETE else "Released"
         self._kube.record_event(KubernetesEvent(about, reason, decision.message))
@@ -344,8 +344,7 @@ def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) 
     return {
         topic.key: DeletionDecision(
             step,
-            f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; "
-            "set deletionPolicy: Retain to let the object go without deleting anything",
+            f"topic {topic.topic_name} cannot be deleted from Kafka now: {why}; {RETAIN_LETS_GO}",
         )
         for topic in topics
     }
