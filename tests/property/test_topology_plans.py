@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
 from tests.property.strategies import sites, topic_rows, trees
+from tests.support.rack_views import rack_view
 
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.plans import is_unmanaged
 from rackspan.api.racktopology import RackTopology
 from rackspan.core.rack_path import domain_name, format_rack
-from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.plans import topology_plan
 from rackspan.reconcile.plans.topology_plan import TopologyPlan

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from msgspec import structs
+from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import CLUSTER, NOON, topology
 
 from rackspan.api.labels import RESTART
 from rackspan.api.meta import ObjectKey
 from rackspan.core.partitions import InSync
 from rackspan.reconcile.cache import BrokerPod, Cache
-from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, Eviction, PodFacts, ReplicaCounts, TopicConfig

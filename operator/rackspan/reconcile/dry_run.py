@@ -26,7 +26,7 @@ from rackspan.core.planning import fill, fill_topics, plan, plan_topics
 from rackspan.core.snapshot import NONE
 from rackspan.reconcile.cluster.batching import batches, config_records, topic_records
 from rackspan.reconcile.cluster.drain_status import drain_statuses
-from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view_from
+from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, last_seen, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -288,7 +288,7 @@ async def observe_topology(
     last_racks = last_seen({}, topology, load.holders)
     reported = await admin.cordoned([broker.id for broker in cluster.brokers])
     cordoned = {broker for broker, is_cordoned in reported.items() if is_cordoned}
-    racks = rack_view_from(cache, topology, cluster.brokers, last_racks, load.holders, cordoned)
+    racks = rack_view(cache, topology, cluster.brokers, last_racks, load.holders, cordoned)
     state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
     by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
     described = await admin.topics(by_name) if by_name else {}

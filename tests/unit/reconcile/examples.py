@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from tests.support.rack_views import rack_view
+
 from rackspan.api.conditions import find_condition
 from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
 from rackspan.api.racktopology import RackTopology, RackTopologyStatus
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.simple import Simple
-from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicDescription
 

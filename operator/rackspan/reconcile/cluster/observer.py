@@ -12,7 +12,7 @@ from rackspan.api.racktopology import RackTopologyStatus
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
-from rackspan.reconcile.cluster.racks import last_seen, rack_view_from
+from rackspan.reconcile.cluster.racks import last_seen, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState, Settling
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.waiting import Debounce, wait_for_any
@@ -212,7 +212,7 @@ class Observer:
             self._rack_hash, self._last_racks = rack_hash, dict.fromkeys(self._last_racks)
         self._last_racks = last_seen(self._last_racks, topology, self._load.holders)
         cordoned = await self._cordoned_brokers(admin, [broker.id for broker in seen.brokers])
-        racks = rack_view_from(cache, topology, seen.brokers, self._last_racks, self._load.holders, cordoned)
+        racks = rack_view(cache, topology, seen.brokers, self._last_racks, self._load.holders, cordoned)
         self._last_racks |= racks.known_racks
         lasting = self._settling.settled(topology, racks, asyncio.get_running_loop().time())
         settled = None if lasting is racks else lasting

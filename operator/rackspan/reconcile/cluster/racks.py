@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rackspan.api.labels import BROKER_PODS_FOR
@@ -120,32 +119,28 @@ class RackView:
 
 
 def rack_view(
+    cache: Cache,
     topology: RackTopology,
-    nodes: Mapping[str, Mapping[str, str]],
-    pods: Iterable[BrokerPod],
     brokers: Iterable[BrokerDescription],
-    last_racks: Mapping[int, RackPath | None] = MappingProxyType({}),
-    *,
-    holders: Collection[int] = (),
-    cordoned: Collection[int] = (),
-    consent: Mapping[str, str] = MappingProxyType({}),
+    last_racks: Mapping[int, RackPath | None],
+    holders: Collection[int],
+    cordoned: Collection[int],
 ) -> RackView:
     """All brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
 
-    `nodes` maps node names to labels. `brokers` are those that Kafka lists, which are online. `last_racks` has the
-    racks of brokers that may be offline or whose pod has no node at the moment, None where they are not known.
+    `brokers` are those that Kafka lists, which are online. `last_racks` has the racks of brokers that may be offline or
+    whose pod has no node at the moment, None where they are not known. `cordoned` are the ids of brokers that take no
+    new replicas.
 
-    `cordoned` are the ids of brokers that take no new replicas.
-
-    `consent` are the labels of the namespace of the brokers' pods. Where that is not the topology's own, pods are used
-    only if it consents, and only those of brokers that are online, in `last_racks` or in `holders`: the ids of brokers
-    that hold replicas.
+    Where the namespace of the brokers' pods is not the topology's own, pods are used only if its labels consent, and
+    only those of brokers that are online, in `last_racks` or in `holders`: the ids of brokers that hold replicas.
     """
     spec = topology.spec
     seen = {broker.id: broker for broker in brokers}
     from_nodes = spec.rack_source == RackSource.NODES
-    refused = not_shared(topology, consent) if from_nodes else None
-    pods_by_id, ignored_pods = _pods_by_broker(topology, pods if from_nodes and refused is None else ())
+    refused = not_shared(topology, cache.namespaces.get(topology.broker_namespace, {})) if from_nodes else None
+    pods = cache.pods.values() if from_nodes and refused is None else ()
+    pods_by_id, ignored_pods = _pods_by_broker(topology, pods)
     if topology.broker_namespace != topology.meta.namespace:
         pods_by_id = {
             id_: found for id_, found in pods_by_id.items() if id_ in seen or id_ in last_racks or id_ in holders
@@ -158,7 +153,7 @@ def rack_view(
         pod = claimants[0] if len(claimants) == 1 else None
         node = pod.node if pod else None
         reported = _rack_from_broker(spec, broker)
-        found = (refused or _rack_from_node(spec, claimants, nodes)) if from_nodes else reported
+        found = (refused or _rack_from_node(spec, claimants, cache.nodes)) if from_nodes else reported
         if isinstance(found, Failure) and broker is None:
             found = last_racks.get(broker_id) or found
         rack = None if isinstance(found, Failure) else found
@@ -180,28 +175,6 @@ def rack_view(
         )
     ignore = spec.missing_rack_policy == MissingRackPolicy.IGNORE and refused is None
     return RackView(spec.level_names, tuple(rows), ignore, tuple(sorted(ignored_pods)), spec.rack_hash)
-
-
-def rack_view_from(
-    cache: Cache,
-    topology: RackTopology,
-    brokers: Iterable[BrokerDescription],
-    last_racks: Mapping[int, RackPath | None],
-    holders: Collection[int],
-    cordoned: Collection[int] = (),
-) -> RackView:
-    """As `rack_view`, by the Nodes, Pods and Namespaces in the cache."""
-    consent = cache.namespaces.get(topology.broker_namespace, {})
-    return rack_view(
-        topology,
-        cache.nodes,
-        cache.pods.values(),
-        brokers,
-        last_racks,
-        holders=holders,
-        cordoned=cordoned,
-        consent=consent,
-    )
 
 
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from msgspec import structs
+from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import NOON, known, seen, state, topic, topology
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.racktopology import KIND
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.drift import drift_events
-from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import Settling
 from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
 from rackspan.reconcile.plans.topology_plan import TopologyPlan

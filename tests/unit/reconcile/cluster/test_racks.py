@@ -1,11 +1,12 @@
 """Where brokers really run, from pods, nodes and Kafka."""
 
 import pytest
+from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import topology
 
 from rackspan.api.racktopology import BrokerIdSpec
 from rackspan.reconcile.cache import BrokerPod
-from rackspan.reconcile.cluster.racks import broker_id_of, last_seen, rack_view
+from rackspan.reconcile.cluster.racks import broker_id_of, last_seen
 from rackspan.reconcile.ports import BrokerDescription
 
 LABELS = {"region": "example.com/region", "zone": "example.com/zone", "rack": "example.com/rack"}

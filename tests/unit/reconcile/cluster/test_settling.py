@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import topology
 
 from rackspan.reconcile.cache import BrokerPod
-from rackspan.reconcile.cluster.racks import rack_view
 from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS, Settling
 from rackspan.reconcile.ports import BrokerDescription
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, in_state, sentence, state, told, topic, topology
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
-from rackspan.reconcile.cluster.racks import LocatedBroker, RackView, rack_view
+from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
 from rackspan.reconcile.cluster.state import BrokerLoad
 from rackspan.reconcile.cluster.topology_status import NO_PLAN, StatusInputs, topology_status
 from rackspan.reconcile.failures import Failure, Remedy

@@ -1,0 +1,18 @@
+"""Where brokers run, by Nodes and Pods that a test names."""
+
+from types import MappingProxyType
+
+from rackspan.api.meta import ObjectKey
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.cluster import racks
+
+_NOTHING = MappingProxyType({})
+
+
+def rack_view(topology, nodes, pods, brokers, last_racks=_NOTHING, *, holders=(), cordoned=(), consent=_NOTHING):
+    """The racks of brokers by these nodes' labels, by name, and these pods; `consent` has their namespace's labels."""
+    cache = Cache()
+    cache.nodes.update(nodes)
+    cache.pods.update({ObjectKey(pod.namespace, pod.name): pod for pod in pods})
+    cache.namespaces[topology.broker_namespace] = consent
+    return racks.rack_view(cache, topology, brokers, last_racks, holders, cordoned)
