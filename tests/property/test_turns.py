@@ -37,7 +37,7 @@ def test_whoever_waits_gets_a_turn(found, places):
     waiting, now = set(busy), 100.0
     for _ in range(len(busy)):
         now += 1
-        placed = in_turn([Contender(key, since) for key, since in busy.items()], places)
+        placed = in_turn([Contender(key, since, rests=False) for key, since in busy.items()], places)
         waiting.difference_update(placed)
         busy |= dict.fromkeys(placed, now)
     assert not waiting

@@ -7,16 +7,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from tests.support.passes import a_pass
 
 from rackspan.api.reasons import Reason
 from rackspan.cli.shared.driving import Ended, drive, heard, take_back
-from rackspan.core.reassignment.move_decision import Progress
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.plans.executor import Pass
-
-
-def seen(copying, *, finished=False):
-    return Pass(Progress(2, 0, 0, 0), 0, finished, copying, (), (), copying)
 
 
 @dataclass
@@ -43,14 +38,14 @@ class Scripted:
         if self.away:
             os.kill(os.getpid(), self.away.pop())
             raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY))
-        return seen(0)
+        return a_pass(0)
 
     def _next(self, name):
         self.calls.append(name)
         copying, *signals = self.script.pop(0)
         for one in signals:
             os.kill(os.getpid(), one)
-        return seen(0, finished=True) if copying is None else seen(copying)
+        return a_pass(0, finished=True) if copying is None else a_pass(copying)
 
 
 class Silent:
@@ -121,7 +116,7 @@ async def test_cancelling_goes_on_where_nobody_reads_any_more():
 
 async def test_taking_back_ends_at_once_and_tells_which_throttles_are_left_then():
     executor = Scripted([(2, INT)])
-    assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, seen(0))
+    assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, a_pass(0))
     assert executor.calls == ["take back", "pause"]
 
 

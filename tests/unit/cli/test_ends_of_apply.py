@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.support.command import cli, cluster, topic
+from tests.support.passes import a_pass
 from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
 
 from rackspan.api.reasons import Reason
@@ -23,10 +24,8 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
-from rackspan.core.reassignment.move_decision import Progress
 from rackspan.core.reassignment.throttles import FOLLOWERS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.plans.executor import Pass
 from rackspan.reconcile.reassignment_ports import Record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -356,12 +355,12 @@ def test_bytes_of_partitions_without_a_size_are_not_counted(going):
     ],
 )
 def test_how_long_it_takes_is_told_where_that_can_be_known(moved, rate, told):
-    seen = Pass(Progress(2, 0, 100, 0), 0, finished=False, copying=1, waiting=(), failures=(), throttles=0)
+    seen = a_pass(size=100)
     assert ReassignmentProgress._sentence(seen, {}, moved, rate) == told
 
 
 def test_nobody_is_told_of_months():
-    seen = Pass(Progress(2, 0, 10 * 2**40, 0), 0, finished=False, copying=1, waiting=(), failures=(), throttles=0)
+    seen = a_pass(size=10 * 2**40)
     assert ReassignmentProgress._sentence(seen, {}, 0, 1.5).endswith("; 1 copying; 2 B/s")
 
 

@@ -50,7 +50,7 @@ class CordonChanges:
     cordon: frozenset[int]
     release: frozenset[int]
     held: frozenset[int]
-    unable: frozenset[int] = frozenset()
+    unable: frozenset[int]
 
     @property
     def recorded(self) -> frozenset[int]:
@@ -64,7 +64,7 @@ def cordon_changes(
     racks: RackView,
     able: Collection[int],
     empty: Collection[int],
-    unproven: Collection[int] = (),
+    unproven: Collection[int],
 ) -> CordonChanges:
     """What has to change; `known` are the brokers whose cordons are the operator's.
 
@@ -148,7 +148,7 @@ class Cordons:
         empty: Collection[int],
         admin: KafkaAdmin,
         record: Callable[[], Awaitable[bool]],
-        unproven: Collection[int] = (),
+        unproven: Collection[int],
     ) -> bool:
         """Cordon and release brokers as needed; whether something has changed in Kafka.
 

@@ -56,7 +56,7 @@ class _Target:
 
     name: str
     brokers: frozenset[int]
-    unknown: tuple[Reason, str] | None = None
+    unknown: tuple[Reason, str] | None
     uncertainty: str | None = None
 
 

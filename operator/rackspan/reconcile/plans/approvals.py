@@ -159,7 +159,7 @@ class Approvals:
         self._was_busy = self._was_busy or self._is_busy
         return Moment(self._observer.epoch, self._ended)
 
-    def looked_at(self, keys: Collection[ObjectKey], since: Moment, put_off: Collection[ObjectKey] = ()) -> None:
+    def looked_at(self, keys: Collection[ObjectKey], since: Moment, put_off: Collection[ObjectKey]) -> None:
         """These topics were read from Kafka after that moment.
 
         Some of them are `put_off`: plans do not wait for them, since one namespace could hold up all others.

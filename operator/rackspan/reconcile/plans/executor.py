@@ -92,11 +92,11 @@ class Pass:
     waiting: Sequence[Waiting]
     failures: Sequence[str]
     throttles: int
-    left_alone: Sequence[str] = ()
-    rate: int | None = None
-    pace: PaceReason | None = None
-    reached: tuple[int, int, int] = (0, 0, 0)
-    under_way: int = 0
+    left_alone: Sequence[str]
+    rate: int | None
+    pace: PaceReason | None
+    reached: tuple[int, int, int]
+    under_way: int
 
     @property
     def others(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rackspan.api.labels import APPROVE_PLAN
@@ -57,12 +57,12 @@ class HoldContext:
 
     topology: ObjectKey
     reassignment: TopologyReassignment
-    busy: str | None = None
-    opens: datetime | None = None
-    wrong_window: str | None = None
-    begun: Mapping[ObjectKey, str] = field(default_factory=dict)
+    busy: str | None
+    opens: datetime | None
+    wrong_window: str | None
+    begun: Mapping[ObjectKey, str]
     """The Reassignments that these very parts were begun as, and that have ended."""
-    above: Mapping[str, Need] = field(default_factory=dict)
+    above: Mapping[str, Need]
     """What namespaces need that are above their shares of the limits."""
 
 

@@ -158,7 +158,7 @@ class Contender:
 
     key: ObjectKey
     since: float
-    rests: bool = False
+    rests: bool
 
 
 def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]:

@@ -50,7 +50,7 @@ class RackText:
     text: str
     nodes: int
     unknown: int
-    example: str | None = None
+    example: str | None
     """Why one of them has none."""
 
 

@@ -55,14 +55,14 @@ class JobRun:
     trigger: ScanTrigger
     cause: str
     created: datetime
-    finished: datetime | None = None
-    succeeded: bool = False
-    reason: str = ""
-    message: str = ""
-    deleting: bool = False
-    pending: bool = False
+    finished: datetime | None
+    succeeded: bool
+    reason: str
+    message: str
+    deleting: bool
+    pending: bool
     """According to the object no pod is ready or has ended, so its pod may not have started."""
-    deadline: timedelta | None = None
+    deadline: timedelta | None
     """How long it may take, as its own object says; None where that does not."""
 
     @property

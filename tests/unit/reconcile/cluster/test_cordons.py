@@ -46,7 +46,7 @@ def about(*, cordon=True, recorded=(), deleting=False):
 def test_the_cordon_of_a_drained_broker_that_is_empty_and_down_is_not_forgotten(drains, kept, deleting):
     found = about(recorded=[77], deleting=deleting)
     found = structs.replace(found, spec=structs.replace(found.spec, **drains))
-    changes = cordon_changes(found, {77}, view(), {77}, {77})
+    changes = cordon_changes(found, {77}, view(), {77}, {77}, ())
     assert 77 not in {row.id for row in view().rows}
     assert changes.recorded == ({77} if kept and not deleting else set())
     assert not changes.cordon | changes.release
@@ -64,6 +64,7 @@ def test_one_broker_in_every_state(cordon, deleting):
             view(*sets),
             {1} if able else (),
             {1} if empty else (),
+            (),
         )
         wanted = drained and cordon and not deleting
         due = wanted and empty and not offline and not cordoned
@@ -74,7 +75,7 @@ def test_one_broker_in_every_state(cordon, deleting):
 
 
 def test_a_broker_that_nobody_knows_is_forgotten():
-    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS, BROKERS).recorded == {1}
+    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS, BROKERS, ()).recorded == {1}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drain
     found = structs.replace(found, spec=structs.replace(found.spec, **spec))
     seen = view(cordoned={1})
     seen = replace(seen, rows=tuple(replace(row, rack=None if row.id == 1 else row.rack) for row in seen.rows))
-    assert cordon_changes(found, {1}, seen, BROKERS, BROKERS).release == ({1} if released else set())
+    assert cordon_changes(found, {1}, seen, BROKERS, BROKERS, ()).release == ({1} if released else set())
 
 
 @pytest.mark.parametrize("spec", [{"drain_racks": ("/eu",)}, {"drain_brokers": (1,)}])
@@ -141,7 +142,7 @@ async def reconcile(cordons, kafka, found, drained=(), offline=(), seen=None):
         return True
 
     changed = await cordons.reconcile(
-        found, view(drained, offline, kafka.set if seen is None else seen), BROKERS, BROKERS, kafka, record
+        found, view(drained, offline, kafka.set if seen is None else seen), BROKERS, BROKERS, kafka, record, ()
     )
     return changed, structs.replace(found, status=cordons.shown(found.status))
 
@@ -227,7 +228,7 @@ async def test_brokers_without_cordons_are_told():
     cordons, kafka = Cordons(), Kafka()
     kafka.recorded = (1, 2)
     for able, told in (((2,), True), ((1, 2), False)):
-        await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, BROKERS, kafka, AsyncMock())
+        await cordons.reconcile(about(recorded={2}), view({1, 2}, cordoned={2}), able, BROKERS, kafka, AsyncMock(), ())
         assert (cordons.problem or "").startswith("broker 1: cordoned.log.dirs cannot be read") is told
 
 
@@ -297,7 +298,7 @@ async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
         return False
 
     kafka = Kafka()
-    assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record) is False
+    assert await Cordons().reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record, ()) is False
     assert kafka.asked == []
 
 
@@ -309,7 +310,7 @@ async def test_a_cordon_that_somebody_sets_after_one_could_not_be_recorded_is_th
         return False
 
     cordons, kafka, found = Cordons(), Kafka(cordoned={2}), about(recorded=[2])
-    await cordons.reconcile(found, view(drained={1, 2}, cordoned={2}), BROKERS, BROKERS, kafka, record)
+    await cordons.reconcile(found, view(drained={1, 2}, cordoned={2}), BROKERS, BROKERS, kafka, record, ())
     assert cordons.problem == (AWAY.message if lost else None)
     assert (kafka.asked, cordons.held(found)) == ([], (2,))
     kafka.set.add(1)
@@ -322,6 +323,6 @@ async def test_a_drain_that_is_put_back_after_its_cordon_was_given_up_cordons_at
         return False
 
     cordons, kafka = Cordons(), Kafka()
-    await cordons.reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record)
+    await cordons.reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record, ())
     await reconcile(cordons, kafka, about(), drained={1})
     assert kafka.set == {1}

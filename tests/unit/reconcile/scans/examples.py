@@ -31,6 +31,8 @@ def run(name="scan-a", created="2026-01-31 03:00", trigger=ScanTrigger.SCHEDULE,
     if cause is None:
         cause = at(created).strftime("%Y-%m-%dT%H:%M:%SZ")
     uid = f"uid-of-{name}"
+    state = {"finished": None, "succeeded": False, "reason": "", "message": "", "deleting": False, "pending": False}
+    fields = {**state, "deadline": None, **fields}
     return JobRun(RunKind.JOB, name, uid, ObjectKey("kafka", "prod"), UID, trigger, cause, at(created), **fields)
 
 
