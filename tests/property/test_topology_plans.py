@@ -58,7 +58,7 @@ class World:
         last = {broker: racks[broker] for broker in self.offline}
         view = rack_view(prod, {}, [], online, last, cordoned=self.cordoned)
         rows = [row for lists in self.replicas.values() for row in lists]
-        held = ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows), len(rows))
+        held = ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows))
         return ClusterState(prod.key, prod.spec, "cluster", view, BrokerLoad(held), {})
 
     def seen(self, names):

@@ -211,7 +211,7 @@ class RestartWorld:
             {id_: (zone,) for id_, zone in self.zones.items()},
             consent=consent.get(where, {}),
         )
-        load = BrokerLoad(ReplicaCounts({}, {}, 0))
+        load = BrokerLoad(ReplicaCounts({}, {}))
         return ClusterState(
             self.key, self.topology.spec, self.cluster_id, view, load, {}, default_min_insync=1, unproven=self.unproven
         )

@@ -214,12 +214,11 @@ class ConfluentAdmin:
         left_out = frozenset(without)
         replicas: Counter[int] = Counter()
         leaders: Counter[int] = Counter()
-        topics = self._metadata()
-        for topic in (topic for name, topic in topics.items() if name not in left_out):
+        for topic in (topic for name, topic in self._metadata().items() if name not in left_out):
             for partition in topic.partitions.values():
                 replicas.update(partition.replicas)
                 leaders.update(partition.replicas[:1])
-        return ReplicaCounts(replicas, leaders, len(topics))
+        return ReplicaCounts(replicas, leaders)
 
     @in_thread
     def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:

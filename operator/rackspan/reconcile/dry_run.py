@@ -233,9 +233,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
         for broker in tree.brokers
     )
     held = snapshot.partitions.replicas
-    counts = ReplicaCounts(
-        dict(Counter(held[held != NONE].tolist())), dict(Counter(held[:, :1].ravel().tolist())), len(held)
-    )
+    counts = ReplicaCounts(Counter(held[held != NONE].tolist()), Counter(held[:, :1].ravel().tolist()))
     spec = RackTopologySpec(
         KafkaSpec(""),
         tuple(LevelSpec(name) for name in tree.levels),

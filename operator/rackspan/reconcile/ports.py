@@ -85,11 +85,10 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """Number of replicas and of preferred leaders by broker id, over all `topics` topics of the cluster."""
+    """Number of replicas and of preferred leaders by broker id."""
 
     replicas: Mapping[int, int]
     leaders: Mapping[int, int]
-    topics: int
 
 
 @dataclass(frozen=True, slots=True)

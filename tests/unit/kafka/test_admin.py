@@ -93,7 +93,7 @@ def asked(brokers, monkeypatch, question):
 def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
     brokers = Brokers(SILENT, SILENT, TOPICS)
     load = asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
-    assert (load.topics, dict(load.replicas), dict(load.leaders)) == (1, {2: 1, 1: 1}, {2: 1})
+    assert (dict(load.replicas), dict(load.leaders)) == ({2: 1, 1: 1}, {2: 1})
     assert brokers.asked[0] < 10, "soon"
     assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
     assert brokers.clients == 3, "one client would go on asking the broker that hangs"

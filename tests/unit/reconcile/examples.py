@@ -142,4 +142,4 @@ def state(
     prod = topology(**{"levels": levels, "adoption": "Allowed", **spec})
     brokers = [BrokerDescription(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
     view = rack_view(prod, {}, [], brokers)
-    return ClusterState(prod.key, prod.spec, CLUSTER, view, BrokerLoad(ReplicaCounts({}, {}, 0)), placers, 1)
+    return ClusterState(prod.key, prod.spec, CLUSTER, view, BrokerLoad(ReplicaCounts({}, {})), placers, 1)

@@ -38,7 +38,7 @@ class WholeKafka(MemoryKafka):
         )
 
     async def replica_counts(self, without=()):
-        return ReplicaCounts({}, {}, 0)
+        return ReplicaCounts({}, {})
 
     async def default_min_insync(self, brokers):
         return 1

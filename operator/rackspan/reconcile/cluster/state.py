@@ -76,7 +76,7 @@ class BrokerLoad:
 
     def copy(self) -> BrokerLoad:
         """An independent copy, for use in a thread."""
-        return BrokerLoad(ReplicaCounts(self.replicas, self.leaders, 0))
+        return BrokerLoad(ReplicaCounts(self.replicas, self.leaders))
 
     def add(self, topic: str, added: Rows, before: Rows = ()) -> None:
         """Add partitions that are about to be created, of a topic that had those `before`."""

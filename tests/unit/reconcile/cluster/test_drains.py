@@ -15,7 +15,7 @@ from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
 
 def draining(racks=EVEN, holders=(), **spec):
-    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}, 1))
+    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}))
     return replace(state(racks, **spec), load=load)
 
 

@@ -24,7 +24,7 @@ class LaggingKafka:
         self.asked.set()
         await self.answering.wait()
         rows = [row for name, topic in self.shown.items() if name not in without for row in topic]
-        return ReplicaCounts(Counter(one for row in rows for one in row), Counter(row[0] for row in rows), len(rows))
+        return ReplicaCounts(Counter(one for row in rows for one in row), Counter(row[0] for row in rows))
 
 
 def counts(topics):
@@ -53,7 +53,7 @@ def test_nothing_that_is_placed_is_lost_or_counted_twice_whenever_kafka_is_count
 
 
 async def _load_is_what_there_is(steps):
-    kafka, load, flying, count = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}, 0)), {}, None
+    kafka, load, flying, count = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {})), {}, None
     kafka.topics["others"] = kafka.shown["others"] = ((3, 0), (0, 1))
     await load.recount(kafka)
     for step, name, rows in [*steps, ("answer", None, None), ("count", None, None)]:
@@ -85,14 +85,14 @@ async def _load_is_what_there_is(steps):
 
 async def test_what_was_placed_long_ago_is_what_kafka_says(monkeypatch):
     monkeypatch.setattr(state, "_PLACED_SECONDS", 0.0)
-    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}, 0))
+    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     load.add("a", ((0, 1),))
     await load.recount(kafka)
     assert of(load) == counts({}), "somebody has deleted it"
 
 
 async def test_what_is_moved_after_it_was_placed_is_what_kafka_says():
-    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}, 0))
+    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     load.add("a", ((0, 1),))
     load.settle(["a", "never placed"])
     assert of(load) == counts({"a": ((0, 1),)})
@@ -103,7 +103,7 @@ async def test_what_is_moved_after_it_was_placed_is_what_kafka_says():
 
 @pytest.mark.parametrize("name", ["a", "of nobody"])
 async def test_what_is_refused_twice_is_subtracted_once(name):
-    load = BrokerLoad(ReplicaCounts({0: 5}, {0: 5}, 5))
+    load = BrokerLoad(ReplicaCounts({0: 5}, {0: 5}))
     load.add("a", ((0, 1),))
     load.remove(name)
     load.remove("a")
@@ -112,7 +112,7 @@ async def test_what_is_refused_twice_is_subtracted_once(name):
 
 
 async def test_placements_wait_for_a_count_under_way():
-    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}, 0))
+    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     kafka.answering.clear()
     counting = asyncio.create_task(load.recount(kafka))
     await kafka.asked.wait()

@@ -50,7 +50,7 @@ class SlowKafka(MemoryKafka):
 
     async def replica_counts(self, without=()):
         await self.counting.wait()
-        return ReplicaCounts(self.held, {}, 0)
+        return ReplicaCounts(self.held, {})
 
     async def default_min_insync(self, brokers):
         return self.min_insync

@@ -368,7 +368,7 @@ def without(*away, holders=()):
     """The state while these brokers are down; `holders` are known only by the replicas on them."""
     where = state()
     rows = tuple(replace(row, online=row.id not in away) for row in where.racks.rows)
-    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}, 1))
+    load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}))
     return replace(where, racks=replace(where.racks, rows=rows), load=load)
 
 

@@ -74,7 +74,7 @@ class Begun:
 class Counting(MemoryKafka):
     async def replica_counts(self, without=()):
         rows = [row for name, topic in self.replicas.items() if name not in without for row in topic]
-        return ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows), 1)
+        return ReplicaCounts(Counter(b for row in rows for b in row), Counter(row[0] for row in rows))
 
 
 class Annotating(MemoryCluster):
