@@ -21,7 +21,7 @@ from rackspan.api.racktopology import KIND, RackSource
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_file import RackFileError, rack_file, rack_of
 from rackspan.core.rack_path import format_rack
-from rackspan.core.text import be, plural
+from rackspan.core.text import be, few, plural
 from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
@@ -123,11 +123,10 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RackFacts:
-    """What is known of the published racks of one topology: the ConfigMaps of that name, or why there are none."""
+    """What is known of the published racks of one topology: where there are ConfigMaps, or why there are none."""
 
     topology_uid: str
     published: RackText | Failure
-    name: str
     namespaces: tuple[str, ...]
 
 
@@ -139,18 +138,16 @@ def with_published_racks(
     if facts is None or facts.topology_uid != topology.meta.uid:
         conditions.remove(RACKS_PUBLISHED)
     else:
-        conditions.set(RACKS_PUBLISHED, *_condition(facts))
+        conditions.set(RACKS_PUBLISHED, *_condition(topology, facts))
     return replace(status, conditions=conditions.all)
 
 
-def _condition(facts: RackFacts) -> tuple[ConditionStatus, str, str]:
+def _condition(topology: RackTopology, facts: RackFacts) -> tuple[ConditionStatus, str, str]:
     found = facts.published
     if isinstance(found, Failure):
         return ConditionStatus.FALSE, found.reason, found.message
-    where = ", ".join(facts.namespaces[:_NAMED])
-    more = len(facts.namespaces) - _NAMED
-    shown = f"{where} and {plural(more, 'other')}" if more > 0 else where
-    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {facts.name} of {shown}"
+    name, where = file_key(topology.key, "").name, few(facts.namespaces, _NAMED)
+    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {name} of {where}"
     if found.unknown:
         message += f"; {plural(found.unknown, 'node')} {be(found.unknown)} left out: {found.example}"
     return ConditionStatus.TRUE, Reason.RACKS_PUBLISHED, message
@@ -270,7 +267,7 @@ class RacksReconciler(Controller):
                 (key, known.topology) for key, known in self._published.items() if known.topology == topology.key
             )
             failure = unexpected_failure(self.name, topology.key, error)
-            return RackFacts(topology.meta.uid, failure, file_key(topology.key, "").name, ())
+            return RackFacts(topology.meta.uid, failure, ())
 
     async def _publish_safely(
         self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
@@ -293,7 +290,7 @@ class RacksReconciler(Controller):
             result = await self._publish_in(topology, namespaces, result)
         if isinstance(result, Failure):
             metrics.count_error(str(topology.key), result.remedy, result.reason)
-        return RackFacts(topology.meta.uid, result, file_key(topology.key, "").name, namespaces)
+        return RackFacts(topology.meta.uid, result, namespaces)
 
     async def _publish_in(
         self, topology: RackTopology, namespaces: tuple[str, ...], racks: RackText
