@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.plans.topology_plan import Replicas
     from rackspan.reconcile.ports import (
         Administrator,
         ConfigChange,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         NewTopic,
         RemainingReplicas,
     )
+    from rackspan.reconcile.specs.placement import Assignment
     from rackspan.reconcile.specs.topic_quotas import Excess
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
@@ -70,7 +70,7 @@ class ObservedTopology:
 
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
-    unmanaged: Mapping[str, Replicas] = field(default_factory=dict)
+    unmanaged: Mapping[str, Assignment] = field(default_factory=dict)
     above_quota: Mapping[ObjectKey, Excess] = field(default_factory=dict)
     """KafkaTopics that get no more than Kafka holds."""
 
@@ -295,7 +295,7 @@ async def observe_topology(
         for name, topic in sorted(by_name.items())
         if isinstance(seen := described.get(name), TopicDescription) and ownership_problem(topic, seen, state) is None
     ]
-    unmanaged: Mapping[str, Replicas] = {}
+    unmanaged: Mapping[str, Assignment] = {}
     if topology.spec.repairs_unmanaged:
         unmanaged = unmanaged_topics(topology, topics, (), await admin.assignments())
     return ObservedTopology(state, tuple(found), unmanaged, above_quotas(topology, map(Demand.of, topics)))

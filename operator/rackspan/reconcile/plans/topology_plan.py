@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
+    from rackspan.reconcile.specs.placement import Assignment
 
 _log = logging.getLogger("rackspan.reconcile")
-Replicas = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PlanInputs:
     topic: str
     tree: RackTree
     requirements: TopicRequirements
-    replicas: Replicas
+    replicas: Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class TopologyPlan:
         self._lock = asyncio.Lock()
         self._rested = float("-inf")
 
-    async def of_unmanaged(self, replicas: Mapping[str, Replicas], state: ClusterState) -> None:
+    async def of_unmanaged(self, replicas: Mapping[str, Assignment], state: ClusterState) -> None:
         """Plan for these topics without a KafkaTopic, by name, and for no others without one.
 
         Runs in the planner's thread; one call at a time.
@@ -267,7 +267,7 @@ def _filled(
 
 def request_of(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]],
-    unmanaged: Mapping[str, Replicas],
+    unmanaged: Mapping[str, Assignment],
     state: ClusterState,
     above_quota: Collection[ObjectKey],
 ) -> tuple[PlanRequest, Mapping[str, ObjectKey]]:
@@ -318,12 +318,12 @@ def inputs_of(
     return _inputs(topic.topic_name, required, seen.replicas, state)
 
 
-def inputs_of_unmanaged(name: str, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+def inputs_of_unmanaged(name: str, replicas: Assignment, state: ClusterState) -> PlanInputs | None:
     """The same of a topic without a KafkaTopic: it keeps its replication factor, and is to be spread fairly."""
     return _inputs(name, TopicRequirements(), replicas, state)
 
 
-def _inputs(name: str, required: TopicRequirements, replicas: Replicas, state: ClusterState) -> PlanInputs | None:
+def _inputs(name: str, required: TopicRequirements, replicas: Assignment, state: ClusterState) -> PlanInputs | None:
     unknown = {row.id for row in state.racks.missing}
     if not state.racks.ignore_missing and any(unknown.intersection(row) for row in replicas):
         return None
@@ -331,7 +331,7 @@ def _inputs(name: str, required: TopicRequirements, replicas: Replicas, state: C
 
 
 def _news(
-    replicas: Mapping[str, Replicas],
+    replicas: Mapping[str, Assignment],
     known: Mapping[ObjectKey, PlanInputs],
     managed: Collection[str],
     state: ClusterState,

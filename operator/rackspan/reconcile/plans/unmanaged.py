@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.cluster.state import ClusterState
-    from rackspan.reconcile.plans.topology_plan import Replicas, TopologyPlan
+    from rackspan.reconcile.plans.topology_plan import TopologyPlan
     from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.specs.placement import Assignment
 
 _LOOK_SECONDS = 60.0
 """How old what is known of them may be: a look is a Metadata request over all topics."""
 
 
 def unmanaged_topics(
-    topology: RackTopology, topics: Iterable[KafkaTopic], others: Collection[str], replicas: Mapping[str, Replicas]
-) -> Mapping[str, Replicas]:
+    topology: RackTopology, topics: Iterable[KafkaTopic], others: Collection[str], replicas: Mapping[str, Assignment]
+) -> Mapping[str, Assignment]:
     """Those of all topics that are repaired without a KafkaTopic, by name.
 
     `topics` are the KafkaTopics that the topology admits; `others` are names that other topologies' KafkaTopics have.
@@ -63,7 +64,7 @@ class UnmanagedParts:
         topology, now = self._cache.topologies.get(self._key), asyncio.get_running_loop().time()
         if topology is None or (self._epoch == epoch and now < self._due):
             return
-        found: Mapping[str, Replicas] = {}
+        found: Mapping[str, Assignment] = {}
         if topology.spec.repairs_unmanaged:
             replicas = await admin.assignments()
             others = self._cache.claimed_by_others(self._key)
