@@ -65,8 +65,9 @@ class TopicPlan:
     Changes with their certificate.
 
     `moves` are the replicas to be copied, counted from the changes; `lower_bound` is what no plan can do without,
-    computed apart from them. `bytes` is what they copy, None while the size of any of them is not known. `problems` say
-    what cannot be done; the changes leave those topics as they are.
+    computed apart from them. `removals` are the replicas by which partitions shrink: to take one away copies nothing.
+    `bytes` is what is copied, None while the size of any of it is not known. `problems` say what cannot be done; the
+    changes leave those topics as they are.
     """
 
     hash: str
@@ -75,6 +76,7 @@ class TopicPlan:
     problems: tuple[Problem, ...] = ()
     moves: int = field(init=False)
     reorders: int = field(init=False)
+    removals: int = field(init=False)
     bytes: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,16 +86,12 @@ class TopicPlan:
         put(self, "moves", int(copied.sum()))
         refuse_false_bound(self.moves, self.lower_bound)
         put(self, "reorders", self.changes.reorders)
+        put(self, "removals", int(self.changes.removed.sum()))
         put(self, "bytes", _total(copied[moved], sizes[moved]))
 
     @property
-    def removals(self) -> int:
-        """By how many replicas partitions shrink; to take one away copies nothing."""
-        return int(self.changes.removed.sum())
-
-    @property
     def removed_bytes(self) -> int | None:
-        """What these hold, None while the size of any of them is not known."""
+        """What the removed replicas hold, None while the size of any of them is not known."""
         removed = self.changes.removed
         return _total(removed[removed > 0], self.changes.size_bytes[removed > 0])
 
