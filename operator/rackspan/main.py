@@ -52,6 +52,8 @@ _NOT_FOUND = 404
 _SERVER_ERROR = 500
 _DISCOVERY_SECONDS = 2.0
 """How often API discovery is asked whether Rackspan's CRDs are installed."""
+_STALL_SECONDS = 300.0
+"""How long a loop may make no progress before the liveness probe fails."""
 _LAST_EVENTS_SECONDS = 3.0
 """How long the end waits for Events to be posted: a part of the half minute that Kubernetes gives a Pod to end."""
 
@@ -251,7 +253,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
         watched=settings.namespaces,
         liveness=liveness,
     )
-    return Manager(dependencies, scans, racks, settings.stall_seconds)
+    return Manager(dependencies, scans, racks, _STALL_SECONDS)
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.manifests import FULL_TOPIC, FULL_TOPOLOGY, REPORT, changed
+from tests.support.scan_setups import scan_setup
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.codec import SpecError
@@ -23,7 +24,6 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
 from rackspan.reconcile.scans.scan_decision import ScanStart
 from rackspan.reconcile.scans.scan_manifests import scan_manifest
-from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 HOSTILE = [
     "../../victim/secrets/db",
@@ -140,7 +140,7 @@ def test_a_report_refers_to_its_topology_only():
 @pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=_ids)
 @pytest.mark.parametrize("engine", ["Job", "SparkOnKubernetes", "SparkApplication"])
 def test_no_text_of_a_topology_becomes_a_label_or_a_name(engine, place):
-    setup = ScanSetup(namespace="scans", image="scan:1")
+    setup = scan_setup("scans", "scan:1")
     start = ScanStart("scan-1", ScanTrigger.REQUEST, "now")
     whole = changed(TOPOLOGY, {"spec": {"compliance": {"engine": engine}}})
     for text in HOSTILE:

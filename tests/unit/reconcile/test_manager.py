@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import REGISTRY
+from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
@@ -22,7 +23,6 @@ from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, Repl
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
-from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topics import topics_reconciler
 
 MADE_UP = 200
@@ -58,7 +58,7 @@ async def controller(kube, monkeypatch):
     cache = Cache()
     controller = Manager(
         dependencies_of(cache, kube, WholeKafka()),
-        ScanDependencies(cache, kube, None, ScanSetup()),
+        ScanDependencies(cache, kube, None, scan_setup(None, None)),
         RackDependencies(cache, kube, None, None),
         300,
     )
@@ -303,7 +303,7 @@ async def two(kube, monkeypatch):
     cache = Cache()
     two = Manager(
         dependencies_of(cache, kube, WholeKafka()),
-        ScanDependencies(cache, kube, None, ScanSetup(), namespaces=("shop", "theirs")),
+        ScanDependencies(cache, kube, None, scan_setup(None, None), namespaces=("shop", "theirs")),
         RackDependencies(cache, kube, None, None),
         300,
     )

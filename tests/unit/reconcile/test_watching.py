@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile.kube_memory import dependencies_of
 
 from rackspan.api.meta import ObjectKey
@@ -22,7 +23,6 @@ from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of, version_of
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
-from rackspan.reconcile.scans.scan_setup import ScanSetup
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 SPECS = {
@@ -122,7 +122,7 @@ class Watching(RuleBasedStateMachine):
 
     def start(self):
         self.cache = Cache()
-        scans = ScanDependencies(self.cache, self.server, None, ScanSetup())
+        scans = ScanDependencies(self.cache, self.server, None, scan_setup(None, None))
         racks = RackDependencies(self.cache, self.server, None, None)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
             self.controller = Manager(dependencies_of(self.cache, self.server), scans, racks, 300)

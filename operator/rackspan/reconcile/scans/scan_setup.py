@@ -8,7 +8,7 @@ and can use no more resources than the chart allows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Self
 
@@ -19,7 +19,6 @@ from rackspan.api.racktopology import DEFAULT_HISTORY_PATH, ComplianceScanSpec, 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.schedule import Schedule, ScheduleError
-from rackspan.reconcile.scans import DEFAULT_APPLICATION
 from rackspan.reconcile.scans.history_location import Location, LocationError
 
 if TYPE_CHECKING:
@@ -90,9 +89,9 @@ class ScanLimits(ApiStruct, frozen=True):
 class Allowance:
     """What the chart allows: URI prefixes (`{namespace}` is the topology's), PersistentVolumeClaims, and limits."""
 
-    locations: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
-    limits: ScanLimits = field(default_factory=ScanLimits)
+    locations: tuple[str, ...]
+    claims: tuple[str, ...]
+    limits: ScanLimits
 
     @classmethod
     def read(cls, locations: Iterable[str], claims: Iterable[str], limits: Mapping[str, object]) -> Self:
@@ -217,17 +216,17 @@ class ScanSetup:
     may ask only for what `allowance` permits, unless its namespace is one of `trusted` (`*`: all).
     """
 
-    namespace: str | None = None
-    image: str | None = None
-    service_account: str = "rackspan-scan"
-    pull_policy: str = "IfNotPresent"
-    application: str = DEFAULT_APPLICATION
-    pod: Mapping[str, Any] = field(default_factory=dict)
-    trusted: tuple[str, ...] = ()
-    allowance: Allowance = field(default_factory=Allowance)
-    max_running: int = 4
-    tmp_size: str = "10Gi"
-    store_secret: str | None = None
+    namespace: str | None
+    image: str | None
+    service_account: str
+    pull_policy: str
+    application: str
+    pod: Mapping[str, Any]
+    trusted: tuple[str, ...]
+    allowance: Allowance
+    max_running: int
+    tmp_size: str
+    store_secret: str | None
 
     def trusts(self, namespace: str) -> bool:
         """Whether `allowance` does not restrict topologies of this namespace."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.support.scan_setups import allowance, scan_setup
 from tests.unit.reconcile.scans.examples import UID, topology
 
 from rackspan.api.labels import SCAN_CAUSE, SCAN_DEADLINE
@@ -13,9 +14,8 @@ from rackspan.api.racktopology import ScanEngine, ScanTrigger
 from rackspan.reconcile.scans.job_status import RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.scan_decision import ScanStart
 from rackspan.reconcile.scans.scan_manifests import SELECTOR, kind_of, scan_manifest
-from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup
 
-SETUP = ScanSetup(namespace="rackspan", image="rackspan-scan:1", service_account="r-scan")
+SETUP = scan_setup(image="rackspan-scan:1", service_account="r-scan")
 START = ScanStart("scan-prod-abc-1", ScanTrigger.SCHEDULE, "2026-01-31T03:00:00Z")
 
 
@@ -93,7 +93,7 @@ def test_sparks_settings_reach_it_word_for_word():
 
 def test_spark_on_kubernetes_makes_the_pod_the_driver():
     made = body(
-        ScanSetup(namespace="rackspan", image="i:1", pod={"nodeSelector": {"scans": "yes"}}),
+        scan_setup(pod={"nodeSelector": {"scans": "yes"}}),
         engine="SparkOnKubernetes",
         executors={"instances": 3, "memory": "2g"},
         historyVolume={"claimName": "scans"},
@@ -120,7 +120,7 @@ def test_executors_are_as_safe_and_placed_as_their_driver():
         "tolerations": [{"operator": "Exists"}],
         "imagePullSecrets": [{"name": "x"}],
     }
-    made = body(ScanSetup(namespace="rackspan", image="i:1", pod=there), engine="SparkOnKubernetes")
+    made = body(scan_setup(pod=there), engine="SparkOnKubernetes")
     annotations = made["spec"]["template"]["metadata"]["annotations"]
     executor = json.loads(annotations["rackspan.dev/executor-pod"])["spec"]
     assert {key: executor[key] for key in there} == there
@@ -275,9 +275,9 @@ def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance
     of = topology(**compliance)
     assert word in SETUP.failure(of).message
     for setup in (
-        ScanSetup("rackspan", "i:1", trusted=("kafka",)),
-        ScanSetup("rackspan", "i:1", trusted=("*",)),
-        ScanSetup("kafka", "i:1"),
+        scan_setup(trusted=("kafka",)),
+        scan_setup(trusted=("*",)),
+        scan_setup("kafka"),
     ):
         assert setup.failure(of) is None
 
@@ -291,7 +291,7 @@ def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance
     ],
 )
 def test_what_an_untrusted_scan_does_not_ask_for_is_bounded_too(asked, got):
-    bounded = ScanSetup("rackspan", "i:1", allowance=Allowance(limits=ScanLimits(cpu="2", memory="3Gi")))
+    bounded = scan_setup(allowance=allowance(cpu="2", memory="3Gi"))
     compliance = {"schedule": "@daily", **({"resources": asked} if asked else {})}
     assert container(body(bounded, **compliance))["resources"] == got
 
@@ -318,6 +318,6 @@ def test_what_executors_write_is_bounded():
 
 
 def test_without_an_image_or_a_namespace_nothing_starts():
-    assert "RACKSPAN_SCAN_IMAGE" in ScanSetup(namespace="rackspan").failure(topology()).message
-    assert "RACKSPAN_SCAN_NAMESPACE" in ScanSetup(image="i:1").failure(topology()).message
+    assert "RACKSPAN_SCAN_IMAGE" in scan_setup(image=None).failure(topology()).message
+    assert "RACKSPAN_SCAN_NAMESPACE" in scan_setup(None).failure(topology()).message
     assert SETUP.failure(topology(schedule="@daily", retentionDays=30)) is None

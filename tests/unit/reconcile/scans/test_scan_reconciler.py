@@ -6,6 +6,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from tests.support.manifests import TOPOLOGY, changed
+from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile.scans.examples import at
 
 from rackspan.api.labels import SCAN_NOW
@@ -19,7 +20,6 @@ from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.scans import scan_reconciler as loops
 from rackspan.reconcile.scans.job_status import RunKind, read_run
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
-from rackspan.reconcile.scans.scan_setup import ScanSetup
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCESS)
 
@@ -80,7 +80,7 @@ class World:
         self.kube = MemoryKube()
         self.cache = Cache()
         self.told = []
-        self.setup = ScanSetup("rackspan", "rackspan-scan:1")
+        self.setup = scan_setup(image="rackspan-scan:1")
         self.restart()
 
     def restart(self):
@@ -271,7 +271,7 @@ async def test_a_defect_that_one_topology_meets_with_holds_up_no_other(world, mo
 
 
 async def test_scans_beyond_what_may_run_wait_their_turn(world):
-    world.setup = ScanSetup("rackspan", "rackspan-scan:1", max_running=1)
+    world.setup = scan_setup(image="rackspan-scan:1", max_running=1)
     world.restart()
     world.topology(request="a")
     world.topology("shop", request="a")
@@ -419,7 +419,7 @@ async def test_a_pod_that_replaces_one_on_a_drained_node_has_time_to_start(world
 
 async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
-    dependencies = ScanDependencies(world.cache, world.kube, None, ScanSetup(image="i:1"), clock=lambda: world.now)
+    dependencies = ScanDependencies(world.cache, world.kube, None, scan_setup(None), clock=lambda: world.now)
     world.loop = ScansReconciler(dependencies, world.told.append)
     await world.loop.reconcile()
     assert world.facts().failure.reason == Reason.SCAN_NOT_SET_UP

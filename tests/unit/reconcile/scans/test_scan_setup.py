@@ -3,19 +3,22 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.scan_setups import allowance, scan_setup
 from tests.unit.reconcile.scans.examples import topology
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.runtime.schedule import Schedule
 from rackspan.reconcile.scans.history_location import Location, LocationError, without_secrets
-from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup, parse_quantity
+from rackspan.reconcile.scans.scan_setup import Allowance, parse_quantity
 
-ALLOWED = Allowance(
+ALLOWED = allowance(
     ("s3a://audit/{namespace}", "gs://all", "/data", "abfss://audit@acme.dfs.core.windows.net/{namespace}"),
     ("scans",),
-    ScanLimits(cpu="2", memory="4Gi", jobs_kept=5),
+    cpu="2",
+    memory="4Gi",
+    jobs_kept=5,
 )
-SETUP = ScanSetup("rackspan", "i:1", allowance=ALLOWED)
+SETUP = scan_setup(allowance=ALLOWED)
 
 
 def volume(**fields):
@@ -64,7 +67,7 @@ def test_a_location_below_what_is_allowed_is_taken(location):
 )
 def test_a_location_elsewhere_is_refused(location):
     assert "historyLocation is below none of scan.allowedLocations" in refused(historyLocation=location)
-    assert refused(ScanSetup("rackspan", "i:1", trusted=("kafka",)), historyLocation=location) is None
+    assert refused(scan_setup(trusted=("kafka",)), historyLocation=location) is None
 
 
 @pytest.mark.parametrize(
@@ -91,9 +94,7 @@ def test_a_location_elsewhere_is_refused(location):
 )
 @pytest.mark.parametrize("trusted", [(), ("*",)])
 def test_a_location_that_hides_something_is_refused_to_everybody_and_not_repeated(location, trusted):
-    failure = ScanSetup("rackspan", "i:1", trusted=trusted, allowance=ALLOWED).failure(
-        topology(historyLocation=location)
-    )
+    failure = scan_setup(trusted=trusted, allowance=ALLOWED).failure(topology(historyLocation=location))
     assert failure.reason == Reason.SCAN_NOT_ALLOWED
     assert location not in failure.message
     assert "secret" not in failure.message
@@ -168,7 +169,7 @@ def test_a_claim_that_is_not_on_the_list_is_refused():
 )
 def test_what_costs_more_than_the_chart_says_is_refused_by_the_name_of_the_value(compliance, value):
     assert value in refused(**compliance)
-    assert refused(ScanSetup("rackspan", "i:1", trusted=("kafka",)), **compliance) is None
+    assert refused(scan_setup(trusted=("kafka",)), **compliance) is None
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_what_costs_no_more_is_taken(compliance):
 
 
 def test_a_history_may_be_bounded():
-    setup = ScanSetup("rackspan", "i:1", allowance=Allowance(("gs://all",), (), ScanLimits(history_days=30)))
+    setup = scan_setup(allowance=allowance(("gs://all",), history_days=30))
     assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all")
     assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all", retentionDays=31)
     assert refused(setup, historyLocation="gs://all", retentionDays=30) is None
