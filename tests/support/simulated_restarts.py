@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from msgspec import structs
+from tests.support.loop_dependencies import rack_dependencies
 from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import CLUSTER, NOON, topology
 
@@ -18,7 +19,6 @@ from rackspan.reconcile.cache import BrokerPod, Cache
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import BrokerDescription, Eviction, PodFacts, ReplicaCounts, TopicConfig
-from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.racks.restart import RestartsReconciler
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
@@ -113,7 +113,7 @@ class RestartWorld:
 
     def restart_operator(self):
         """A new process, which knows what the status says."""
-        dependencies = RackDependencies(self.cache, self, None, self, restart_in=self.allowed)
+        dependencies = rack_dependencies(self.cache, self, pods=self, restart_in=self.allowed)
         self.loop = RestartsReconciler(
             dependencies, self, self.published_rack, lambda: NOON + timedelta(seconds=self.now)
         )

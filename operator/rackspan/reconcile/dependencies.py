@@ -45,5 +45,5 @@ class Dependencies(ReassignmentDependencies):
     statuses: StatusWriter
     placers: Mapping[str, Placer]
     resync_seconds: float
+    lease: ObjectKey
     third_party: ThirdPartyPlacers = field(default_factory=ThirdPartyPlacers)
-    lease: ObjectKey | None = None

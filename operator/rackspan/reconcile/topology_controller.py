@@ -278,11 +278,9 @@ class TopologyReconciler:
         if isinstance(state, Failure) and state.reason == Reason.WAITING:
             return
         now = datetime.now(UTC)
-        status = topology_status(topology, inputs, now)
+        status = structs.replace(topology_status(topology, inputs, now), lease=str(self._dependencies.lease))
         measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
         measure_drains(str(self._key), status)
-        if self._dependencies.lease is not None:
-            status = structs.replace(status, lease=str(self._dependencies.lease))
         status = self._cordons.shown(status)
         for part in self._status_parts:
             status = part.status(topology, status, now)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
@@ -114,4 +115,5 @@ def dependencies_of(cache, kube, kafka=None, placers=MappingProxyType({})):
         statuses=StatusWriter(kube),
         placers=placers,
         resync_seconds=60,
+        lease=ObjectKey("rackspan", "rackspan"),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import REGISTRY
+from tests.support.loop_dependencies import rack_dependencies, scan_dependencies
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
@@ -20,9 +21,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, reassignments_of
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
-from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of
-from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.topics import topics_reconciler
 
 MADE_UP = 200
@@ -58,8 +57,8 @@ async def controller(kube, monkeypatch):
     cache = Cache()
     controller = Manager(
         dependencies_of(cache, kube, WholeKafka()),
-        ScanDependencies(cache, kube, None, scan_setup(None, None)),
-        RackDependencies(cache, kube, None, None),
+        scan_dependencies(cache, kube, None, scan_setup(None, None)),
+        rack_dependencies(cache, kube),
         300,
     )
     controller.start()
@@ -303,8 +302,8 @@ async def two(kube, monkeypatch):
     cache = Cache()
     two = Manager(
         dependencies_of(cache, kube, WholeKafka()),
-        ScanDependencies(cache, kube, None, scan_setup(None, None), namespaces=("shop", "theirs")),
-        RackDependencies(cache, kube, None, None),
+        scan_dependencies(cache, kube, None, scan_setup(None, None), namespaces=("shop", "theirs")),
+        rack_dependencies(cache, kube),
         300,
     )
     yield two

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from tests.support.loop_dependencies import rack_dependencies, scan_dependencies
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile.kube_memory import dependencies_of
 
@@ -20,9 +21,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import Listed
-from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.informer import key_of, version_of
-from rackspan.reconcile.scans.scan_reconciler import ScanDependencies
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 SPECS = {
@@ -122,8 +121,8 @@ class Watching(RuleBasedStateMachine):
 
     def start(self):
         self.cache = Cache()
-        scans = ScanDependencies(self.cache, self.server, None, scan_setup(None, None))
-        racks = RackDependencies(self.cache, self.server, None, None)
+        scans = scan_dependencies(self.cache, self.server, None, scan_setup(None, None))
+        racks = rack_dependencies(self.cache, self.server)
         with patch("rackspan.reconcile.manager.TopologyLoops", Quiet):
             self.controller = Manager(dependencies_of(self.cache, self.server), scans, racks, 300)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -28,7 +28,6 @@ from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.runtime.informer import NAMESPACE, NODE
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
-from rackspan.reconcile.runtime.waiting import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import BrokerPods, JsonObject, KubeApi, RackFileMeta, RackFiles
+    from rackspan.reconcile.runtime.waiting import Liveness
 
 FILE_KEY: Final = "nodes"
 """The ConfigMap's key, and so the name of the file that it is mounted as."""
@@ -173,11 +173,11 @@ class RackDependencies:
     kube: KubeApi
     files: RackFiles
     pods: BrokerPods
-    allowed: NamespaceSet = field(default_factory=NamespaceSet)
-    watched: tuple[str, ...] = ()
-    liveness: Liveness = field(default_factory=Liveness)
-    restart_in: NamespaceSet = field(default_factory=NamespaceSet)
-    annotate_in: NamespaceSet = field(default_factory=NamespaceSet)
+    allowed: NamespaceSet
+    watched: tuple[str, ...]
+    liveness: Liveness
+    restart_in: NamespaceSet
+    annotate_in: NamespaceSet
 
 
 class RacksReconciler(Controller):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
-from rackspan.reconcile.runtime.waiting import Liveness
 from rackspan.reconcile.scans.job_status import RunKind
 from rackspan.reconcile.scans.scan_decision import ConcurrencyLimits, PendingScan, TopologyChange, decide, fingerprint
 from rackspan.reconcile.scans.scan_manifests import scan_manifest
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.ports import KubeApi
+    from rackspan.reconcile.runtime.waiting import Liveness
     from rackspan.reconcile.scans.job_status import JobRun, ScanRuns
     from rackspan.reconcile.scans.scan_decision import ScanDecision, ScanStart
     from rackspan.reconcile.scans.scan_setup import ScanSetup
@@ -59,10 +59,10 @@ class ScanDependencies:
     kube: KubeApi
     runs: ScanRuns | None
     setup: ScanSetup
-    namespaces: tuple[str, ...] = ()
+    namespaces: tuple[str, ...]
     """The watched namespaces; empty for all. Scans of topologies elsewhere belong to another operator."""
+    liveness: Liveness
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    liveness: Liveness = field(default_factory=Liveness)
 
 
 class ScansReconciler(Controller):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+from tests.support.loop_dependencies import rack_dependencies
 from tests.support.manifests import TOPOLOGY, changed
 
 from rackspan.api.labels import BROKER_PODS_FOR, RACK
@@ -11,7 +12,6 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.racks import annotate
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
-from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 POD = ObjectKey("kafka", "kafka-0")
@@ -36,7 +36,7 @@ class World:
         self.pod()
 
     def restart(self):
-        dependencies = RackDependencies(self.cache, self, None, self, annotate_in=NamespaceSet(self.allowed))
+        dependencies = rack_dependencies(self.cache, self, pods=self, annotate_in=NamespaceSet(self.allowed))
         self.loop = AnnotationsReconciler(dependencies)
 
     def record_event(self, event):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from msgspec import structs
+from tests.support.loop_dependencies import rack_dependencies
 from tests.support.manifests import TOPOLOGY, changed
 from tests.unit.reconcile.examples import NOON
 
@@ -15,7 +16,7 @@ from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed, ObjectVersion, RackFileList, RackFileMeta
 from rackspan.reconcile.racks import publish as loops
-from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
+from rackspan.reconcile.racks.publish import RacksReconciler
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 FORBIDDEN = Failure("NotAuthorized", "forbidden", Remedy.ACCESS)
@@ -102,7 +103,7 @@ class World:
         self.topology()
 
     def restart(self, *watched):
-        dependencies = RackDependencies(self.cache, self.kube, self.files, None, self.allowed, watched)
+        dependencies = rack_dependencies(self.cache, self.kube, self.files, allowed=self.allowed, watched=watched)
         self.loop = RacksReconciler(dependencies, self.changed.append)
 
     def namespace(self, name, **labels):

@@ -5,6 +5,7 @@ from datetime import timedelta
 from unittest.mock import AsyncMock
 
 import pytest
+from tests.support.loop_dependencies import scan_dependencies
 from tests.support.manifests import TOPOLOGY, changed
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile.scans.examples import at
@@ -19,7 +20,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
 from rackspan.reconcile.scans import scan_reconciler as loops
 from rackspan.reconcile.scans.job_status import RunKind, read_run
-from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
+from rackspan.reconcile.scans.scan_reconciler import ScansReconciler
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCESS)
 
@@ -85,7 +86,7 @@ class World:
 
     def restart(self):
         """Another process: what is not in an object is forgotten."""
-        dependencies = ScanDependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
+        dependencies = scan_dependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
         self.loop = ScansReconciler(dependencies, self.told.append)
 
     def topology(self, namespace="kafka", *, request=None, status=None, **compliance):
@@ -347,7 +348,9 @@ async def test_scans_of_another_operators_topologies_are_left_alone(world, monke
     world.topology(request="a")
     await world.loop.reconcile()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
-    dependencies = ScanDependencies(world.cache, world.kube, world.runs, world.setup, ("shop",), lambda: world.now)
+    dependencies = scan_dependencies(
+        world.cache, world.kube, world.runs, world.setup, namespaces=("shop",), clock=lambda: world.now
+    )
     other = ScansReconciler(dependencies, world.told.append)
     world.topology("shop", schedule="@daily")
     await other.reconcile()
@@ -419,7 +422,7 @@ async def test_a_pod_that_replaces_one_on_a_drained_node_has_time_to_start(world
 
 async def test_without_a_namespace_for_scans_that_is_told(world):
     world.topology(schedule="@daily")
-    dependencies = ScanDependencies(world.cache, world.kube, None, scan_setup(None), clock=lambda: world.now)
+    dependencies = scan_dependencies(world.cache, world.kube, None, scan_setup(None), clock=lambda: world.now)
     world.loop = ScansReconciler(dependencies, world.told.append)
     await world.loop.reconcile()
     assert world.facts().failure.reason == Reason.SCAN_NOT_SET_UP
