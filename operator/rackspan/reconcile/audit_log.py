@@ -121,6 +121,7 @@ class AuditedAdmin:
         self.cordoned = admin.cordoned
         self.sizes = admin.sizes
         self.settings = admin.settings
+        self.close = admin.close
 
     async def alter(
         self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()

@@ -70,6 +70,9 @@ class ReassignmentAdmin(Protocol):
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """Set, change or delete dynamic configs. A broker that is away fails alone."""
 
+    async def close(self) -> None:
+        """Close connections and end threads. Calls in progress raise FailureError."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -101,17 +104,10 @@ class Journal(Protocol):
         """Return once it is safe. Raises OSError where it cannot be written."""
 
 
-class ClosableAdmin(ReassignmentAdmin, Protocol):
-    """An admin with connections of its own."""
-
-    async def close(self) -> None:
-        """Close connections and end threads. Calls in progress raise FailureError."""
-
-
 class ReassignmentConnector(Protocol):
     """Creates clients that move replicas."""
 
-    async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> ClosableAdmin:
+    async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> ReassignmentAdmin:
         """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
 
 

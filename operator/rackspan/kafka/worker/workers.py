@@ -332,7 +332,7 @@ async def for_a_command(kind: ClientKind) -> AsyncIterator[WorkerConnector]:
 
 
 class WorkerClient:
-    """One client in a worker process; implements `KafkaAdmin` and `ClosableAdmin` of reassignments."""
+    """One client in a worker process; implements `KafkaAdmin` and `ReassignmentAdmin`."""
 
     def __init__(self, workers: Workers, owner: ObjectKey, permit: Permit) -> None:
         """Raise FailureError where there is no worker for the topology now."""

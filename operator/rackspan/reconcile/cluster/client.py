@@ -17,7 +17,7 @@ from rackspan.reconcile.ports import Credentials
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
     from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi
-    from rackspan.reconcile.reassignment_ports import ClosableAdmin, ReassignmentConnector
+    from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, ReassignmentConnector
 
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -116,10 +116,10 @@ class ReassignmentClient:
     def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
         self._connector = connector
         self._kube = kube
-        self._admin: ClosableAdmin | None = None
+        self._admin: ReassignmentAdmin | None = None
         self._connected_with: KafkaSpec | None = None
 
-    async def admin(self, topology: RackTopology) -> ClosableAdmin:
+    async def admin(self, topology: RackTopology) -> ReassignmentAdmin:
         """A client for the topology's spec, with the Secrets of when it was made. Raises FailureError."""
         kafka = topology.spec.kafka
         if self._admin is not None and self._connected_with == kafka:
