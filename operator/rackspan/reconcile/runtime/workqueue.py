@@ -50,7 +50,7 @@ class WorkQueue(Generic[K]):
     thread-safe: for one event loop.
     """
 
-    def __init__(self, group_of: Callable[[K], Hashable] = lambda _: None, busy_batches: int | None = None) -> None:
+    def __init__(self, group_of: Callable[[K], Hashable], busy_batches: int) -> None:
         self._group_of = group_of
         self._busy_batches = busy_batches
         self._waiting: dict[Hashable, dict[K, None]] = {}
@@ -117,7 +117,7 @@ class WorkQueue(Generic[K]):
         self._dirty.discard(key)
         self.forget(key)
 
-    async def get_batch(self, max_keys: int, debounce: float, max_wait: float = 0.0) -> list[K]:
+    async def get_batch(self, max_keys: int, debounce: float, max_wait: float) -> list[K]:
         """Wait for keys, and take up to `max_keys` of them; `done` must follow with the same.
 
         Keys of groups that are not busy are taken at once. To gather a burst of a busy group into one batch, this waits
@@ -180,7 +180,7 @@ class WorkQueue(Generic[K]):
     @property
     def _has_place(self) -> bool:
         """Whether a busy group may have a batch now."""
-        return self._busy_batches is None or self._batches < self._busy_batches
+        return self._batches < self._busy_batches
 
     def _next_look(self) -> float | None:
         """Seconds until keys are due or have gathered; None where nothing but a change brings any."""

@@ -7,6 +7,12 @@ from hypothesis import strategies as st
 
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 
+
+def work_queue(group_of=lambda _: "all", busy_batches=10):
+    """A queue of one group, with room for all the batches of a test."""
+    return WorkQueue(group_of, busy_batches)
+
+
 key = st.integers(0, 4)
 operation = st.one_of(
     st.tuples(st.just("add"), st.lists(key, min_size=1, max_size=4)),
@@ -19,11 +25,11 @@ operation = st.one_of(
 @given(st.lists(operation, max_size=40), st.integers(1, 5))
 def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations, groups):
     async def story():
-        queue = WorkQueue(lambda key: key % groups)
+        queue = work_queue(lambda key: key % groups)
         due, batches = set(), []
 
         async def take(most):
-            taken = await queue.get_batch(most, 0)
+            taken = await queue.get_batch(most, 0, 0)
             assert len(set(taken)) == len(taken) <= most
             assert due.issuperset(taken)
             assert not {key for batch in batches for key in batch}.intersection(taken)
@@ -55,33 +61,33 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
 
 
 async def test_the_oldest_comes_first():
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add("cab")
-    assert await queue.get_batch(2, 0) == ["c", "a"]
-    assert await queue.get_batch(2, 0) == ["b"]
+    assert await queue.get_batch(2, 0, 0) == ["c", "a"]
+    assert await queue.get_batch(2, 0, 0) == ["b"]
 
 
 async def busy():
     """A queue with a key under way."""
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add(["under way"])
-    assert await queue.get_batch(1, 0) == ["under way"]
+    assert await queue.get_batch(1, 0, 0) == ["under way"]
     return queue
 
 
 async def test_nobody_lingers_where_nothing_is_under_way():
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add(["a"])
-    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["a"]
+    assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["a"]
     queue.done(["a"])
     queue.add(["b"])
-    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["b"]
+    assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["b"]
 
 
 async def test_what_follows_within_a_moment_comes_along():
     queue = await busy()
     queue.add(["a"])
-    taking = asyncio.create_task(queue.get_batch(10, 0.05))
+    taking = asyncio.create_task(queue.get_batch(10, 0.05, 0))
     await asyncio.sleep(0)
     queue.add(["b", "c"])
     assert await taking == ["a", "b", "c"]
@@ -102,8 +108,8 @@ async def test_a_stream_is_followed_while_patience_lasts():
 
 
 async def test_a_worker_waits_for_work():
-    queue = WorkQueue()
-    taking = asyncio.create_task(queue.get_batch(1, 0))
+    queue = work_queue()
+    taking = asyncio.create_task(queue.get_batch(1, 0, 0))
     await asyncio.sleep(0)
     assert not taking.done()
     queue.add(["a"])
@@ -111,40 +117,40 @@ async def test_a_worker_waits_for_work():
 
 
 async def test_two_workers_share_the_work():
-    queue = WorkQueue()
-    workers = [asyncio.create_task(queue.get_batch(1, 0)) for _ in range(2)]
+    queue = work_queue()
+    workers = [asyncio.create_task(queue.get_batch(1, 0, 0)) for _ in range(2)]
     await asyncio.sleep(0)
     queue.add(["a", "b"])
     assert sorted(key for batch in await asyncio.gather(*workers) for key in batch) == ["a", "b"]
 
 
 async def test_of_two_times_the_earlier_counts():
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)
     queue.add_after("a", 30)
-    assert await asyncio.wait_for(queue.get_batch(1, 0), 90) == ["a"]
+    assert await asyncio.wait_for(queue.get_batch(1, 0, 0), 90) == ["a"]
 
 
 async def test_what_was_looked_at_meanwhile_does_not_come_again():
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add_after("a", 0.01)
     queue.add(["a"])
-    queue.done(await queue.get_batch(1, 0))
+    queue.done(await queue.get_batch(1, 0, 0))
     queue.add_after("b", 0.05)
-    assert await asyncio.wait_for(queue.get_batch(2, 0), 90) == ["b"]
+    assert await asyncio.wait_for(queue.get_batch(2, 0, 0), 90) == ["b"]
 
 
 async def test_what_is_dropped_does_not_come_later():
-    queue = WorkQueue()
+    queue = work_queue()
     queue.add_after("a", 0.01)
     queue.remove("a")
     queue.add_after("b", 0.05)
-    assert await asyncio.wait_for(queue.get_batch(2, 0), 90) == ["b"]
+    assert await asyncio.wait_for(queue.get_batch(2, 0, 0), 90) == ["b"]
 
 
 def test_each_failure_waits_longer_until_one_attempt_works(monkeypatch):
-    queue, asked = WorkQueue(), []
+    queue, asked = work_queue(), []
     monkeypatch.setattr(queue, "add_after", lambda key, seconds: asked.append((key, seconds)))
     for _ in range(2):
         queue.add_rate_limited("a")
@@ -162,32 +168,32 @@ def by_first_letter(key):
 
 async def busy_group(**limits):
     """A queue in which group `a` has a batch."""
-    queue = WorkQueue(by_first_letter, **limits)
+    queue = work_queue(by_first_letter, **limits)
     queue.add(["a1"])
-    assert await queue.get_batch(10, 3600) == ["a1"]
+    assert await queue.get_batch(10, 3600, 0) == ["a1"]
     return queue
 
 
 async def test_a_group_that_is_not_busy_neither_lingers_nor_shares_a_batch_with_one_that_is():
     queue = await busy_group()
     queue.add(["a2"])
-    taking = asyncio.create_task(queue.get_batch(10, 3600))
+    taking = asyncio.create_task(queue.get_batch(10, 3600, 0))
     await asyncio.sleep(0)
     queue.add(["a3", "b1", "c1", "b2"])
     assert await asyncio.wait_for(taking, 90) == ["b1", "b2", "c1"]
     queue.done(["a1"])
-    assert await asyncio.wait_for(queue.get_batch(10, 3600), 90) == ["a2", "a3"]
+    assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["a2", "a3"]
 
 
 async def test_busy_groups_leave_places_for_others():
     queue = await busy_group(busy_batches=1)
     queue.add(["a2"])
-    taking = asyncio.create_task(queue.get_batch(10, 0))
+    taking = asyncio.create_task(queue.get_batch(10, 0, 0))
     await asyncio.sleep(0.05)
     assert not taking.done()
     queue.add(["b1"])
     assert await asyncio.wait_for(taking, 90) == ["b1"]
-    taking = asyncio.create_task(queue.get_batch(10, 0))
+    taking = asyncio.create_task(queue.get_batch(10, 0, 0))
     queue.done(["b1"])
     await asyncio.sleep(0.05)
     assert not taking.done()
@@ -196,17 +202,17 @@ async def test_busy_groups_leave_places_for_others():
 
 
 async def test_busy_groups_take_turns():
-    queue = WorkQueue(by_first_letter)
+    queue = work_queue(by_first_letter)
     queue.add(["a1", "b1"])
-    await queue.get_batch(10, 0)
+    await queue.get_batch(10, 0, 0)
     queue.add(["a2", "a3", "a4", "b2"])
-    assert [await queue.get_batch(2, 0) for _ in range(3)] == [["a2", "a3"], ["b2"], ["a4"]]
+    assert [await queue.get_batch(2, 0, 0) for _ in range(3)] == [["a2", "a3"], ["b2"], ["a4"]]
 
 
 async def test_a_queue_that_waits_for_a_place_uses_no_processor():
     queue = await busy_group(busy_batches=1)
     queue.add(["a2"])
-    taking = asyncio.create_task(queue.get_batch(10, 0.01))
+    taking = asyncio.create_task(queue.get_batch(10, 0.01, 0))
     looks = []
     look, queue._next_look = queue._next_look, lambda: looks.append(1) or look()
     await asyncio.sleep(0.1)
