@@ -147,12 +147,16 @@ class TopologyWorker:
     # --- those that have to wait, and those that have ended --------------------------------------------------------
 
     async def _keep_waiting(self, one: Reassignment, first: Reassignment) -> None:
+        if not await self._is_withdrawn(one):
+            await self._writer.write_state(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
+
+    async def _is_withdrawn(self, one: Reassignment) -> bool:
+        """Let one go that is deleted or cancelled before it began; whether it is."""
         if one.meta.is_deleting:
             await self._writer.release(one)
         elif one.spec.cancelled:
             await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
-        else:
-            await self._writer.write_state(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
+        return one.meta.is_deleting or one.spec.cancelled
 
     async def _clear_left_over(self, one: Reassignment) -> None:
         """Give back throttles that could not be cleared when it ended; one that is being deleted is let go anyway."""
@@ -268,11 +272,7 @@ class TopologyWorker:
 
     async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
         """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
-        if one.meta.is_deleting:
-            await self._writer.release(one)
-            return _STEP_SECONDS
-        if intent is Intent.CANCEL:
-            await self._writer.end(one, ReassignmentState.CANCELLED, "cancelled before it began", self._topology)
+        if await self._is_withdrawn(one):
             return _STEP_SECONDS
         obstacle = turns.obstacle(one, mine, self._dependencies.clock())
         if obstacle is not None and obstacle[0].ended:
