@@ -354,9 +354,8 @@ class RestartsReconciler(Controller):
         hold = hold or unsafe(begin.broker.id, await _shortfalls(begin.broker.id, admin), all_hold=all_hold)
         if hold is None and pod is not None:
             hold = _refusal(await self._pods.evict(key, pod.uid, rehearse=True), begin)
-        hold = hold or self._restarting_elsewhere(
-            topology
-        )  # again: what is recorded next is known to the others at once
+        # Again: what is recorded next is known to the others at once.
+        hold = hold or self._restarting_elsewhere(topology)
         if hold is not None or pod is None:
             return RestartFacts(uid, restarts, hold)
         request = topology.meta.annotations.get(RESTART) if begin.requested else None

@@ -134,9 +134,8 @@ class Informer:
         if event_type == "DELETED":
             self.gone(body)
         elif event_type is None:
-            self.known(body, listed=True)
+            self.seen(body, listed=True)
             self._relisted()
-            self._handler.changed(key_of(body))
         else:
             self.seen(body)
 
