@@ -260,16 +260,16 @@ class TopologyReconciler:
         topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
         deletions, waiting = self._topics.finalizer.review()
         inputs = StatusInputs(
-            state,
-            self._observer.racks,
-            topics,
-            self._observer.remaining,
-            deletions,
-            tuple(waiting),
-            self._finalizer.problem,
-            self._topics.approvals.summary(),
-            self._observer.failed_spec,
-            self._cordons.problem,
+            state=state,
+            racks=self._observer.racks,
+            topics=topics,
+            remaining=self._observer.remaining,
+            deletions=deletions,
+            waiting=tuple(waiting),
+            deletion_blocked=self._finalizer.problem,
+            planned=self._topics.approvals.summary(),
+            failed_spec=self._observer.failed_spec,
+            cordon_problem=self._cordons.problem,
         )
         topology = None if self._finished else cache.topologies.get(self._key)  # else it is another one of the name
         if topology is None:

@@ -13,7 +13,10 @@ from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
 from rackspan.api.racktopology import RackTopology, RackTopologyStatus
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.simple import Simple
+from rackspan.reconcile.cluster.racks import RackView
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
+from rackspan.reconcile.cluster.topology_status import StatusInputs
+from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicDescription
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -143,3 +146,15 @@ def state(
     brokers = [BrokerDescription(broker, f"kafka-{broker}:9092", rack) for broker, rack in racks.items()]
     view = rack_view(prod, {}, [], brokers)
     return ClusterState(prod.key, prod.spec, CLUSTER, view, BrokerLoad(ReplicaCounts({}, {})), placers, 1)
+
+
+def status_inputs(
+    where: ClusterState | Failure,
+    racks: RackView | None,
+    topics: Sequence[KafkaTopic],
+    remaining: Any = None,
+    **fields: Any,
+) -> StatusInputs:
+    """What a RackTopology's status is computed from; nothing is planned and no deletion waits, but for `fields`."""
+    names = ("deletions", "deletion_blocked", "planned", "failed_spec", "cordon_problem")
+    return StatusInputs(where, racks, topics, remaining, **{**dict.fromkeys(names), "waiting": (), **fields})

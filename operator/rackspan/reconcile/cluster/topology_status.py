@@ -97,18 +97,18 @@ class StatusInputs:
     state: ClusterState | Failure
     racks: RackView | None
     topics: Sequence[KafkaTopic]
-    remaining: RemainingReplicas | None = None
+    remaining: RemainingReplicas | None
     """The replicas on drained brokers, when last counted."""
-    deletions: DeletionsStatus | None = None
-    waiting: Sequence[ObjectKey] = ()
+    deletions: DeletionsStatus | None
+    waiting: Sequence[ObjectKey]
     """KafkaTopics whose deletion waits for a person to confirm it."""
-    deletion_blocked: Failure | None = None
+    deletion_blocked: Failure | None
     """What blocks the deletion of the RackTopology, if it is being deleted."""
-    planned: PlanSummary | None = None
+    planned: PlanSummary | None
     """The plan, None while not all topics have been looked at."""
-    failed_spec: RackTopologySpec | None = None
+    failed_spec: RackTopologySpec | None
     """The spec that `state` is about, where that is a Failure."""
-    cordon_problem: str | None = None
+    cordon_problem: str | None
     """Why a drained broker could not be cordoned in Kafka."""
 
     def are_about(self, spec: RackTopologySpec, fields: Sequence[str]) -> bool:

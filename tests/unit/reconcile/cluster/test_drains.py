@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, topic, topology
+from tests.unit.reconcile.examples import EVEN, NOON, condition, known, seen, state, status_inputs, topic, topology
 
 from rackspan.api.racktopology import MAX_DRAIN_SAMPLES
 from rackspan.reconcile.cluster.drain_status import drain_statuses, drained_condition, summary
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.topology_status import NO_PLAN, StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, topology_status
 from rackspan.reconcile.dry_run import ObservedTopology, drains_of, plan_of
 from rackspan.reconcile.ports import RemainingReplicas, ReplicaCounts
 
@@ -166,7 +166,7 @@ def test_of_one_topic_what_can_move_is_told_apart_from_what_cannot_with_why():
     )
     assert left.message.endswith("1 to move by the plan")
     planned = replace(NO_PLAN, parts=made.parts)
-    inputs = StatusInputs(where, where.racks, (half,), held(b0={"half": 2}), planned=planned)
+    inputs = status_inputs(where, where.racks, (half,), held(b0={"half": 2}), planned=planned)
     (told,) = topology_status(structs.replace(topology(), spec=where.spec), inputs, NOON).drains
     assert told.blocks == left.blocks
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from msgspec import structs
 from tests.support.rack_views import rack_view
-from tests.unit.reconcile.examples import NOON, known, seen, state, topic, topology
+from tests.unit.reconcile.examples import NOON, known, seen, state, status_inputs, topic, topology
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.racktopology import KIND
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.drift import drift_events
 from rackspan.reconcile.cluster.state import Settling
-from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import topology_status
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
 from rackspan.reconcile.topics.outcome import Outcome
@@ -38,7 +38,7 @@ def judged(name, where, *rows):
 
 
 def status(where, topics=(), before=ABOUT.status):
-    return topology_status(structs.replace(ABOUT, status=before), StatusInputs(where, where.racks, topics), NOON)
+    return topology_status(structs.replace(ABOUT, status=before), status_inputs(where, where.racks, topics), NOON)
 
 
 def sentence(status):
@@ -94,7 +94,7 @@ def deep(*reports, nodes=("r1", "r2"), aliases=None):
     pods = [BrokerPod("kafka", f"kafka-{at}", {}, {}, f"n{at}") for at in range(len(reports))]
     brokers = [BrokerDescription(at, "h", rack) for at, rack in enumerate(reports)]
     where = replace(state(), racks=rack_view(about, labels, pods, brokers))
-    return sentence(topology_status(about, StatusInputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
+    return sentence(topology_status(about, status_inputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
 
 
 def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.examples import in_state, state, topic
+from tests.unit.reconcile.examples import in_state, state, status_inputs, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.topology_gauges import measure, measure_observation
-from rackspan.reconcile.cluster.topology_status import StatusInputs
 from rackspan.reconcile.failures import Failure, Remedy
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
@@ -52,7 +51,7 @@ def known():
 
 
 def test_states_exclude_each_other_and_add_up():
-    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
     assert told("rackspan_topics") == {"ready": 1, "stalled": 1, "pending": 1, "unknown": 2}
     assert told("rackspan_brokers") == {"online": 5, "offline": 1, "unknown": 0}
     assert told("rackspan_non_compliant_topics") == {None: 1}
@@ -65,15 +64,15 @@ def test_topics_that_only_drift_makes_non_compliant_are_counted():
     where = state()
     rows = (replace(where.racks.rows[0], drift=True), *where.racks.rows[1:])
     topics = [topic(name, status={"compliance": COMPLIANCE | extra}) for name, extra in (("a", DRIFTED), ("b", {}))]
-    measure(NAME, StatusInputs(where, replace(where.racks, rows=rows), topics), ready=True)
+    measure(NAME, status_inputs(where, replace(where.racks, rows=rows), topics), ready=True)
     assert (told("rackspan_drifted_brokers"), told("rackspan_drifted_topics")) == ({None: 1}, {None: 1})
-    measure(NAME, StatusInputs(where, where.racks, topics), ready=True)
+    measure(NAME, status_inputs(where, where.racks, topics), ready=True)
     assert told("rackspan_drifted_topics") == {None: 0}, "what a topic says of a drift that is over is old"
 
 
 def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
-    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
-    measure(NAME, StatusInputs(AWAY, known().racks, TOPICS), ready=False)
+    measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, status_inputs(AWAY, known().racks, TOPICS), ready=False)
     assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
     assert told("rackspan_brokers") == {"online": 0, "offline": 0, "unknown": 6}
     for name in ("non_compliant_topics", "moves_needed", "drifted_brokers", "drifted_topics", "rackless_brokers"):
@@ -96,7 +95,7 @@ def test_a_look_that_failed_is_no_successful_pass():
 
 def test_all_of_a_topology_goes_with_it():
     measure_observation(NAME, state())
-    measure(NAME, StatusInputs(known(), known().racks, TOPICS), ready=True)
+    measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
     metrics.count_error(NAME, "retry", "KafkaUnreachable")
     metrics.RECONCILED.labels(NAME).inc()
     metrics.SCANS_STARTED.labels(NAME, "Schedule").inc()

@@ -10,13 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from tests.support.rack_views import rack_view
-from tests.unit.reconcile.examples import CLUSTER, LEVELS, NOON, SIX, in_state, sentence, state, told, topic, topology
+from tests.unit.reconcile.examples import (
+    CLUSTER,
+    LEVELS,
+    NOON,
+    SIX,
+    in_state,
+    sentence,
+    state,
+    status_inputs,
+    told,
+    topic,
+    topology,
+)
 
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
 from rackspan.reconcile.cluster.state import BrokerLoad
-from rackspan.reconcile.cluster.topology_status import NO_PLAN, StatusInputs, topology_status
+from rackspan.reconcile.cluster.topology_status import NO_PLAN, topology_status
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import BrokerDescription, RemainingReplicas, ReplicaCounts
 
@@ -36,7 +48,7 @@ def status_of(where, racks=None, topics=(), about=None, now=NOON):
     if not isinstance(where, Failure):
         asked = {name: getattr(about.spec, name) for name in OBSERVED}
         where = replace(where, spec=structs.replace(where.spec, **asked))
-    return topology_status(about, StatusInputs(where, racks, topics), now)
+    return topology_status(about, status_inputs(where, racks, topics), now)
 
 
 def test_a_topology_that_is_fit_to_act_on_is_ready():
@@ -76,7 +88,7 @@ def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
 )
 def test_without_a_plan_topics_that_are_not_compliant_are_not_said_to_need_no_change(compliant, said):
     topics = [in_state(f"t{at}", Ready=one, Compliant=one) for at, one in enumerate(compliant)]
-    status = topology_status(topology(), StatusInputs(state(), state().racks, topics, planned=NO_PLAN), NOON)
+    status = topology_status(topology(), status_inputs(state(), state().racks, topics, planned=NO_PLAN), NOON)
     assert (told(status, "Reassigned"), sentence(status, "Reassigned")) == (("True", "InSync"), said)
 
 
@@ -280,15 +292,15 @@ def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spe
     before = status_of(state())
     edited = structs.replace(topology(**spec), status=before)
     edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
-    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    status = topology_status(edited, status_inputs(state(), state().racks, ()), LATER)
     assert told(status, "Ready") == ("False", Reason.WAITING)
     assert told(status, "Reconciling") == ("True", Reason.WAITING)
     assert status.observed_generation == before.observed_generation
     for failure in (AWAY, WRONG):
-        failed = topology_status(edited, StatusInputs(failure, state().racks, (), failed_spec=state().spec), LATER)
+        failed = topology_status(edited, status_inputs(failure, state().racks, (), failed_spec=state().spec), LATER)
         assert told(failed, "Ready") == ("False", failure.reason)
         assert failed.observed_generation == before.observed_generation, "the failure is of the spec before"
-        failed = topology_status(edited, StatusInputs(failure, state().racks, (), failed_spec=edited.spec), LATER)
+        failed = topology_status(edited, status_inputs(failure, state().racks, (), failed_spec=edited.spec), LATER)
         assert failed.observed_generation == edited.meta.generation
 
 
@@ -297,7 +309,7 @@ def test_racks_by_an_earlier_spec_are_never_taken_for_racks_by_the_present_one(s
     before = status_of(state())
     assert structs.replace(topology(), status=before).has_current_racks
     edited = structs.replace(topology(levels=SPECIFIED[:2]), status=before)
-    failed = topology_status(edited, StatusInputs(AWAY, seen, (), failed_spec=edited.spec), LATER)
+    failed = topology_status(edited, status_inputs(AWAY, seen, (), failed_spec=edited.spec), LATER)
     assert failed.observed_generation == edited.meta.generation
     assert failed.brokers == before.brokers, "the last facts stay"
     assert not structs.replace(edited, status=failed).has_current_racks
@@ -307,7 +319,7 @@ def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_aske
     before = status_of(state())
     edited = structs.replace(topology(drainBrokers=[1]), status=before)
     edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
-    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    status = topology_status(edited, status_inputs(state(), state().racks, ()), LATER)
     assert told(status, "Ready") == ("True", "InSync")
     assert told(status, "Drained") == ("Unknown", Reason.WAITING)
     assert status.observed_generation == before.observed_generation
@@ -315,7 +327,7 @@ def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_aske
 
 def test_other_fields_of_a_spec_are_observed_with_the_next_status():
     edited = topology(maxDeletionsPerMinute=3)
-    status = topology_status(edited, StatusInputs(state(), state().racks, ()), LATER)
+    status = topology_status(edited, status_inputs(state(), state().racks, ()), LATER)
     assert told(status, "Ready") == ("True", "InSync")
     assert status.observed_generation == edited.meta.generation
 
@@ -336,7 +348,7 @@ def drained(left, spec, now=NOON, about=None, where=None):
     held = left if left is None else RemainingReplicas(NOON, {0: left})
     about = about or asking_for(spec)
     return topology_status(
-        about, StatusInputs(where, state().racks if isinstance(where, Failure) else where.racks, (), held), now
+        about, status_inputs(where, state().racks if isinstance(where, Failure) else where.racks, (), held), now
     )
 
 
