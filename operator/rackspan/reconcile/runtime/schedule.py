@@ -50,7 +50,7 @@ class Schedule:
     _zone: tzinfo
 
     @classmethod
-    def parse(cls, expression: str, time_zone: str | None = None) -> Self:
+    def parse(cls, expression: str, time_zone: str | None) -> Self:
         """Parse `spec.compliance.schedule` and `timeZone` (default: UTC). Raises ScheduleError."""
         try:
             zone: tzinfo = ZoneInfo(time_zone) if time_zone else UTC
@@ -112,18 +112,14 @@ class MaintenanceWindows:
         """Parse `spec.reassignment.windows`. Raises ScheduleError."""
         return cls(tuple((Schedule.parse(one.schedule, one.time_zone), duration_of(one.duration)) for one in windows))
 
-    def closes(self, now: datetime) -> datetime | None:
-        """When the last of the windows closes that are open now; None where none is open, or there are none."""
-        begun = ((schedule.latest(now - lasts, now), lasts) for schedule, lasts in self._windows)
-        return max((start + lasts for start, lasts in begun if start is not None), default=None)
-
     def opens(self, now: datetime) -> datetime | None:
         """When the next one opens; None where none ever does, or there are none."""
         return min((start for schedule, _ in self._windows if (start := schedule.after(now)) is not None), default=None)
 
     def is_open(self, now: datetime) -> bool:
         """Whether something may begin now."""
-        return not self._windows or self.closes(now) is not None
+        begun = (schedule.latest(now - lasts, now) for schedule, lasts in self._windows)
+        return not self._windows or any(start is not None for start in begun)
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: datetime) -> bool:

@@ -65,7 +65,7 @@ def test_a_schedule_that_never_comes_is_told(expression, zone, words):
 
 
 def test_the_latest_time_includes_now_and_leaves_out_what_was_before():
-    schedule = Schedule.parse("0 * * * *")
+    schedule = Schedule.parse("0 * * * *", None)
     assert schedule.latest(at("2026-01-31 01:00"), at("2026-01-31 03:00")) == at("2026-01-31 03:00")
     assert schedule.latest(at("2026-01-31 01:00"), at("2026-01-31 02:59")) == at("2026-01-31 02:00")
     assert schedule.latest(at("2026-01-31 03:00"), at("2026-01-31 03:59")) is None

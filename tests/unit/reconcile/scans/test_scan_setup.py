@@ -208,5 +208,5 @@ def test_amounts_are_compared_as_numbers():
 
 
 def test_the_nearest_times_of_a_schedule_are_found():
-    assert Schedule.parse("0 3 * * *").shortest_interval == 86400
-    assert Schedule.parse("0,10 3 1 1 *").shortest_interval == 600
+    assert Schedule.parse("0 3 * * *", None).shortest_interval == 86400
+    assert Schedule.parse("0,10 3 1 1 *", None).shortest_interval == 600
