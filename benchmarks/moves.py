@@ -226,7 +226,7 @@ async def by_command(kafka: InstantKafka, limits: Limits, directory: Path) -> tu
 
     async def advance():
         done = await executor.advance()
-        assert done.complete or not done.finished, done.waiting[:3]
+        assert not done.finished or not (done.waiting or done.throttles), done.waiting[:3]
         return done.finished
 
     return await passes_of(advance), journal.written, Counter()

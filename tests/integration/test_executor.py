@@ -8,6 +8,7 @@ import pytest
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.traffic import Traffic
 from tests.support.moves import SLOW, ask, filled, moved_topic, throttles
+from tests.support.passes import is_complete
 from tests.support.topics import Topics
 from tests.support.waiting import until
 
@@ -133,7 +134,7 @@ async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka,
                 break
             except Crashed:
                 crashes += 1
-        assert done.complete
+        assert is_complete(done)
         assert crashes >= 6
         await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == planned)
         allowed = {(TopicPartition(topic, n), b) for n in range(2) for b in (*before[n], *planned[n])}
@@ -221,7 +222,7 @@ async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_
         finally:
             await asyncio.to_thread(cordon, "--delete-config", "cordoned.log.dirs")
         done = await passes_until(executor, lambda seen: seen.finished)
-    assert done.complete
+    assert is_complete(done)
     await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == ((0, 3), (2, 3)))
 
 
@@ -240,7 +241,7 @@ def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_
         cordon("--delete-config", "cordoned.log.dirs")
     until(lambda: topics.replicas(topic, 2)[1] == (3, 2), "the other partition")
     if kafka_distribution.version.startswith("4.3"):  # refuses none of these lists
-        assert done.complete
+        assert is_complete(done)
         return
     (left,) = done.waiting
     assert (left.partition, left.reason) == (TopicPartition(topic, 0), WaitReason.REFUSED)
@@ -304,7 +305,7 @@ def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(own_ka
             await asyncio.to_thread(cluster.start_broker, 2)
             return await passes_until(executor, lambda seen: seen.finished)
 
-    assert asyncio.run(waits()).complete
+    assert is_complete(asyncio.run(waits()))
     assert Asks.asked == 0
     until(lambda: topics.replicas(topic, 2) == planned, "every broker to show the planned replicas")
 

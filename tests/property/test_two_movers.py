@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.passes import is_complete
 from tests.support.simulated_kafka import CLUSTER_ID, SimulatedKafka
 
 from rackspan.core.planning import Change
@@ -90,7 +91,7 @@ class Mover:
 
     @property
     def is_done(self):
-        return self._pass is None and self.last is not None and self.last.complete
+        return self._pass is None and self.last is not None and is_complete(self.last)
 
     @property
     def is_about_to_write(self):
@@ -191,7 +192,7 @@ def test_the_second_ones_rate_does_not_replace_the_first_ones_and_takes_its_plac
     assert set(kafka.configs[LISTED].split(",")) == {"0:2", "1:2"}
     assert "broker 0 follower.replication.throttled.rate 5000, and 5 more" in second.last.others
     kafka.catch_up(A, 2)
-    while not first.passes().complete:
+    while not is_complete(first.passes()):
         pass
     assert not rates(kafka)
     second.passes()

@@ -106,11 +106,6 @@ class Pass:
         more = f", and {len(self.left_alone) - 1:,} more" if len(self.left_alone) > 1 else ""
         return f"throttles that others have set are left alone: {self.left_alone[0]}{more}"
 
-    @property
-    def complete(self) -> bool:
-        """Whether all is done, and nothing left over."""
-        return self.finished and not self.waiting and not self.throttles
-
 
 class Executor:
     """

@@ -72,11 +72,6 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    @property
-    def idle(self) -> bool:
-        """Whether no key waits for its turn or is being processed, apart from those that are due later."""
-        return not self._waiting and not self._processing
-
     def add(self, keys: Iterable[K]) -> None:
         """Queue these; keys that wait already keep their places."""
         for key in keys:

@@ -117,7 +117,7 @@ async def test_a_topic_that_leaves_while_it_is_looked_at_is_looked_at_no_more(wo
     world.add(topic("orders"))
     await world.work()
     assert world.loop._plans.whole.parts == {}
-    assert world.loop._queue.idle
+    assert (len(world.loop._queue), world.loop._queue._processing) == (0, set())
     del world.kafka.replicas["orders"]
     world.kube.statuses.clear()
     world.loop.add([key])
