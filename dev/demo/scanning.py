@@ -98,8 +98,7 @@ class Scanning:
         )
         page = self.history.with_name("scan.html")
         shown = terminal.run(
-            f"{RACKSPAN} report export --history {self.history} --page {page} -o json | "
-            f'.venv/bin/python -c "{trend}"'
+            f'{RACKSPAN} report export --history {self.history} --page {page} -o json | .venv/bin/python -c "{trend}"'
         )
         minutes = float(shown.strip().rstrip(")]").rpartition(",")[2])
         terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was out of compliance")
