@@ -307,7 +307,7 @@ def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, t
         ((at, seen),) = (one for one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one[1].under_way)
         assert (seen.removing, seen.in_sync >= {1}, len(seen.adding)) == ({1}, True, 1)
         slow.kill()  # its throttle stays, and the copy slow
-        slow.wait(300)
+        slow.communicate(timeout=300)  # until what it has started is gone, too: that holds the journal
         assert moving.apply("--cancel").code == 0
         nothing_left_over(kafka, topic, moving.journal)
         assert set(topics.replicas(topic, 2)[at.partition]) == ({0, 1}, {1, 2})[at.partition]
