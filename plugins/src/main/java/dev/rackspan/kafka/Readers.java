@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.Spliterator;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
@@ -248,11 +249,15 @@ final class Readers {
                 boolean reads = topic != null && audiences[audienceOfTopic[topic]].get(subscriptionOf[member.number]);
                 int from = reads ? first[topic] : 0;
                 int partitions = reads ? first[topic + 1] - from : 0;
-                for (int number : numbers) {
-                    hasSize[member.number]++;
-                    if (number < partitions) {
-                        owner[from + number] = member.number;
-                    }
+                hasSize[member.number] += numbers.size();
+                // An iterator of a HashSet looks for one more after the last, up to the end of its table.
+                Spliterator<Integer> each = numbers.spliterator();
+                for (int left = numbers.size(); left > 0; left--) {
+                    each.tryAdvance(number -> {
+                        if (number < partitions) {
+                            owner[from + number] = member.number;
+                        }
+                    });
                 }
             });
         }
