@@ -143,9 +143,9 @@ final class Deal {
         int[][] dealt = dealt();
         Map<String, MemberAssignment> assigned = new HashMap<>(2 * count.length);
         for (int member = 0; member < count.length; member++) {
-            boolean same = count[member] == kept[member] && kept[member] == readers.hasSize[member];
-            Map<Uuid, Set<Integer>> has = same ? readers.has.get(member) : byTopic(dealt[member], topicOf);
-            assigned.put(readers.members[member], new Assigned(has));
+            Readers.Member one = readers.members[member];
+            boolean same = count[member] == kept[member] && kept[member] == one.hasSize;
+            assigned.put(one.id, new Assigned(same ? one.has : byTopic(dealt[member], topicOf)));
         }
         return new GroupAssignment(assigned);
     }

@@ -25,7 +25,7 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
  * them, and their readers are of one kind now.
  */
 final class Readers {
-    final String[] members;
+    final Member[] members;
     final int[] kindOf;
     final int[] kindSize;
     final int[] subscriptionOfKind;
@@ -36,10 +36,6 @@ final class Readers {
     final int[] first;
     /** Which member has each partition now, -1 where none has. */
     final int[] owner;
-    /** What each member has now, also of topics that are gone. */
-    final List<Map<Uuid, Set<Integer>>> has;
-    /** How many partitions that are. */
-    final int[] hasSize;
 
     final int[] sortOf;
     final int[] sortSize;
@@ -56,18 +52,16 @@ final class Readers {
     Readers(GroupSpec group, SubscribedTopicDescriber describer, Nearness.Source source) {
         List<Member> held = new ArrayList<>();
         group.memberIds().forEach(id -> held.add(new Member(group, id)));
-        Member[] inOrder = inOrder(held);
-        members = new String[inOrder.length];
-        Arrays.setAll(members, member -> inOrder[member].id);
+        members = inOrder(held);
         List<Set<Uuid>> subscribed = new ArrayList<>();
-        int[] subscriptionOf = subscriptionOf(inOrder, group.subscriptionType(), subscribed);
+        int[] subscriptionOf = subscriptionOf(members, group.subscriptionType(), subscribed);
         subscriptions = subscribed.size();
         topics = topicsOf(subscribed);
         first = firstOf(topics, describer);
         int[] audienceOfTopic = new int[topics.length];
         audiences = audiences(topics, subscribed, audienceOfTopic);
 
-        nearness = new Nearness(racksOf(inOrder), topics, first, describer, source);
+        nearness = new Nearness(racksOf(members), topics, first, describer, source);
         int[] placeOf = nearness.placeOf;
         Numbers kinds = new Numbers();
         kindOf = new int[members.length];
@@ -83,8 +77,6 @@ final class Readers {
         }
         weight = kindSize.length + 2;
 
-        has = Arrays.stream(inOrder).map(member -> member.has).toList();
-        hasSize = new int[members.length];
         owner = new int[first[topics.length]];
         Arrays.fill(owner, -1);
         findOwners(held, audienceOfTopic, subscriptionOf);
@@ -148,17 +140,22 @@ final class Readers {
         return loads;
     }
 
-    private static final class Member {
-        private final String id;
+    static final class Member {
+        final String id;
+        /** What it has now, also of topics that are gone. */
+        final Map<Uuid, Set<Integer>> has;
+        /** How many partitions that are. */
+        int hasSize;
         private final String name;
+        private final String rack;
         private final MemberSubscription subscription;
-        private final Map<Uuid, Set<Integer>> has;
         private int number;
 
-        Member(GroupSpec group, String id) {
+        private Member(GroupSpec group, String id) {
             this.id = id;
             subscription = group.memberSubscription(id);
             name = subscription.instanceId().orElse(id);
+            rack = subscription.rackId().orElse("");
             has = group.memberAssignment(id).partitions();
         }
     }
@@ -233,7 +230,7 @@ final class Readers {
 
     private static String[] racksOf(Member[] members) {
         String[] racks = new String[members.length];
-        Arrays.setAll(racks, member -> members[member].subscription.rackId().orElse(""));
+        Arrays.setAll(racks, member -> members[member].rack);
         return racks;
     }
 
@@ -249,7 +246,7 @@ final class Readers {
                 boolean reads = topic != null && audiences[audienceOfTopic[topic]].get(subscriptionOf[member.number]);
                 int from = reads ? first[topic] : 0;
                 int partitions = reads ? first[topic + 1] - from : 0;
-                hasSize[member.number] += numbers.size();
+                member.hasSize += numbers.size();
                 // An iterator of a HashSet looks for one more after the last, up to the end of its table.
                 Spliterator<Integer> each = numbers.spliterator();
                 for (int left = numbers.size(); left > 0; left--) {
