@@ -104,9 +104,10 @@ final class Readers {
     /** What a partition of a sort is worth to a member of each kind: near before kept; -1 where it is not subscribed to. */
     void worth(int sort, int[] byKind) {
         BitSet audience = audiences[audienceOfSort[sort]];
+        boolean all = audience.cardinality() == subscriptions;
         int[] steps = nearness.steps(valueOfSort[sort]);
         for (int kind = 0; kind < byKind.length; kind++) {
-            byKind[kind] = audience.get(subscriptionOfKind[kind]) ? steps[placeOfKind[kind]] * weight : -1;
+            byKind[kind] = all || audience.get(subscriptionOfKind[kind]) ? steps[placeOfKind[kind]] * weight : -1;
         }
         if (kindOfSort[sort] >= 0) {
             byKind[kindOfSort[sort]]++;

@@ -75,7 +75,8 @@ final class Transport {
     void fill(int[] pool, int[] poolLoad) {
         int[] supply = left.clone();
         int[][] best = new int[left.length][];
-        Arrays.setAll(best, this::best);
+        int[] free = new int[size.length];
+        Arrays.setAll(best, sort -> best(sort, free));
         Room room = new Room(pool, poolLoad, best);
         for (int sort : byRegret(best, new int[0])) {
             room.ask(best[sort], -left[sort]);
@@ -116,22 +117,20 @@ final class Transport {
         }
     }
 
-    /** The kinds that a sort is worth most to. */
-    private int[] best(int sort) {
+    /** The kinds that a sort is worth most to; `free` has room for all kinds. */
+    private int[] best(int sort, int[] free) {
         int[] worth = worth(sort);
         int most = 0;
-        int[] best = new int[size.length];
+        for (int each : worth) {
+            most = Math.max(most, each);
+        }
         int found = 0;
         for (int kind = 0; kind < size.length; kind++) {
-            if (worth[kind] > most) {
-                most = worth[kind];
-                found = 0;
-            }
             if (worth[kind] == most) {
-                best[found++] = kind;
+                free[found++] = kind;
             }
         }
-        return Arrays.copyOf(best, found);
+        return Arrays.copyOf(free, found);
     }
 
     /** What kinds may still take, so that kinds of a pool stay even with each other. */
