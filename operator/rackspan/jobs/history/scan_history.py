@@ -1,7 +1,7 @@
 """
 The history of scans: a Delta table per kind of record, partitioned by cluster and month.
 
-A scan adds a file to each table, and its row in `scans` last. Readers take rows of other tables only where `scans` has
+A scan adds files to each table, and its row in `scans` last. Readers take rows of other tables only where `scans` has
 the same `attempt`: a scan is visible at once, or not at all. The first commit of a scan id counts. Scans are ordered by
 their sequence, not by the clock.
 """
