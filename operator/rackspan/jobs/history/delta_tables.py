@@ -62,6 +62,8 @@ class DeltaTables:
         """Files that may not be on the disk yet."""
         self._versions: dict[str, int] = {}
         """A version that each table has at least, as `_recorder` says or as was committed here."""
+        self._seen: set[str] = set()
+        """Tables that are there."""
         self._options = {"aws_conditional_put": "etag"} if self._uri.startswith("s3:") else {}
 
     def try_writing(self) -> None:
@@ -115,7 +117,8 @@ class DeltaTables:
         pq.write_table(rows, packed, compression="zstd")
         data = packed.getvalue().to_pybytes()
         with self.errors(name):
-            self._made(name)  # else the file would be one of a table whose log is lost
+            if name not in self._seen:  # else the file would be one of a table whose log is lost
+                self._made(name)
             self._write(f"{name}/{path}", data)
         values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
         return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
@@ -258,6 +261,7 @@ class DeltaTables:
                 raise HistoryError(
                     f"history {self.location}/{name}: is not a table of a history: use another --history"
                 )
+            self._seen.add(name)
             return table
 
     def _made(self, name: str) -> DeltaTable:
