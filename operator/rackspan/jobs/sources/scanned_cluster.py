@@ -23,7 +23,7 @@ REASONS: Final = {
 }
 """One word for machines, by the name of the error that ends the reading or judging of a cluster."""
 
-_IN_A_SLICE: Final = 2_000_000
+_IN_A_SLICE: Final = 500_000
 """Partitions in a slice, about: what was judged of it is in memory at once."""
 
 
