@@ -34,7 +34,7 @@ from rackspan.kube.topology_inputs import read_scan_inputs
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
 
-_STEPS = 5
+_STEPS = 4
 _LARGE = 200_000
 """With so many partitions Spark, which uses all cores and disks, is quicker than one process."""
 

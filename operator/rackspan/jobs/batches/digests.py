@@ -50,9 +50,9 @@ def digest(judged: Judged, found: pa.Table, topics: pa.Table, producers: Mapping
     """
     each = aggregates.each(found)
     wrong = pc.greater(topics["non_compliant"], 0).cast(pa.int64())
-    totals = topics.rename_columns(["topics" if name == "topic" else name for name in topics.column_names])
+    totals = topics.append_column("topics", pa.repeat(1, len(topics))).append_column("non_compliant_topics", wrong)
     part = Digest(
-        totals=totals.set_column(0, "topics", pa.repeat(1, len(topics))).append_column("non_compliant_topics", wrong),
+        totals=totals,
         counts=each,
         by_broker=each,
         by_domain=each,

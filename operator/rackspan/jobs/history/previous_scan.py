@@ -88,10 +88,10 @@ class PreviousScan:
         return self._history.rows(table, [self.entry], *columns)
 
     def _parts(self, table: str) -> Iterator[pa.Table]:
-        yield TABLES[table].empty_table()
         if self._history is not None and self.entry is not None:
             yield from self._history.parts(table, [self.entry], TABLES[table].names)
 
     def _about(self, topics: pa.Array, table: str) -> pa.Table:
-        parts = self._parts(table) if len(topics) else [TABLES[table].empty_table()]
-        return pa.concat_tables(part.filter(pa.compute.is_in(part["topic"], topics)) for part in parts)
+        parts = self._parts(table) if len(topics) else ()
+        about = (part.filter(pa.compute.is_in(part["topic"], topics)) for part in parts)
+        return pa.concat_tables([TABLES[table].empty_table(), *about])
