@@ -69,7 +69,8 @@ class _Checked:
 
     @property
     def by_rule(self) -> Counter[str]:
-        return Counter(RULES[code] for code in self.findings.rule.tolist())
+        codes, counts = np.unique(self.findings.rule, return_counts=True)
+        return Counter({RULES[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)})
 
     @property
     def severities(self) -> list[Severity]:
