@@ -147,11 +147,11 @@ class TopologyWorker:
     # --- those that have to wait, and those that have ended --------------------------------------------------------
 
     async def _keep_waiting(self, one: Reassignment, first: Reassignment) -> None:
-        if not await self._is_withdrawn(one):
+        if not await self._end_withdrawn(one):
             await self._writer.write_state(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
 
-    async def _is_withdrawn(self, one: Reassignment) -> bool:
-        """Let one go that is deleted or cancelled before it began; whether it is."""
+    async def _end_withdrawn(self, one: Reassignment) -> bool:
+        """Let one go that was deleted or cancelled before it began; gives whether it was."""
         if one.meta.is_deleting:
             await self._writer.release(one)
         elif one.spec.cancelled:
@@ -272,7 +272,7 @@ class TopologyWorker:
 
     async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
         """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
-        if await self._is_withdrawn(one):
+        if await self._end_withdrawn(one):
             return _STEP_SECONDS
         obstacle = turns.obstacle(one, mine, self._dependencies.clock())
         if obstacle is not None and obstacle[0].ended:
