@@ -24,7 +24,7 @@ def main(partitions: int, memory: str) -> None:
         if rows != count:
             raise AssertionError(f"{rows} of {count} partitions were read")
         started = perf_counter()
-        for _ in on_spark(spark, 2)(cluster, ()):
+        for _ in on_spark(spark, 2)(cluster, (), lambda *_: None):
             pass
         return read, perf_counter() - started
 

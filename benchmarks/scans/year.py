@@ -1,6 +1,6 @@
 """A year of scans whose findings come and go, written by the history itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -152,8 +152,7 @@ def write(history: History, days: int, today: date) -> Iterator[date]:
         tables = {table: pa.concat_tables(rows[table] for _, rows in scans) for table in TABLES}
         last = scans[-1][0]
         of_scans = tables.pop("scans")
-        history.write(last, tables.items())
-        history.commit(last, of_scans, [b"{}"] * len(scans))
+        _commit(history, last, tables, of_scans)
         if back == 2 or (day + timedelta(days=1)).month != day.month:
             history.compact(last)
         yield day
@@ -161,9 +160,15 @@ def write(history: History, days: int, today: date) -> Iterator[date]:
     for scan_id, when in _times(last):
         entry, rows = year.scan(scan_id, when)
         of_scan = rows.pop("scans")
-        history.write(entry, rows.items())
-        history.commit(entry, of_scan, [b"{}"])
+        _commit(history, entry, rows, of_scan)
     yield last
+
+
+def _commit(history: History, last: ScanEntry, tables: Mapping[str, pa.Table], scans: pa.Table) -> None:
+    writer = history.writer(last)
+    for table, rows in tables.items():
+        writer.write(table, rows)
+    writer.commit(scans, [b"{}"] * len(scans))
 
 
 def _times(day: date) -> Iterator[tuple[str, datetime]]:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.support.command import Ran, cli
 from tests.support.processes import run_in_process
+from tests.support.progress import Steps
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
@@ -72,9 +73,9 @@ class Scans:
         file = self._folder / f"{name}.json"
         file.write_text(json.dumps(document))
         order = ScanRun(scan_id, NOON + timedelta(minutes=minutes), self.history, retention_days)
-        told = []
-        found = scan_cluster(self._engine, from_file(file, levels), order, told.append)
-        assert [line for line in told if line.startswith("warning")] == []
+        warnings = []
+        found = scan_cluster(self._engine, from_file(file, levels), order, Steps(), warnings.append)
+        assert warnings == []
         return found
 
     def rows(self, table, scan_id=None, name="prod"):

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 from dev.stack.kafka_cluster import PATIENT, Security
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
+from tests.support.progress import Steps
 from tests.support.topics import create
 
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
@@ -86,7 +87,7 @@ def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(hi
 
     def scan(scan_id):
         cluster = live("prod", properties, ("region", "zone"))
-        return scan_cluster(in_process, cluster, ScanRun(scan_id, NOON, history), print)
+        return scan_cluster(in_process, cluster, ScanRun(scan_id, NOON, history), Steps(), print)
 
     before = scan("a")
     assert {row.topic for row in before.findings} == {"orders", "payments"}

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tests.support.command import cli, cluster, topic
 from tests.support.hostile_kafka import HostileKafka, spoiling
 from tests.support.processes import command
+from tests.support.progress import Steps
 
 from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
@@ -151,7 +152,7 @@ def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
         found = live("prod", command_properties(kafka.address))
         kafka.mutate = spoiling(*answer)
         with pytest.raises(ClusterError, match=IN_A_WORKER) as failed:
-            scan_cluster(on_spark(spark, 2), found, ScanRun("one", datetime.now(UTC)), lambda _: None)
+            scan_cluster(on_spark(spark, 2), found, ScanRun("one", datetime.now(UTC)), Steps(), print)
     assert failed.value.reason == "WorkerCrashed"
     assert "\n" not in str(failed.value)
 

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from tests.scan.conftest import NOON
 from tests.support.command import cluster, topic
+from tests.support.progress import Steps
 
 from rackspan.jobs.history.scan_history import HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
@@ -163,7 +164,7 @@ def test_a_damaged_history_is_named_and_left_as_it_is(scans, history, tmp_path):
         for data, text in whole.items():
             data.write_bytes(text[: int(len(text) * left)])
         with pytest.raises(HistoryError, match=f"history {history.location}/findings/.*parquet: has .* bytes"):
-            scan_cluster(in_process, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), lambda _: None)
+            scan_cluster(in_process, from_file(tmp_path / "prod.json"), ScanRun("b", NOON, history), Steps(), print)
     assert [entry.scan_id for entry in history.scans("prod")] == ["a"]
     for data, text in whole.items():
         data.write_bytes(text)

@@ -7,6 +7,7 @@ from confluent_kafka.admin import NewTopic
 from dev.stack.kafka_cluster import PATIENT
 from dev.waiting import eventually
 from tests.scan.conftest import NOON
+from tests.support.progress import Steps
 from tests.support.topics import create
 
 from rackspan.jobs.history.scan_history import History
@@ -88,7 +89,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
         scans = 0
         while scans < 2 or len(rounds) < 3:
             cluster = live("prod", command_properties(kafka.bootstrap()), ("region", "zone", "rack"))
-            document = scan_cluster(engine, cluster, ScanRun(f"scan-{scans}", NOON, history), lambda _: None)
+            document = scan_cluster(engine, cluster, ScanRun(f"scan-{scans}", NOON, history), Steps(), print)
             scans += 1
             assert document.state is ScanOutcome.COMPLETED
             assert "scan-stays" in {row.name for row in document.topics}

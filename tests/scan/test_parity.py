@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 from tests.scan.conftest import NOON, Given
 from tests.support.command import cli
+from tests.support.progress import Steps
 from tests.support.random_clusters import random_cluster
 from tests.unit.jobs.tables import contents
 from tests.unit.reconcile import examples
@@ -53,7 +54,7 @@ def made(criteria, partitions, least, slices=1):
 
 def judged_by(engine, *cluster):
     """What was judged of a cluster that is `made` so."""
-    return Judged.merged(list(engine(made(*cluster), ())))
+    return Judged.merged(list(engine(made(*cluster), (), lambda *_: None)))
 
 
 def told_by_engine(judged):
@@ -152,7 +153,7 @@ def test_both_engines_write_the_same_rows_and_tell_the_same_however_large_parts_
         history = History(str(tmp_path / name))
         for at, some in enumerate((partitions, later)):
             run = ScanRun(f"scan-{at}", NOON + timedelta(hours=at), history)
-            document = scan_cluster(engine, made(criteria, some, least, slices), run, lambda _: None)
+            document = scan_cluster(engine, made(criteria, some, least, slices), run, Steps(), print)
             told.append(replace_struct(document, finished_at="", seconds={}, history=None))
         assert document.changes.cleared > 0
         assert (document.writes is not None) == bool(criteria.producers)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.scan.conftest import NOON, Given
 from tests.support.command import cluster, topic
+from tests.support.progress import Steps
 
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.conditions import find_condition
@@ -41,7 +42,7 @@ def scan(history, tmp_path, monkeypatch, request):
         taken.append(scan_id)
         order = ScanRun(scan_id, NOON + timedelta(hours=len(taken)), history)
         partly = replace(from_file(file), reader=Given([pa.Table.from_batches(batches)]))
-        return scan_cluster(in_process, partly, order, print)
+        return scan_cluster(in_process, partly, order, Steps(), print)
 
     return look
 

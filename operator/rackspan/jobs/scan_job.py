@@ -15,11 +15,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
 
 from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
-from rackspan.jobs.scan.cluster_scan import ScanRun, failed, scan_cluster
+from rackspan.jobs.scan.cluster_scan import ScanRun, StepProgress, failed, scan_cluster
 from rackspan.jobs.scan.engine_choice import EngineChoice
 from rackspan.jobs.scan.engines import Engine, in_process
 from rackspan.jobs.scan.scan_request import SUBMITTED, ScanRequest
@@ -34,7 +33,6 @@ from rackspan.kube.topology_inputs import read_scan_inputs
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
 
-_STEPS = 4
 _LARGE = 200_000
 """With so many partitions Spark, which uses all cores and disks, is quicker than one process."""
 
@@ -45,16 +43,6 @@ class ScanJobError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
-
-
-class StepProgress(Protocol):
-    """A step that is under way."""
-
-    def describe(self, description: str) -> None:
-        """Say what is being done."""
-
-    def advance(self, done: int, total: int) -> None:
-        """Say how far it is."""
 
 
 Step = Callable[[str], AbstractContextManager[StepProgress]]
@@ -139,20 +127,9 @@ def _spark(request: ScanRequest, step: Step) -> Iterator[Engine]:
 def _scanned(
     engine: Engine, cluster: ScannedCluster, run: ScanRun, step: Step, warn: Callable[[str], None]
 ) -> ScanDocument:
-    done = 0
     with step(f"scanning {cluster.name}") as progress:
-
-        def announce(what: str) -> None:
-            nonlocal done
-            if what.startswith("warning: "):
-                warn(what.removeprefix("warning: "))
-                return
-            progress.describe(f"{cluster.name}: {what}")
-            progress.advance(done, _STEPS)
-            done += 1
-
         try:
-            return scan_cluster(engine, cluster, replace(run, observed_at=datetime.now(UTC)), announce)
+            return scan_cluster(engine, cluster, replace(run, observed_at=datetime.now(UTC)), progress, warn)
         except ClusterError as error:
             return failed(cluster.name, run, error.reason, str(error))
         except HistoryError as error:

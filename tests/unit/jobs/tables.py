@@ -26,7 +26,11 @@ def written(history, scan_id, cluster="prod", when=NOON, count=2):
     """An attempt with rows in every table but `scans`, not committed."""
     sequence = max((one.sequence for one in history.scans(cluster)), default=0) + 1
     entry = ScanEntry(cluster, scan_id, sequence, when, uuid.uuid4().hex)
-    history.write(entry, ((table, rows(table, scan_id, count)) for table in TABLES if table != "scans"))
+    writer = history.writer(entry)
+    for table in TABLES:
+        if table != "scans":
+            writer.write(table, rows(table, scan_id, count))
+    writer.append()
     return entry
 
 
@@ -34,7 +38,7 @@ def shown(history, entry):
     """Commit an attempt, and say whether it counts."""
     row = {"scan_id": entry.scan_id, "sequence": entry.sequence, "finished_at": entry.observed_at}
     scans = pa.Table.from_pylist([row], schema=TABLES["scans"])
-    return history.commit(entry, scans, [f'"{entry.scan_id}"'.encode()])
+    return history.writer(entry).commit(scans, [f'"{entry.scan_id}"'.encode()])
 
 
 def committed(history, scan_id, cluster="prod", when=NOON, count=2):

@@ -22,7 +22,7 @@ def test_each_cluster_of_a_folder_has_the_time_at_which_its_own_scan_begins(tmp_
         yield None
 
     monkeypatch.setattr(scan_job, "_spark", nothing)
-    monkeypatch.setattr(scan_job, "scan_cluster", lambda _engine, one, run, _tell: runs.append((one.name, run)))
+    monkeypatch.setattr(scan_job, "scan_cluster", lambda _engine, one, run, *_: runs.append((one.name, run)))
     nobody = dict.fromkeys(one.name for one in fields(ScanRequest))
     list(scan_job.scan_clusters(ScanRequest(**{**nobody, "snapshot": tmp_path, "levels": ()}), nothing, runs.append))
     (first, east), (second, west) = runs

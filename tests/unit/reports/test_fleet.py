@@ -49,10 +49,9 @@ def history(tmp_path):
         at = datetime(2026, 11, 20, sequence, tzinfo=UTC)
         for number, document in enumerate(SCANS):
             entry = ScanEntry(document.cluster, f"scan-{sequence}", sequence, at, f"{number}-{sequence}")
-            kept.write(entry, ())
             row = {"scan_id": entry.scan_id, "sequence": sequence, "finished_at": at}
             shown = document if sequence == 2 else called(example_scan.failed(), document.cluster)
-            kept.commit(entry, pa.Table.from_pylist([row], schema=TABLES["scans"]), [encode(shown)])
+            kept.writer(entry).commit(pa.Table.from_pylist([row], schema=TABLES["scans"]), [encode(shown)])
     return tmp_path / "history"
 
 

@@ -136,8 +136,10 @@ def _copied(source: _Source, history: History, manifests: list[_Manifest], annou
         sequences = pa.array([scan.sequence for scan in new], pa.int64())
         scans = scans.set_column(scans.column_names.index("sequence"), "sequence", sequences)
         last = ScanEntry(cluster, new[-1].scan_id, new[-1].sequence, new[-1].observed_at, uuid.uuid4().hex)
-        history.write(last, tables.items())
-        history.commit(last, scans, [source.document(scan) for scan in new])
+        writer = history.writer(last)
+        for name, rows in tables.items():
+            writer.write(name, rows)
+        writer.commit(scans, [source.document(scan) for scan in new])
         copied += len(new)
     if last is not None:
         history.compact(last)

@@ -8,7 +8,7 @@ their sequence, not by the clock.
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -108,38 +108,9 @@ class History:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def write(self, entry: ScanEntry, rows: Iterable[tuple[str, pa.Table]]) -> None:
-        """
-        Add what an attempt has found: rows of all tables but `scans`, each part with the name of its table.
-
-        Each part is written as it comes, into a file of its own. Readers do not see it before `commit`.
-        """
-        added: dict[str, list[AddAction]] = {name: [] for name in _WRITTEN[:-1]}
-        for number, (name, part) in enumerate(rows):
-            if len(part):
-                added[name].append(self._file(entry, name, part, number))
-        for name, files in added.items():
-            self._tables.append(name, files)
-
-    def commit(self, entry: ScanEntry, scans: pa.Table, documents: Sequence[bytes]) -> bool:
-        """
-        Add rows of `scans`, those of one attempt, which makes it visible; False where one of the scans is there.
-
-        `documents` are JSON, in the order of the rows.
-        """
-        packed = pa.array([gzip.compress(document) for document in documents], pa.binary())
-        file = self._file(entry, "scans", scans.append_column("document", packed), 0)
-        return self._tables.append_once("scans", entry.cluster, scans["scan_id"].to_pylist(), file)
-
-    def _file(self, entry: ScanEntry, name: str, rows: pa.Table, number: int) -> AddAction:
-        """Write a file of a table; partition columns are not part of it."""
-        for column, value in (("attempt", entry.attempt), ("date", entry.day)):
-            rows = rows.append_column(column, pa.repeat(value, len(rows)))
-        kept = pa.schema([field for field in KEPT[name] if field.name not in PARTITIONED_BY])
-        file = f"{entry.attempt}-{number}"
-        return self._tables.file(name, entry.cluster, entry.month, file, rows.select(kept.names).cast(kept))
-
-    # --- tidying -----------------------------------------------------------------------------------------------------
+    def writer(self, entry: ScanEntry) -> "ScanWriter":
+        """What writes an attempt, of which readers see nothing before its commit."""
+        return ScanWriter(self._tables, entry)
 
     def compact(self, last: ScanEntry) -> None:
         """Write each table's files of the month of a scan into one, and delete rows of attempts that were killed."""
@@ -168,4 +139,45 @@ class History:
             self._tables.vacuum(name)
 
 
-__all__: Final = ["History", "HistoryError", "ScanEntry"]
+class ScanWriter:
+    """Writes an attempt: files first, then the commits that add them to their tables, that of `scans` last."""
+
+    def __init__(self, tables: DeltaTables, entry: ScanEntry) -> None:
+        """Methods raise HistoryError."""
+        self._tables = tables
+        self._entry = entry
+        self._files: dict[str, list[AddAction]] = {name: [] for name in _WRITTEN[:-1]}
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        """Write rows of any table but `scans` into a file of its own, which is no part of the table yet."""
+        if len(rows):
+            self._files[table].append(self._file(table, rows, len(self._files[table])))
+
+    def append(self) -> None:
+        """Add the files to their tables."""
+        for table, files in self._files.items():
+            self._tables.append(table, files)
+        self._files = {}
+
+    def commit(self, scans: pa.Table, documents: Sequence[bytes]) -> bool:
+        """
+        Add rows of `scans`, which make the attempt visible; False where one of the scans is there.
+
+        Files that are not part of their tables yet are added first. `documents` are JSON, in the order of the rows.
+        """
+        self.append()
+        packed = pa.array([gzip.compress(document) for document in documents], pa.binary())
+        file = self._file("scans", scans.append_column("document", packed), 0)
+        return self._tables.append_once("scans", self._entry.cluster, scans["scan_id"].to_pylist(), file)
+
+    def _file(self, table: str, rows: pa.Table, number: int) -> AddAction:
+        """Partition columns are not part of a file."""
+        entry = self._entry
+        for column, value in (("attempt", entry.attempt), ("date", entry.day)):
+            rows = rows.append_column(column, pa.repeat(value, len(rows)))
+        kept = pa.schema([field for field in KEPT[table] if field.name not in PARTITIONED_BY])
+        file = f"{entry.attempt}-{number}"
+        return self._tables.file(table, entry.cluster, entry.month, file, rows.select(kept.names).cast(kept))
+
+
+__all__: Final = ["History", "HistoryError", "ScanEntry", "ScanWriter"]

@@ -5,14 +5,12 @@ What it writes becomes visible with the commit, all at once: a scan that ends be
 """
 
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from time import perf_counter
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -39,10 +37,19 @@ from rackspan.reports.document import (
     encode,
 )
 
-Announce = Callable[[str], None]
-"""Called with the name of each step as it begins, and with warnings, which begin with `warning: `."""
+_WRITING: Final = "writing the history"
 _PART: Final = 1_000_000
 """Findings and topics, together, that are counted, compared and written at once."""
+
+
+class StepProgress(Protocol):
+    """A step that is under way."""
+
+    def describe(self, description: str) -> None:
+        """Say what is being done."""
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +62,16 @@ class ScanRun:
     retention_days: int | None = None
 
 
-def scan_cluster(engine: Engine, cluster: ScannedCluster, run: ScanRun, announce: Announce) -> ScanDocument:
+def scan_cluster(
+    engine: Engine, cluster: ScannedCluster, run: ScanRun, progress: StepProgress, warn: Callable[[str], None]
+) -> ScanDocument:
     """
     Scan one cluster, and give the document. A scan id that the history has already is not run again.
 
     Raises ClusterError where the cluster or its data cannot be read, HistoryError where the history cannot.
     """
     previous = PreviousScan(run.history, cluster.name)
-    return previous.committed(run.scan_id) or _Scan(engine, cluster, run, previous, announce).run()
+    return previous.committed(run.scan_id) or _Scan(engine, cluster, run, previous, progress, warn).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
@@ -87,35 +96,45 @@ class _Scan:
     """
 
     def __init__(
-        self, engine: Engine, cluster: ScannedCluster, run: ScanRun, previous: PreviousScan, announce: Announce
+        self,
+        engine: Engine,
+        cluster: ScannedCluster,
+        run: ScanRun,
+        previous: PreviousScan,
+        progress: StepProgress,
+        warn: Callable[[str], None],
     ) -> None:
         self._engine = engine
         self._cluster = cluster
         self._run = run
-        self._announce = announce
+        self._progress = progress
+        self._warn = warn
         self._locations = cluster.criteria.locations
         self._previous = previous
         self._compared = Comparison(previous, run.observed_at)
         self._unread: dict[str, str] = {}
         """Why topics could not be read, by topic."""
         self._seconds: dict[str, float] = {}
+        sequence, attempt = previous.sequence + 1, uuid.uuid4().hex
+        self._entry = ScanEntry(cluster.name, run.scan_id, sequence, run.observed_at, attempt)
+        self._writer = None if run.history is None else run.history.writer(self._entry)
 
     def run(self) -> ScanDocument:
-        run, history, minutes = self._run, self._run.history, self._compared.minutes
-        if history is None:
-            deque(self._rows(), maxlen=0)
+        run, entry, history, writer = self._run, self._entry, self._run.history, self._writer
+        self._look()
+        if history is None or writer is None:
             return self._document(HistoryTrend())
-        sequence, attempt = self._previous.sequence + 1, uuid.uuid4().hex
-        entry = ScanEntry(self._cluster.name, run.scan_id, sequence, run.observed_at, attempt)
         brokers = history_rows.brokers(run.scan_id, self._locations, self._previous.broker_online)
-        history.write(entry, chain([("brokers", brokers)], self._rows()))
-        seen = self._seen
+        self._write(brokers=brokers)
+        with self._step(_WRITING):
+            writer.append()
+        seen, minutes = self._seen, self._compared.minutes
         spent = seen.totals["violation_minutes"][0].as_py() + minutes * len(self._compared.gone)
-        scans = history_rows.scan(run.scan_id, sequence, run.observed_at, minutes, self._summary(), spent)
+        scans = history_rows.scan(run.scan_id, entry.sequence, run.observed_at, minutes, self._summary(), spent)
         with self._step("looking at the trend"):
             trend = trend_of(history, entry, {"scans": scans, "brokers": brokers, "topics": seen.topics})
         document = self._document(trend)
-        if not history.commit(entry, scans, [encode(document)]):  # another run of this scan was first
+        if not writer.commit(scans, [encode(document)]):  # another run of this scan was first
             document = PreviousScan(history, entry.cluster).committed(run.scan_id) or document
         self._tidy(history, entry)
         return document
@@ -136,23 +155,21 @@ class _Scan:
                 history.expire(before.cluster, min(entry.day, before.day) - timedelta(days=kept_days))
             history.vacuum()
         except HistoryError as error:
-            self._announce(f"warning: {error}")
+            self._warn(str(error))
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterator[tuple[str, pa.Table]]:
-        """Rows of the history's tables, part by part, each with the name of its table."""
+    def _look(self) -> None:
+        """Judge, compare and write part by part."""
         scan_id, criteria, digests = self._run.scan_id, self._cluster.criteria, list[Digest]()
         for judged in self._parts():
             with self._step("counting and comparing findings"):
                 found = self._compared.findings(judged.findings)
                 topics = self._compared.topics(aggregates.with_findings(judged.topics, found))
                 digests.append(digest(judged, found, topics, criteria.producers))
-            yield from self._writing(
-                findings=history_rows.findings(scan_id, found), topics=history_rows.topics(scan_id, topics)
-            )
+            self._write(findings=history_rows.findings(scan_id, found), topics=history_rows.topics(scan_id, topics))
         self._seen = seen = merged(digests)
-        yield from self._writing(
+        self._write(
             topics=history_rows.gone_topics(scan_id, self._compared.gone, self._compared.minutes),
             holdings=history_rows.holdings(scan_id, seen.holdings),
             groups=history_rows.groups(scan_id, self._cluster.groups),
@@ -182,7 +199,7 @@ class _Scan:
         yield Judged.together(waiting)
 
     def _slices(self) -> Iterator[Judged]:
-        slices = self._engine(self._cluster, self._previous.known_topics)
+        slices = self._engine(self._cluster, self._previous.known_topics, self._progress.advance)
         while True:
             with self._step("reading and judging partitions"):
                 judged = next(slices, None)
@@ -194,10 +211,11 @@ class _Scan:
         cluster, found = self._cluster.criteria.cluster_id, examine_brokers(self._locations)
         return finding_table(cluster, self._locations, (), found)
 
-    def _writing(self, **tables: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        for name, rows in tables.items():
-            with self._step("writing the history"):  # until whoever takes the rows asks for more
-                yield name, rows
+    def _write(self, **tables: pa.Table) -> None:
+        if self._writer is not None:
+            with self._step(_WRITING):
+                for name, rows in tables.items():
+                    self._writer.write(name, rows)
 
     # --- reporting ---------------------------------------------------------------------------------------------------
 
@@ -258,12 +276,10 @@ class _Scan:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        """Time a step, which comes again with each part, and announce it the first time."""
-        if name not in self._seconds:
-            self._announce(name)
-            self._seconds[name] = 0.0
+        """Show a step, which comes again with each part, and time it."""
+        self._progress.describe(f"{self._cluster.name}: {name}")
         started = perf_counter()
         try:
             yield
         finally:
-            self._seconds[name] += perf_counter() - started
+            self._seconds[name] = self._seconds.get(name, 0.0) + perf_counter() - started

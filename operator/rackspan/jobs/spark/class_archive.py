@@ -22,7 +22,8 @@ def main() -> None:
     options = f'"-XX:ArchiveClassesAtExit={CLASS_ARCHIVE}" -Xlog:disable'
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={options}' pyspark-shell"
     session = spark_session("local[2]")
-    deque(on_spark(session, 2)(scanned_cluster.synthetic(SyntheticCluster(1_000)), ()), maxlen=0)
+    cluster = scanned_cluster.synthetic(SyntheticCluster(1_000))
+    deque(on_spark(session, 2)(cluster, (), lambda *_: None), maxlen=0)
     session.stop()
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - pyspark does not wait for its JVM
     gateway.proc.stdin.close()

@@ -1,18 +1,19 @@
 """A cluster read and judged by Spark's workers, a slice by each task. Spark itself has to know no columns."""
 
 import re
+import threading
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from py4j.protocol import Py4JError
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rackspan.jobs.batches.batch_judging import judge_slice
 from rackspan.jobs.batches.judged import Judged
-from rackspan.jobs.scan.engines import Engine
+from rackspan.jobs.scan.engines import Advance, Engine
 from rackspan.jobs.sources.scanned_cluster import REASONS, ClusterError, ScannedCluster
 from rackspan.reports.document import WORKER_CRASHED
 
@@ -20,6 +21,7 @@ _SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CRASHED = "Python worker exited unexpectedly"
 _LONGEST = 500
+_POLL_SECONDS = 0.5
 _DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
 
 
@@ -30,7 +32,7 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
     `least` is the least number of slices.
     """
 
-    def judged(cluster: ScannedCluster, known: Collection[str]) -> Iterator[Judged]:
+    def judged(cluster: ScannedCluster, known: Collection[str], advance: Advance) -> Iterator[Judged]:
         context, reader = spark.sparkContext, cluster.reader
         # The reader may have secrets. It travels with the code, which Spark keeps in memory while that is small.
         with ExitStack() as held:
@@ -43,10 +45,32 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
                 lambda part: judge_slice(criteria.value, reader.read(part))
             )
             held.callback(every.persist(StorageLevel.DISK_ONLY).unpersist)
-            every.count()  # all slices at once; the driver takes one after the other
+            with _followed(context, len(slices), advance):
+                every.count()  # all slices at once; the driver takes one after the other
             yield from every.toLocalIterator()
 
     return judged
+
+
+@contextmanager
+def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[None]:
+    """Show how many tasks of the one stage that runs are done."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        tracker = context.statusTracker()
+        with suppress(*_SPARK_ERRORS, OSError):  # the driver's JVM ended, which the stage says as well
+            while not ended.wait(_POLL_SECONDS):
+                stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+                advance(sum(stage.numCompletedTasks for stage in stages if stage), total)
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        follower.join()
 
 
 @contextmanager

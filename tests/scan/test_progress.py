@@ -1,0 +1,66 @@
+"""While a scan runs, it says what it does and how many slices are judged; its document says how long each step took."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from tests.scan.conftest import NOON
+from tests.support.progress import Steps
+
+from rackspan.jobs.history.delta_tables import DeltaTables
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.sources.scanned_cluster import synthetic
+from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+
+STEPS = [
+    "reading and judging partitions",
+    "counting and comparing findings",
+    "writing the history",
+    "looking at the trend",
+]
+PAUSE = 0.3
+
+
+class Slow:
+    """Reads five slices, each of which takes a second and a half."""
+
+    def __init__(self, reader):
+        self._reader = reader
+
+    def slices(self, known, least):
+        return self._reader.slices(known, 5)
+
+    def read(self, part):
+        time.sleep(1.5)
+        yield from self._reader.read(part)
+
+
+@pytest.fixture
+def made():
+    return synthetic(SyntheticCluster(2_000))
+
+
+def test_slices_are_counted_while_they_are_judged(engine, made):
+    steps = Steps()
+    scan_cluster(engine, replace(made, reader=Slow(made.reader)), ScanRun("a", NOON), steps, print)
+    counts = [done for done, _ in steps.advanced]
+    assert {total for _, total in steps.advanced} == {5}
+    assert counts == sorted(counts)
+    assert set(counts) & {1, 2, 3, 4}
+
+
+def test_steps_are_named_and_timed_with_the_commits(engine, made, history, monkeypatch):
+    append = DeltaTables.append
+    appended = []
+
+    def slowly(self, name, files):
+        time.sleep(PAUSE)
+        appended.append(name)
+        append(self, name, files)
+
+    monkeypatch.setattr(DeltaTables, "append", slowly)
+    steps = Steps()
+    document = scan_cluster(engine, made, ScanRun("a", NOON, history), steps, print)
+    assert list(dict.fromkeys(steps.described)) == [f"{made.name}: {step}" for step in STEPS]
+    assert list(document.seconds) == STEPS
+    assert document.seconds["writing the history"] >= PAUSE * len(appended) > 0
