@@ -22,6 +22,7 @@ from dev.demo.scanning import Scanning
 from dev.demo.stage import IN_SHOP, NAME, PLACED, RACKSPAN, Stage
 from dev.demo.terminal import DemoError, Terminal
 from dev.paths import REPOSITORY
+from dev.spark_classes import ensure_class_archive
 from dev.stack import assets, named_stacks
 from dev.stack.control_plane import ControlPlane
 from dev.stack.kafka_distribution import ensure_distribution
@@ -57,6 +58,7 @@ def play(terminal: Terminal, directory: Path, processes: Processes, most: int | 
 def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator[None]:
     """Play an act at each step."""
     racks, plugins, (port,) = PublishedRacks(directory / "racks" / "nodes"), _plugins(), free_ports(1)
+    ensure_class_archive()  # the image of the scan has it
 
     def meanwhile(plane: ControlPlane) -> None:
         terminal.use({**os.environ, **_environment(plane)})
