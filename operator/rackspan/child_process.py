@@ -94,7 +94,7 @@ def _end_as(code: int) -> NoReturn:
     if ended_by in _CRASHES:
         _report(
             f"crashed ({ended_by.name}), most likely in Kafka's client on an answer that it cannot read",
-            "see that the address is that of Kafka brokers which you trust",
+            "check that the address is that of Kafka brokers that you trust",
         )
         sys.exit(CRASHED)
     if ended_by is signal.SIGKILL:

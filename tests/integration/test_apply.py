@@ -102,7 +102,7 @@ def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(m
     until(lambda: throttles(kafka, topic), "throttles")
     watched = moving.watch()
     assert (watched.code, watched.json["plan"], watched.json["moves"]) == (0, plan["hash"], plan["moves"])
-    assert "another rackspan apply is at work" in moving.apply("--cancel").error
+    assert "another rackspan apply is running" in moving.apply("--cancel").error
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err

@@ -67,7 +67,7 @@ def test_a_pod_with_a_number_that_no_broker_can_have(topology, core, promise):
     told = topology.until(
         "RackTopology",
         "kafka",
-        lambda seen: "passed over" in condition(seen, "Ready")["message"],
+        lambda seen: "ignored" in condition(seen, "Ready")["message"],
         "to tell of the pod",
     )
     promise.kept_by(told, "Ready")

@@ -246,7 +246,7 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     renamed, refused, conflict = ran.errors
     assert "spec.topicName: cannot change from" in renamed
     assert "> max.compaction.lag.ms (5)" in refused
-    assert f"KafkaTopic {adopted.namespace}/orders already stands for topic" in conflict
+    assert f"KafkaTopic {adopted.namespace}/orders already declares topic" in conflict
 
 
 def test_a_scan_shows_how_near_the_producers_of_the_topology_write(adopted, control_plane):

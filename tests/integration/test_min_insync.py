@@ -113,7 +113,7 @@ def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_bef
     kafka.tool("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
     eventually(lambda: seen(kafka).leader == 1, "broker 1 to lead without the write")
     eventually(lambda: named(kafka) == [], "a leader to be seen")
-    eventually(lambda: named(kafka, LAGS) == [(2, "bring back, or relieve, broker 2")], "broker 2 to lag")
+    eventually(lambda: named(kafka, LAGS) == [(2, "bring back broker 2, or reduce its load")], "broker 2 to lag")
     (topic,) = cli("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
     assert "elr" not in topic["partitions"][0]
     kafka.start_broker(2)

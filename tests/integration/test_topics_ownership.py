@@ -148,7 +148,7 @@ def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topi
     until(a_second_after(shop.topic("orders")), "another creation timestamp")
     other.create_topic("claim", topicName=name, config={"retention.ms": 70_000})
     loser = other.until_stalled("claim", "TopicConflict")
-    assert "a KafkaTopic of another namespace already stands for topic" in message(loser, "Stalled")
+    assert "a KafkaTopic of another namespace already declares topic" in message(loser, "Stalled")
     assert shop.namespace not in message(loser, "Stalled").replace(name, "")
     topics.until_config(name, {"retention.ms": "60000"})
     assert condition(shop.topic("orders"), "Ready")["status"] == "True"

@@ -10,7 +10,7 @@ from rackspan.rack_id import SUMMARY as RACK_ID
 
 _LOOK, _CHANGE, _KUBERNETES = "Look at a cluster", "Change a cluster", "In Kubernetes"
 COMMANDS: Final = (
-    LaterCommand("status", _LOOK, "Show how a RackTopology stands: what is wrong, why, and one next step."),
+    LaterCommand("status", _LOOK, "Show the state of a RackTopology: what is wrong, why, and one next step."),
     LaterCommand("check", _LOOK, "Show what is wrong: unfair spread, partitions that are offline or behind."),
     LaterCommand("what-if", _LOOK, "Show what the loss of each domain, and of each broker, does to partitions."),
     LaterCommand("locality", _LOOK, "Show how near consumer groups read, what that costs, and what to change."),

@@ -192,5 +192,5 @@ def _quoted(value: int | str) -> str:
 
 
 def _skipped(one: Definition, reason: str) -> Skipped:
-    never = "; --assignment never imports it all the same, and the plan fixes it"
+    never = "; with --assignment never it is imported, and the plan fixes it"
     return Skipped(one.source, f"topic {one.topic}", f"{reason}{never}")

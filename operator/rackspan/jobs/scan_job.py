@@ -116,7 +116,7 @@ def _spark(request: ScanRequest, step: Step) -> Iterator[Engine]:
         with step("starting Spark"):
             session = spark_session(request.master, request.driver_memory)
     except SparkStartError as error:
-        hint = "see that `java -version` says 17 or newer and that --master can be reached, or use --engine local"
+        hint = "check that `java -version` says 17 or newer and that --master can be reached, or use --engine local"
         raise ScanJobError(f"Spark did not start: {error}", hint) from error
     try:
         yield on_spark(session, request.slices)

@@ -35,7 +35,7 @@ def test_an_answer_that_crashes_kafkas_client_is_a_sentence_and_an_exit_code(tmp
         ran = run_in_process(tmp_path, "check", "--bootstrap-server", kafka.address, before=with_core_dumps)
     assert (ran.code, ran.out) == (71, "")
     assert ran.error.startswith(f"rackspan check --bootstrap-server {kafka.address} crashed (SIGSEGV)")
-    assert "brokers which you trust" in ran.hint
+    assert "brokers that you trust" in ran.hint
     assert not list(tmp_path.iterdir())
 
 

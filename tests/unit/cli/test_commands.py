@@ -252,12 +252,12 @@ def test_partitions_without_a_leader_are_told_before_those_that_are_not_spread(r
     dead = topic("dead", [4, 0], [5, 1], isr=[], leader=None)
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("unfair", *([0, 1],) * 30), dead)), *LEVELS)
     lines = [line for line in ran.out.splitlines() if line]
-    assert lines[0] == "2 partitions have no leader: nobody can read or write them"
+    assert lines[0] == "2 partitions have no leader: clients cannot read or write them"
     assert lines[1].startswith("30 of 32 partitions are out of compliance")
     assert lines.index("2 other findings: 2 critical") < lines.index("… and 10 more partitions (--all prints them)")
     fair = rackspan("check", "--snapshot", snapshot(cluster(dead)), *LEVELS).out
     assert fair.startswith(
-        "2 partitions have no leader: nobody can read or write them\n2 partitions: all are compliant"
+        "2 partitions have no leader: clients cannot read or write them\n2 partitions: all are compliant"
     )
 
 

@@ -368,7 +368,7 @@ def test_without_waiting_the_same_is_said_of_replicas_that_no_plan_moves(drained
         assert "spec.placement.assignment of these topics: orders" in ran.hint
     else:
         assert (
-            "there is no plan to approve; rackspan status --topology kafka/prod shows how the drain stands" in ran.err
+            "there is no plan to approve; rackspan status --topology kafka/prod shows the state of the drain" in ran.err
         )
 
 
@@ -531,7 +531,7 @@ def test_where_nothing_is_carried_out_watch_says_what_waits(planned, waits):
     found = topology(status={"conditions": [planned | when] if planned else []})
     told = watch._nothing_to_watch(SimpleNamespace(inputs=SimpleNamespace(scan=SimpleNamespace(topology=found))))
     assert str(told) == f"no Reassignment of RackTopology kafka/prod is carried out now{waits}"
-    assert (told.hint, told.code) == ("rackspan status --topology kafka/prod shows how it stands", 4)
+    assert (told.hint, told.code) == ("rackspan status --topology kafka/prod shows its state", 4)
 
 
 def test_uncordon_takes_off_what_was_drained(drained):

@@ -189,7 +189,7 @@ class TestWhatIsLeft:
         began = time.monotonic()
         ran = stuck.on("--patience", "1")
         assert (ran.code, time.monotonic() - began < 20) == (3, True)
-        assert ran.error == "Kafka stays away: the broker is away"
+        assert ran.error == "Kafka is unavailable: the broker is away"
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
 
     @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ class TestWhatIsLeft:
         stuck.kafka.at_looks[4] = moved
         ran = stuck.on(*SLOW)
         assert ran.code == 4
-        assert ran.error.startswith("stopped: broker 1 stood in rack")
+        assert ran.error.startswith("stopped: broker 1 was in rack")
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
         assert stuck.kafka.configs == {}
 
@@ -316,7 +316,7 @@ class TestWatching:
 
         ran = follow(begun, monkeypatch, lambda: None, cancelled)
         assert (ran.code, ran.error) == (4, f"plan {HASH} has ended, and not all is as planned")
-        assert ran.err.count("no rackspan apply is at work") == 1
+        assert ran.err.count("no rackspan apply is running") == 1
 
     def test_kafka_that_does_not_answer_once_is_asked_again(self, begun, monkeypatch):
         def away():
@@ -405,7 +405,7 @@ class TestGoingOn:
     def test_says_what_the_plan_is_before_it_asks(self, begun, on_a_terminal):
         ran = begun.apply("--drain-broker", "2")
         assert (ran.code, len(on_a_terminal)) == (2, 1)
-        assert f"note: plan {HASH} (3 moves, 300 B to copy) is under way here since before, and goes on" in ran.err
+        assert f"note: plan {HASH} (3 moves, 300 B to copy) is already under way and continues" in ran.err
 
     @pytest.mark.parametrize(
         ("arguments", "error"), [(("--max-moves", "2"), "has 3 moves"), (("--max-bytes", "99B"), "300 B")]
@@ -424,7 +424,7 @@ class TestGoingOn:
         assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is carried out")
         begun.write()
         ran = begun.apply("--cancel")
-        assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is taken back")
+        assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is cancelled")
 
 
 def test_a_plan_for_programs_is_a_line(going):

@@ -154,7 +154,7 @@ def test_where_it_cannot_be_written_the_last_one_stays(journal, monkeypatch):
 
 
 def test_two_commands_do_not_share_it(journal):
-    with journal.locked(), pytest.raises(CommandError, match="another rackspan apply is at work"), journal.locked():
+    with journal.locked(), pytest.raises(CommandError, match="another rackspan apply is running"), journal.locked():
         pass
     with journal.locked():
         pass

@@ -412,7 +412,7 @@ def test_a_broker_without_broker_rack_drifts_while_it_is_online():
     drifts = [one for one in examine_brokers(brokers).facts((), brokers.tree) if one.rule is Rule.RACK_DRIFT]
     assert [(one.broker, message(one)) for one in drifts] == [
         (2, "broker 2 has no broker.rack"),
-        (5, "broker 5 stands elsewhere than its broker.rack says"),
+        (5, "broker 5 is in another rack than its broker.rack says"),
     ]
     assert fix(drifts[0]) == "set broker.rack to the rack of its node, and restart it"
 

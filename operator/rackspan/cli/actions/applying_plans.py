@@ -126,8 +126,8 @@ def apply(
             record = replace(record, throttles=left)
         else:
             note(
-                f"plan {record.plan_hash} ({_cost(record.changes)}) is under way here since before, and goes on; "
-                "another one is for after it"
+                f"plan {record.plan_hash} ({_cost(record.changes)}) is already under way and continues; "
+                "make another plan after it ends"
             )
             if dry_run:
                 return
@@ -176,7 +176,7 @@ def _feasible(made: Plan) -> Plan:
         more = f"; and {len(made.problems) - 1} more like that" if len(made.problems) > 1 else ""
         raise CommandError(
             f"{str(first).removesuffix(f': {first.smallest_change}')}{more}",
-            f"{first.smallest_change}; nothing is moved for half of what was asked",
+            f"{first.smallest_change}; rackspan moves nothing until all of it is possible",
         )
     return made
 
@@ -304,7 +304,7 @@ def _conclude(kept: JournalFile, left: Record, last: Pass, lost: OSError | None)
         raise CommandError(
             f"{wrong}{'; ' if wrong else ''}throttles are still set, without effect, on broker "
             f"{few([*map(str, brokers)])}, which {be(len(brokers))} away",
-            f"any rackspan apply clears them once they are back; where they never will be, delete {kept.path}",
+            f"any rackspan apply clears them once they are back; if they never come back, delete {kept.path}",
             ExitCode.UNFINISHED,
         )
     if wrong:
@@ -327,10 +327,10 @@ def _cancel(connection: Connection, kept: JournalFile, record: Record | None, pa
         if ended is Ended.INTERRUPTED and not still:
             note("interrupted: rackspan apply --cancel goes on")
             raise typer.Exit(_INTERRUPTED)
-        why = "interrupted" if ended is Ended.INTERRUPTED else f"not all could be taken back: {_waits(last)}"
+        why = "interrupted" if ended is Ended.INTERRUPTED else f"not all moves could be cancelled: {_waits(last)}"
         raise CommandError(f"{why}{still}", "run it again", ExitCode.UNFINISHED)
     _conclude(kept, left, replace(last, waiting=()), lost)
-    note(f"plan {record.plan_hash} is taken back")
+    note(f"plan {record.plan_hash} is cancelled")
 
 
 def _worked(
@@ -373,7 +373,7 @@ def _stopped(error: BaseException, outcome: str) -> CommandError | None:
     if isinstance(error, StoppedError):
         return CommandError(f"stopped: {error}{outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
     if isinstance(error, FailureError):
-        says = "Kafka refuses" if error.failure.remedy is Remedy.ACCESS else "Kafka stays away"
+        says = "Kafka refuses" if error.failure.remedy is Remedy.ACCESS else "Kafka is unavailable"
         return CommandError(f"{says}: {error.failure.message}{outcome}", "run it again", ExitCode.KAFKA)
     if isinstance(error, CommandError):
         return CommandError(f"{error}{outcome}", error.hint, error.code)

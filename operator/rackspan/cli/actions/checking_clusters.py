@@ -231,7 +231,7 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     dead = checked.by_rule[Rule.OFFLINE]
     if dead:
         them = "it" if dead == 1 else "them"
-        sentence = f"{plural(dead, 'partition')} {have(dead)} no leader: nobody can read or write {them}"
+        sentence = f"{plural(dead, 'partition')} {have(dead)} no leader: clients cannot read or write {them}"
         screen.print(sentence, style="bold red")
     broken = bool(checked.examined.broken.any())
     if broken:

@@ -155,7 +155,7 @@ def _report_next(planned: _Planned | None, changed: RackTopology, more: Drains, 
     if planned.limit is not None:
         note(f"{planned.limit}: not all of it begins without approval")
     if planned.empty:
-        note(f"there is no plan to approve; rackspan status --topology {changed.key} shows how the drain stands")
+        note(f"there is no plan to approve; rackspan status --topology {changed.key} shows the state of the drain")
     elif not approved:
         again = shlex.join(["rackspan", "drain", *more.arguments, "--topology", str(changed.key)])
         note(f"this command moves no replica; to approve the plan and wait for its end: {again} --approve --wait")

@@ -74,7 +74,7 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
     waits = "" if planned is None or planned.status is ConditionStatus.TRUE else f": {planned.message}"
     return CommandError(
         f"no Reassignment of RackTopology {topology.key} is carried out now{waits}",
-        f"rackspan status --topology {topology.key} shows how it stands",
+        f"rackspan status --topology {topology.key} shows its state",
         ExitCode.UNFINISHED,
     )
 
@@ -122,7 +122,7 @@ def _follow_apply(connection: Connection, kept: JournalFile, record: Record, for
         while now is not None and now.changes and now.plan_hash == record.plan_hash:
             last = now
             if at_work and not (at_work := kept.is_at_work):
-                note("no rackspan apply is at work here; run it again to go on, or with --cancel")
+                note("no rackspan apply is running here; run it again to go on, or with --cancel")
             await _look(admin, last, shown, once=once)
             if once:
                 return

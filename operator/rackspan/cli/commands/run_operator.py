@@ -88,7 +88,7 @@ def operator(
         str | None,
         typer.Option(
             envvar="RACKSPAN_LEASE_NAME",
-            help="Of operators with the same Lease one acts. Default: rackspan, and what stands for the namespaces.",
+            help="Of the operators with the same Lease, one acts. Default: rackspan, and a suffix for the namespaces.",
         ),
     ] = None,
     lease_identity: Annotated[

@@ -45,7 +45,7 @@ async def drive(
     At the first SIGINT, and where standard output is lost, no further copy begins, and those under way end under their
     throttle. At the second SIGINT, and at SIGTERM, SIGHUP and SIGQUIT, they are left to Kafka. Then throttles are
     cleared.
-    Raises StoppedError, and FailureError where Kafka stays away.
+    Raises StoppedError, and FailureError where Kafka is unavailable.
     """
 
     def is_over(seen: "Pass") -> bool:

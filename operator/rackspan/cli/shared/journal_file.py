@@ -71,7 +71,7 @@ class JournalFile:
         except BlockingIOError:
             os.close(file)
             raise CommandError(
-                f"{self.path}: another rackspan apply is at work", "rackspan watch shows how far it is"
+                f"{self.path}: another rackspan apply is running", "rackspan watch shows how far it is"
             ) from None
         try:
             yield

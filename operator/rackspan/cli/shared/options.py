@@ -175,7 +175,7 @@ DrainBroker = Annotated[
     list[str] | None,
     _topology_option(
         metavar="ID,…",
-        help="A broker that shall hold nothing, or is gone for good; several with commas, or by repeating it.",
+        help="A broker that must hold no replica, or is gone for good; several with commas, or by repeating it.",
     ),
 ]
 DrainRack = Annotated[

@@ -129,7 +129,7 @@ def _about_assigning(group: GroupSeen, found: Locality) -> Iterator[Advice]:
         elif said or group.protocol is GroupProtocol.CONSUMER:
             yield Advice(
                 AdviceCode.ASSIGNOR_FALLS_SHORT,
-                f"assignor {assignor} falls short of the best, {could}: clients older than Kafka 3.5 ignore "
+                f"assignor {assignor} does not reach the best assignment, {could}: clients older than Kafka 3.5 ignore "
                 "racks, and newer ones keep what they have until members come or go",
             )
     beyond = found.partitions - max(found.could_be_near, found.near)

@@ -15,10 +15,10 @@ _COMPLIANCE: Mapping[str, str] = {
     ASSIGNMENT_DIFFERS: "the replicas are not the ones of the assignment",
 }
 _MESSAGES: Mapping[Rule, str] = {
-    Rule.OFFLINE: "no leader: nobody can read or write it",
+    Rule.OFFLINE: "no leader: clients cannot read or write it",
     Rule.BROKER_OFFLINE: "broker {broker} is not online: {holding} a replica there",
     Rule.UNDER_REPLICATED: "{behind} not in sync",
-    Rule.UNSATISFIABLE: "no placement on the brokers that may hold it keeps to its spread",
+    Rule.UNSATISFIABLE: "no placement on the brokers that may hold it meets its spread",
     Rule.NOT_JUDGED: "the rack of a broker is not known, and whether it is spread as asked depends on that",
     Rule.REPLICA_ON_DRAINED_BROKER: "broker {broker} is drained and still holds a replica",
     Rule.MIN_INSYNC_TOO_SMALL: "min.insync.replicas is {short} too small for the durability asked",
@@ -26,7 +26,7 @@ _MESSAGES: Mapping[Rule, str] = {
     Rule.REPLICATION_FACTOR_DIFFERS: "the replication factor is {amount} than declared",
     Rule.REPLICATION_FACTOR_VARIES: "its partitions differ by {replicas}",
     Rule.PINNED_UNFAIR: "the explicit assignment does not spread it fairly",
-    Rule.RACK_DRIFT: "broker {broker} stands elsewhere than its broker.rack says",
+    Rule.RACK_DRIFT: "broker {broker} is in another rack than its broker.rack says",
     Rule.MISSING_RACK: "broker {broker} has no rack while others have one",
     Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
     Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
@@ -35,7 +35,7 @@ _MOST_AWAY = 10
 _NEVER_WITHOUT_LEADER = "but never while a partition has no leader: the change empties its ELR (KIP-966)"
 _FIXES: Mapping[Rule, str] = {
     Rule.OFFLINE: "bring back a broker of its ISR or ELR: kafka-topics --describe names them",
-    Rule.UNDER_REPLICATED: "bring back, or relieve, the brokers that lag",
+    Rule.UNDER_REPLICATED: "bring back the brokers that lag, or reduce their load",
     Rule.NOT_COMPLIANT: "{plan}: {moves} to copy, none does with fewer",
     Rule.UNSATISFIABLE: "add brokers to the domains that have the fewest, or loosen its spread",
     Rule.NOT_JUDGED: (
@@ -100,7 +100,7 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
-        return f"bring back, or relieve, broker {facts.broker}"
+        return f"bring back broker {facts.broker}, or reduce its load"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"take broker {facts.broker} off the topic's explicit assignment"
     if not facts.moves and (without := _without_moves(facts, plan, topology)):

@@ -117,7 +117,7 @@ def _brokers(state: ClusterState, remaining: RemainingReplicas | None) -> Iterab
     for broker in state.spec.drain_brokers:
         is_known = broker in known or (remaining is not None and bool(remaining.replicas.get(broker)))
         message = (
-            f"no broker {broker} is known: Kafka lists none, no pod stands for it and no replica is on it; correct "
+            f"no broker {broker} is known: Kafka lists none, no pod runs it and no replica is on it; correct "
             "spec.drainBrokers, or take it off that list if it has been decommissioned"
         )
         unknown = Reason.UNKNOWN_BROKER, message
@@ -128,11 +128,11 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
     rackless = sorted(
         {row.id for row in state.racks.missing} | (set(state.load.holders) - {r.id for r in state.racks.rows})
     )
-    uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may stand here"
+    uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may be in this rack"
     for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
         brokers = frozenset(broker for broker, rack in state.racks.known_racks.items() if is_within(rack, path))
         name = domain_name(path)
-        message = f"no broker stands in {name}: correct spec.drainRacks, or take it off that list if all have gone"
+        message = f"no broker is in {name}: correct spec.drainRacks, or take it off that list if all have gone"
         unknown = Reason.UNKNOWN_RACK, f"{message}; {uncertain}" if rackless else message
         yield _Target(name, brokers, None if brokers else unknown, uncertain if rackless else None)
 
@@ -143,7 +143,7 @@ def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas
         return DrainStatus(target.name, reason, message, drained=False)
     count = len(target.brokers)
     if remaining is None or not target.brokers <= remaining.replicas.keys():
-        return DrainStatus(target.name, Reason.WAITING, "Kafka has not been asked yet what is there", count)
+        return DrainStatus(target.name, Reason.WAITING, "its replicas have not been read from Kafka yet", count)
     left, blocks = _replicas_left({one: remaining.replicas[one] for one in target.brokers}, owners)
     if left.total:
         why = ", ".join(

@@ -278,12 +278,12 @@ def _check_cluster_id(topology: RackTopology, last_cluster_id: str | None, clust
     named = topology.spec.kafka.cluster_id
     expected = named or last_cluster_id
     if expected and expected != cluster_id:
-        how = "spec.kafka.clusterId says" if named else "this topology first met"
+        how = "spec.kafka.clusterId is" if named else "this topology was first connected to"
         raise FailureError(
             Failure(
                 Reason.CLUSTER_ID_MISMATCH,
-                f"{topology.spec.kafka.bootstrap_servers} leads to Kafka cluster {cluster_id}, {how} {expected}; "
-                "nothing is done there until spec.kafka.clusterId names it",
+                f"{topology.spec.kafka.bootstrap_servers} reaches Kafka cluster {cluster_id}, and {how} {expected}; "
+                "the operator changes nothing there until spec.kafka.clusterId names it",
                 Remedy.SPEC,
             )
         )

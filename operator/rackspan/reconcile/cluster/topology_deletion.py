@@ -61,8 +61,8 @@ def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
     named = few([*map(str, keys)], _NAMED)
     return Failure(
         Reason.TOPOLOGY_IN_USE,
-        f"it is being deleted, and goes last: {len(keys)} {many} deletionPolicy Delete, and only through it "
-        f"can their topics be deleted ({named}); delete them, or set their deletionPolicy to Retain",
+        f"it is being deleted, and waits: {len(keys)} {many} deletionPolicy Delete, and their "
+        f"topics can be deleted only while it exists ({named}); delete them, or set their deletionPolicy to Retain",
         Remedy.SPEC,
     )
 

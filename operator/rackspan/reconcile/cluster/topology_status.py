@@ -332,7 +332,7 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
         return (
             _FALSE,
             Reason.BROKER_OFFLINE,
-            f"{_broker_summary(inputs)}; what lies there stays there, and new topics go elsewhere{_cordoned(inputs)}",
+            f"{_broker_summary(inputs)}; their replicas stay, and new topics avoid them{_cordoned(inputs)}",
         )
     return _TRUE, Reason.BROKERS_ONLINE, f"every broker that is known is online{_cordoned(inputs)}"
 
@@ -402,7 +402,7 @@ def _ignored_pods(racks: RackView | None) -> str:
         return ""
     first, *others = racks.ignored_pods
     who = f"{first} and {plural(len(others), 'other')} are" if others else f"{first} is"
-    return f"; pod {who} passed over, because no broker can have {'their numbers' if others else 'its number'}"
+    return f"; pod {who} ignored: no broker can have {'their numbers' if others else 'its number'}"
 
 
 def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:

@@ -237,7 +237,7 @@ class ApprovedPlans:
             if (seen := self._cache.reassignments.get(key)) is None or seen.meta.uid != written["metadata"]["uid"]:
                 self._cache.put_reassignment(written)
         elif (known := self._cache.reassignments.get(key)) is None or known.ended:
-            what = f"Reassignment {key} is there already, and not known or on its way out: tried again"
+            what = f"Reassignment {key} already exists, and is not known yet or has ended: the operator tries again"
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY))
 
 

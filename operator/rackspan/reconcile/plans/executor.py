@@ -409,7 +409,7 @@ class Executor:
             known = self.record.reported_racks.get(broker.id, broker.rack)
             if known != broker.rack and broker.id in self._holders and not self._stands_as_planned(broker):
                 raise StoppedError(
-                    f"broker {broker.id} stood in rack {known} when the plan was made, and stands in {broker.rack} now"
+                    f"broker {broker.id} was in rack {known} when the plan was made, and is in {broker.rack} now"
                 )
 
     def _stands_as_planned(self, broker: BrokerDescription) -> bool:

@@ -189,12 +189,13 @@ def waits(waiting: Sequence[Waiting]) -> str:
     Empty where none does.
     """
     parts = []
-    for how, final in (("waiting", False), ("given up", True)):
-        if found := _waiting([one for one in waiting if one.reason.final is final]):
-            some = (
-                f"{plural(one.partitions, 'partition')} {one.reason} such as {one.samples[0]}" for one in found.reasons
-            )
-            parts.append(f"{how}: {', '.join(some)}")
+    for final in (False, True):
+        found = _waiting([one for one in waiting if one.reason.final is final])
+        for one in found.reasons if found else ():
+            many = one.partitions > 1
+            how = "given up" if final else "wait" if many else "waits"
+            sample = f"{', such as' if many else ':'} {one.samples[0]}"
+            parts.append(f"{plural(one.partitions, 'partition')} {how} ({one.reason}){sample}")
     return "; ".join(parts)
 
 
@@ -327,7 +328,7 @@ class ReassignmentWriter:
 
     def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
         """Report that the object goes and throttles may be left."""
-        _log.warning("Reassignment %s is let go: %s", one.key, problem)
+        _log.warning("Reassignment %s loses its finalizer: %s", one.key, problem)
         self.announce(one, topology, None, problem)
 
     async def _answered(self, one: Reassignment, written: JsonObject | None) -> None:

@@ -45,7 +45,7 @@ _STATES = {
 }
 _BEGINS = {
     ReassignmentState.RUNNING: "carried out from now on",
-    ReassignmentState.CANCELLING: "what is under way is taken back",
+    ReassignmentState.CANCELLING: "the moves under way are cancelled",
 }
 _STOPPING = "stopping: "
 
@@ -62,7 +62,7 @@ class Run:
         self.told = False
         """Whether the status has what the last pass saw."""
         self.stopping: str | None = None
-        """Why the plan does not fit any more: what is under way is taken back, and that is its end."""
+        """Why the plan does not fit any more: the moves under way are cancelled, and that is its end."""
         self.seen: Pass | None = None
         self.pause = _STEP_SECONDS
         """Seconds until the next pass."""
@@ -141,7 +141,7 @@ class Run:
         state, message = ended(seen)
         if self.stopping is not None:
             state = ReassignmentState.STOPPED
-            message = f"stopped: {self.stopping}; what was under way is taken back; make a new plan"
+            message = f"stopped: {self.stopping}; the moves under way were cancelled; make a new plan"
         elif intent is Intent.CANCEL and not (
             state is ReassignmentState.SUCCEEDED and seen.progress.moved == seen.progress.moves
         ):

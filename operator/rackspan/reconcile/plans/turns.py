@@ -120,7 +120,7 @@ def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None
         found = now.get(broker)
         if then and found and then != found:
             return (
-                f"broker {broker} stood in rack /{'/'.join(then)} when the plan was made, and stands in "
+                f"broker {broker} was in rack /{'/'.join(then)} when the plan was made, and is in "
                 f"/{'/'.join(found)} now"
             )
     return None

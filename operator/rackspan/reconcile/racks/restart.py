@@ -293,9 +293,7 @@ class RestartsReconciler(Controller):
             hold = RestartHold(Reason.RESTART_WAITING, found.message)
             return RestartFacts(uid, structs.replace(restarts, current=None), hold)
         if current.request is not None and not await self._take_off(topology, current.request):
-            return RestartFacts(
-                uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is still to be taken off")
-            )
+            return RestartFacts(uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is not removed yet"))
         self._report_done(topology, found)
         self._ready.pop(topology.key, None)
         others = tuple(one for one in restarts.not_mended if one.broker != current.broker)

@@ -206,7 +206,7 @@ def _not_back(
     if broker is None or not broker.online:
         return f"{name} is not back in the cluster yet"
     if lagging is None:
-        return f"{name}: in which ISRs it is has not been read from Kafka yet"
+        return f"{name}: the ISRs of its partitions have not been read from Kafka yet"
     if lagging:
         return f"{name} is back, and {plural(lagging, 'partition')} {be(lagging)} not in sync on it yet"
     return None

@@ -211,9 +211,9 @@ class LeaderElection:
             async with asyncio.timeout(seconds):
                 await self._store.release(candidate.identity)
         except FailureError as error:
-            _log.warning("the Lease could not be let go of: %s", error)
+            _log.warning("the Lease could not be released: %s", error)
         except TimeoutError:
-            _log.warning("the Lease could not be let go of: no answer within %g s", seconds)
+            _log.warning("the Lease could not be released: no answer within %g s", seconds)
 
     async def _try_acquire_or_renew(self) -> None:
         """One attempt. Errors are logged only: the next attempt follows after the retry period."""
@@ -227,7 +227,7 @@ class LeaderElection:
         except TimeoutError:
             _log.warning("the Lease: no answer from the API server within %g s", self._timing.request_timeout_seconds)
         except Exception:
-            _log.exception("the Lease is looked at again")
+            _log.exception("the Lease: the operator tries again")
 
     async def _acquire_or_renew(self) -> None:
         record = await self._store.read()

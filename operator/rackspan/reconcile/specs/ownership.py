@@ -117,7 +117,7 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
 
 def in_another_cluster(topic: KafkaTopic, cluster_id: str) -> str:
     """That the object's topic is not in the cluster that its topology leads to now, in words."""
-    where = f"Kafka cluster {topic.status.cluster_id}, the topology now leads to {cluster_id}"
+    where = f"Kafka cluster {topic.status.cluster_id}, and the topology is now connected to {cluster_id}"
     return f"topic {topic.topic_name} belongs to {where}"
 
 
@@ -169,8 +169,8 @@ def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
     who = f"KafkaTopic {decides.key}" if known else "a KafkaTopic of another namespace"
     return Failure(
         Reason.TOPIC_CONFLICT,
-        f"{who} already stands for topic {topic.topic_name}; "
-        "delete one of the two, or make this one anew with another spec.topicName",
+        f"{who} already declares topic {topic.topic_name}; "
+        "delete one of the two, or create this one again with another spec.topicName",
         Remedy.SPEC,
     )
 

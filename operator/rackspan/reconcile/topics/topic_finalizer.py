@@ -58,7 +58,7 @@ librdkafka deletes by name, and any broker may answer a look. One that lags may 
 somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
 """
 _MAX_SHOWN = 63
-_CHANGED = DeletionDecision(DeletionStep.RETRY, "the object changed while it was being let go")
+_CHANGED = DeletionDecision(DeletionStep.RETRY, "the object changed while its deletion was decided")
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet", Remedy.RETRY)
 
 

@@ -420,7 +420,7 @@ def _topology_not_found(topic: KafkaTopic) -> Failure:
 def _unseen(state: Failure, since: datetime) -> Failure:
     """Why nothing is known about topics now."""
     away = state.reason == Reason.KAFKA_UNREACHABLE
-    what = f"not seen in Kafka since {since:%Y-%m-%dT%H:%M:%SZ}; this status is from before"
+    what = f"not seen in Kafka since {since:%Y-%m-%dT%H:%M:%SZ}; this status may be out of date"
     why = state.message if away else f"{state.reason}: {state.message}"
     return Failure(state.reason if away else Reason.TOPOLOGY_NOT_READY, f"{what}: {why}", Remedy.RETRY)
 

@@ -86,7 +86,7 @@ def test_what_is_not_done_comes_first():
     ("spec", "reason", "words"),
     [
         ({"drainBrokers": [77]}, "UnknownBroker", "no broker 77 is known: Kafka lists none"),
-        ({"drainRacks": ["/eu/nope"]}, "UnknownRack", "no broker stands in /eu/nope: correct spec.drainRacks"),
+        ({"drainRacks": ["/eu/nope"]}, "UnknownRack", "no broker is in /eu/nope: correct spec.drainRacks"),
     ],
 )
 def test_what_nobody_knows_is_never_drained(spec, reason, words):
@@ -116,7 +116,8 @@ def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
     assert assessment(drain_statuses(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
     lost = draining(drainRacks=["/z0"], holders=[0, 9])
     assert (
-        "no rack is known of brokers 9, which may stand here" in drain_statuses(lost, held(b0={}, b3={}), [])[0].message
+        "no rack is known of brokers 9, which may be in this rack"
+        in drain_statuses(lost, held(b0={}, b3={}), [])[0].message
     )
 
 

@@ -238,7 +238,7 @@ def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
     racks = rack_view(about, {"n0": {"region": "eu"}}, pods, [BrokerDescription(0, "h", "/eu")])
     status = status_of(replace(state(), racks=racks), about=about)
     assert told(status, "Ready") == ("True", "InSync")
-    words = "pod kafka-99999999999999999999 is passed over, because no broker can have its number"
+    words = "pod kafka-99999999999999999999 is ignored: no broker can have its number"
     assert sentence(status).endswith(words)
     assert sentence(status, "RacksInSync").endswith(words)
 

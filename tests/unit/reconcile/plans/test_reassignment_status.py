@@ -33,7 +33,7 @@ def test_what_waits_is_told_from_what_is_given_up():
         Waiting(TopicPartition("orders", 1), WaitReason.GONE),
         Waiting(TopicPartition("payments", 0), WaitReason.BROKER_OFFLINE, (3,)),
     ]
-    waiting = "waiting: 1 partition BrokerOffline such as payments-0 (broker 3)"
-    given_up = "given up: 2 partitions Gone such as orders-0"
+    waiting = "1 partition waits (BrokerOffline): payments-0 (broker 3)"
+    given_up = "2 partitions given up (Gone), such as orders-0"
     assert waits(some) == f"{waiting}; {given_up}"
     assert (waits(some[2:]), waits(some[:2]), waits([])) == (waiting, given_up, "")

@@ -742,7 +742,7 @@ async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_w
     monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
-    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    assert "broker 3 was in rack /eu/z0" in world.read().status.message
     world.nothing_left()
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
@@ -764,7 +764,7 @@ async def test_a_plan_that_is_being_stopped_does_not_go_on_under_a_successor(mon
         await world.worker.step_aside()
     await world.until_ended()
     assert world.read().status.state == "Stopped"
-    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    assert "broker 3 was in rack /eu/z0" in world.read().status.message
     assert len(world.kafka.copies) == copies, "nothing is copied there any more"
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
@@ -798,7 +798,7 @@ async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_i
     world.kafka.racks = {**RACKS, 3: ("us", "z9")}
     await world.until_ended()
     assert world.read().status.state == "Stopped"
-    assert "broker 3 stood in rack /eu/z0" in world.read().status.message
+    assert "broker 3 was in rack /eu/z0" in world.read().status.message
     world.nothing_left()
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 

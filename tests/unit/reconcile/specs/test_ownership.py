@@ -97,12 +97,12 @@ def test_the_one_that_does_not_decide_is_told_which_does():
     assert rival(older, None) is None
     refused = rival(younger, older)
     assert refused.reason == "TopicConflict"
-    assert "KafkaTopic shop/a already stands for topic a" in refused.message
+    assert "KafkaTopic shop/a already declares topic a" in refused.message
 
 
 def test_strangers_are_not_told_each_other_s_names():
     other = topic("secret", topicName="a", namespace="bank")
-    assert "a KafkaTopic of another namespace already stands for topic a" in rival(topic("a"), other).message
+    assert "a KafkaTopic of another namespace already declares topic a" in rival(topic("a"), other).message
     assert "KafkaTopic bank/secret" in rival(topic("a", namespace="kafka"), other).message
 
 

@@ -136,7 +136,7 @@ def test_a_topic_of_another_id_is_kept():
 def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
     decision = decide_deletion(topic(status={**known(), "clusterId": "kafka-0"}), found, state())
     assert decision.step is DeletionStep.HOLD
-    assert "belongs to Kafka cluster kafka-0, the topology now leads to kafka-1" in decision.message
+    assert "belongs to Kafka cluster kafka-0, and the topology is now connected to kafka-1" in decision.message
 
 
 @pytest.mark.parametrize(("confirmed", "kept"), [(None, True), ("id-1", False), ("id-2", True), ("", True)])
