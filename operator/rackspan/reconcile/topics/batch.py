@@ -19,8 +19,7 @@ from rackspan.reconcile.runtime.threads import PLACER_SECONDS, PlacerTimedOutErr
 from rackspan.reconcile.specs.placement import PORTION, cost, third_party_placer, too_large
 from rackspan.reconcile.specs.topic_configs import differing
 from rackspan.reconcile.topics.creation_claims import with_known_claim
-from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.topic_decision import TopicDecision, decide, ownership_problem
+from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision, decide, ownership_problem
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from rackspan.reconcile.specs.ownership import may_adopt
 if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.topics.outcome import Outcome
+    from rackspan.reconcile.topics.topic_decision import Outcome
 
 
 def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:

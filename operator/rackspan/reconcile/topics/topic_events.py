@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.conditions import Condition
     from rackspan.reconcile.ports import ObjectRef
-    from rackspan.reconcile.topics.outcome import Outcome
+    from rackspan.reconcile.topics.topic_decision import Outcome
 
 _NO_STALLED_EVENT = frozenset(
     {

@@ -1,42 +1,53 @@
-"""From what a pass observed and did to a KafkaTopic's status. Pure: the clock is an argument."""
+"""From what a pass observed and did to a KafkaTopic's status.
+
+`topic_status` and `failed_status` are pure: the clock is an argument. `status_updates` computes the statuses of a batch
+off the event loop, and only where their inputs changed.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import structs
 
 from rackspan.api.conditions import COMPLIANT, READY, RECONCILING, Conditions, find_condition
-from rackspan.api.kafkatopic import (
-    MAX_DOMAINS,
-    DomainPlacement,
-    DurabilityStatus,
-    LevelDurability,
-    PlacementStatus,
-)
+from rackspan.api.kafkatopic import MAX_DOMAINS, DomainPlacement, DurabilityStatus, LevelDurability, PlacementStatus
 from rackspan.api.labels import CREATED_FOR
 from rackspan.api.plans import MAX_PLAN_SAMPLES, PartitionChange, TopicPlanStatus
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.core.durability import write_guarantees
 from rackspan.core.placement import Placement
 from rackspan.core.rack_path import RackPath, domain_name
+from rackspan.reconcile.cluster.batching import batches
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
-from rackspan.reconcile.specs.placement import placer_name, too_large
-from rackspan.reconcile.topics.compliant_condition import compliance_result, not_judged
-from rackspan.reconcile.topics.topic_conditions import FALSE, TRUE, UNKNOWN, invalid_pause, ready_condition
+from rackspan.reconcile.runtime.threads import in_thread
+from rackspan.reconcile.specs.placement import PORTION, cost, placer_name, too_large
+from rackspan.reconcile.topics.topic_conditions import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    compliance_result,
+    invalid_pause,
+    not_judged,
+    ready_condition,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rackspan.api.conditions import ConditionStatus
     from rackspan.api.kafkatopic import KafkaTopic, KafkaTopicStatus
+    from rackspan.api.meta import ObjectKey
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.ports import TopicDescription
-    from rackspan.reconcile.topics.outcome import Outcome
     from rackspan.reconcile.topics.topic_conditions import ConditionValue
+    from rackspan.reconcile.topics.topic_decision import Outcome
+
 
 _PAUSED = "the annotation rackspan.dev/paused leaves the topic alone"
 
@@ -218,4 +229,64 @@ def _durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterS
     return DurabilityStatus(
         found.sentence,
         tuple(LevelDurability(one.level, one.domains, one.keeps_writes, one.stays_writable) for one in found.levels),
+    )
+
+
+# --- the statuses of a batch ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StatusUpdate:
+    """The status to write, None where the last one still holds, or the error that computing it raised."""
+
+    fingerprint: int
+    """A hash of the status's inputs."""
+    status: KafkaTopicStatus | Exception | None
+
+
+async def status_updates(
+    outcomes: Sequence[Outcome], state: ClusterState, epoch: int, written: Mapping[ObjectKey, int]
+) -> Mapping[ObjectKey, StatusUpdate]:
+    """The update of each topic. `written` are the fingerprints of the last statuses, `epoch` that of `state`.
+
+    Computed a portion at a time, so that other topologies get their turn.
+    """
+    found: dict[ObjectKey, StatusUpdate] = {}
+    for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, state), PORTION):
+        known = {outcome.topic.key: written.get(outcome.topic.key) for outcome in some}
+        found |= await in_thread(partial(_updates, some, state, epoch, known))
+    return found
+
+
+def _updates(
+    outcomes: Iterable[Outcome], state: ClusterState, epoch: int, written: Mapping[ObjectKey, int | None]
+) -> dict[ObjectKey, StatusUpdate]:
+    return {outcome.topic.key: _update(outcome, state, epoch, written[outcome.topic.key]) for outcome in outcomes}
+
+
+def _update(outcome: Outcome, state: ClusterState, epoch: int, written: int | None) -> StatusUpdate:
+    try:
+        fingerprint = hash((epoch, _fingerprint(outcome)))
+        if written == fingerprint and outcome.decision.idle:
+            return StatusUpdate(fingerprint, None)
+        return StatusUpdate(fingerprint, topic_status(outcome, state, datetime.now(UTC)))
+    except Exception as error:  # raised again for this topic alone, where its status would be written
+        return StatusUpdate(0, error)
+
+
+def _fingerprint(outcome: Outcome) -> int:
+    """A hash of what the status depends on, apart from the cluster's state."""
+    meta, config = outcome.topic.meta, outcome.config
+    return hash(
+        (
+            meta.uid,
+            meta.generation,
+            tuple(sorted(meta.annotations.items())),
+            outcome.seen,
+            (config.min_insync, *sorted(config.own.items())) if config else None,
+            outcome.problem,
+            outcome.plan and outcome.plan.hash,
+            outcome.hold,
+            outcome.copied_bytes,
+        )
     )

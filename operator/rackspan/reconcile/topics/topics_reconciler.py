@@ -25,11 +25,10 @@ from rackspan.reconcile.specs.placement import third_party_placer, too_large
 from rackspan.reconcile.specs.topic_quotas import Quotas
 from rackspan.reconcile.topics.batch import reconcile_topics
 from rackspan.reconcile.topics.creation_claims import is_prepared, prepare
-from rackspan.reconcile.topics.status_updates import status_updates
 from rackspan.reconcile.topics.topic_deletion import DeletionStep
 from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topic_finalizer import TopicFinalizer, hold_failure
-from rackspan.reconcile.topics.topic_status import failed_status
+from rackspan.reconcile.topics.topic_status import failed_status, status_updates
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState, ObservedCluster
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.ports import KafkaAdmin
-    from rackspan.reconcile.topics.outcome import Outcome
-    from rackspan.reconcile.topics.status_updates import StatusUpdate
+    from rackspan.reconcile.topics.topic_decision import Outcome
+    from rackspan.reconcile.topics.topic_status import StatusUpdate
 
 R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")

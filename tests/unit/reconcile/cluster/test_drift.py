@@ -14,7 +14,7 @@ from rackspan.reconcile.cluster.state import Settling
 from rackspan.reconcile.cluster.topology_status import topology_status
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
-from rackspan.reconcile.topics.outcome import Outcome
+from rackspan.reconcile.topics.topic_decision import Outcome
 from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topic_status import topic_status
 

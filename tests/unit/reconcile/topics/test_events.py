@@ -10,8 +10,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, ObjectRef
-from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.topic_decision import TopicDecision
+from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision
 from rackspan.reconcile.topics.topic_events import condition_events
 
 REF = ObjectRef("KafkaTopic", ObjectKey("shop", "orders"), "uid-1")

@@ -20,7 +20,7 @@ from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.specs import placement
-from rackspan.reconcile.topics import status_updates
+from rackspan.reconcile.topics import topic_status as statuses
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
@@ -154,14 +154,14 @@ async def test_a_status_that_is_refused_holds_back_nobody_else(world, error):
 
 
 async def test_a_defect_over_one_topic_is_told_and_no_other_s(world, monkeypatch):
-    topic_status = status_updates.topic_status
+    topic_status = statuses.topic_status
 
     def faulty(outcome, *arguments):
         if outcome.topic.key.name == "odd":
             raise AttributeError("None has no attribute lower")
         return topic_status(outcome, *arguments)
 
-    monkeypatch.setattr(status_updates, "topic_status", faulty)
+    monkeypatch.setattr(statuses, "topic_status", faulty)
     world.add(topic("a"), topic("odd"), topic("z"))
     await world.work()
     assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
@@ -258,13 +258,13 @@ async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
 
 
 async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
-    topic_status, threads = status_updates.topic_status, set()
+    topic_status, threads = statuses.topic_status, set()
 
     def spied(*arguments):
         threads.add(threading.current_thread().name.split("_")[0])
         return topic_status(*arguments)
 
-    monkeypatch.setattr(status_updates, "topic_status", spied)
+    monkeypatch.setattr(statuses, "topic_status", spied)
     world.add(topic("a"), topic("z"))
     await world.work()
     assert threads == {"thinking"}, "in a pool of its own: names of hosts are resolved in asyncio's"

@@ -17,8 +17,7 @@ from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
-from rackspan.reconcile.topics.outcome import Outcome
-from rackspan.reconcile.topics.topic_decision import TopicDecision, decide
+from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision, decide
 from rackspan.reconcile.topics.topic_status import failed_status, topic_status
 
 LATER = NOON + timedelta(minutes=1)
