@@ -1,25 +1,34 @@
-"""Events about brokers that go offline and come back, debounced. Pure: the clock is an argument.
+"""Events about brokers: that go offline and come back, debounced, and that drift; what is said of drift. Pure.
 
 A restart, or a rolling restart of all brokers, is too short for an Event. Brokers that go offline within a minute of
-each other share one.
+each other share one. The clock is an argument.
+
+The condition RacksInSync has an Event where its status changes. `drift_events` are the others: another broker drifts as
+well, or the topics have been judged, a moment after the drift was seen.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
 
-from rackspan.api.conditions import BROKERS_ONLINE, ConditionStatus, find_condition
+from rackspan.api.conditions import BROKERS_ONLINE, RACKS_IN_SYNC, ConditionStatus, find_condition, is_false
 from rackspan.api.racktopology import MAX_BROKER_SAMPLES
 from rackspan.api.reasons import Reason
-from rackspan.core.text import be, few, have
+from rackspan.core.rack_path import format_rack, is_within
+from rackspan.core.text import be, few, have, plural, shown
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from rackspan.api.racktopology import RackTopologyStatus
+    from rackspan.api.racktopology import BrokerStatus, DriftedTopics, RackTopologySpec, RackTopologyStatus
+    from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import ObjectRef
+
 
 DEBOUNCE_SECONDS = 120.0
 """How long a broker must be offline. Longer than a resync, at which a decommissioned broker is forgotten."""
@@ -68,3 +77,113 @@ def announced_brokers(status: RackTopologyStatus, now: datetime) -> Collection[i
 def broker_list(brokers: Collection[int]) -> str:
     """Brokers by id: `broker 3`, `brokers 3, 4`; the first hundred at most."""
     return f"broker{'' if len(brokers) == 1 else 's'} {few([*map(str, sorted(brokers))], MAX_BROKER_SAMPLES)}"
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------
+
+
+REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
+"""Of several brokers, and of one."""
+_NAMED = 5
+"""Brokers that one Event names in full."""
+_LONGEST = 200
+"""Characters of a rack that a message repeats."""
+
+
+def both_racks(broker: BrokerStatus) -> str:
+    """What a broker reports, and where it runs."""
+    reported = shown(broker.reported_rack or "no rack", _LONGEST)
+    return f"broker {broker.id} reports {reported} and runs in {broker.rack or 'nowhere'}"
+
+
+def topics_affected(topics: DriftedTopics) -> str:
+    """What drift does to topics: `that makes 2 topics not compliant: shop/orders, shop/payments`."""
+    others = topics.count - len(topics.samples)
+    more = f" and {plural(others, 'other')}" if others else ""
+    return f"that makes {plural(topics.count, 'topic')} not compliant: {', '.join(topics.samples)}{more}"
+
+
+def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
+    """
+    What ends the drift: a sentence for each cause among the brokers, about the first of them, the cheapest first.
+
+    `topics`: some are not compliant because of it.
+    """
+    first: dict[_Way, LocatedBroker] = {}
+    for row in racks.drifted:
+        first.setdefault(_way(spec, row), row)
+    moves = "; where the nodes are right, the topics need the moves of the plan" if topics else ""
+    return "; ".join(way(spec, racks, first[way]) for way in _WAYS if way in first) + moves
+
+
+def _way(spec: RackTopologySpec, row: LocatedBroker) -> _Way:
+    reported, path = row.reported_path or (), row.rack or ()
+    if not row.reported_rack:
+        return _set_rack
+    if row.reported_rack in spec.rack_aliases:
+        return _correct_alias
+    return _correct_label if len(reported) == len(path) or is_within(reported, path) else _add_alias
+
+
+def _correct_label(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
+    path = row.rack or ()
+    pairs = enumerate(zip_longest(row.reported_path or (), path))
+    level = next((at for at, (reported, found) in pairs if reported != found), 0)
+    label, node = spec.levels[level].node_label, f"node {row.node}" if row.node else "the node"
+    lost, wrong = f"{node} has lost label {label}, set it again", f"label {label} of {node} is wrong, correct it"
+    return (
+        f"if {wrong if level < len(path) else lost}: no replica has to move then; if it is right, broker {row.id} "
+        f"reports {format_rack(path)} after its next restart"
+    )
+
+
+def _add_alias(spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
+    path, reported = row.rack or (), row.reported_rack or ""
+    flat, whole = shown(reported, _LONGEST), format_rack(path)
+    wrong = f"broker.rack {flat} is not a path of {plural(len(spec.levels), 'level')}"
+    if {one.rack for one in racks.rows if one.reported_rack == reported} != {path}:
+        return f"{wrong}, and brokers of several racks report it; set broker.rack to the whole path, such as {whole}"
+    if flat != reported:
+        return f"{wrong}; set broker.rack to {whole}"
+    return f"{wrong}; if it names the same place, set spec.rackAliases: {json.dumps({flat: whole}, ensure_ascii=False)}"
+
+
+def _correct_alias(spec: RackTopologySpec, _racks: RackView, row: LocatedBroker) -> str:
+    reported = row.reported_rack or ""
+    return (
+        f"spec.rackAliases says that {shown(reported, _LONGEST)} is {spec.rack_aliases[reported]}, and broker {row.id} "
+        f"runs in {format_rack(row.rack or ())}: correct the alias, or the labels of its node"
+    )
+
+
+def _set_rack(_spec: RackTopologySpec, racks: RackView, row: LocatedBroker) -> str:
+    path, unset = format_rack(row.rack or ()), [one.id for one in racks.drifted if not one.reported_rack]
+    if len(unset) == 1:
+        return f"broker {row.id} has no broker.rack: set it to {path}, and restart the broker"
+    return f"{broker_list(unset)} have no broker.rack: set it, such as to {path} for broker {row.id}, and restart them"
+
+
+_Way = Callable[["RackTopologySpec", "RackView", "LocatedBroker"], str]
+_WAYS: Final[tuple[_Way, ...]] = (_correct_label, _add_alias, _correct_alias, _set_rack)
+
+
+def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopologyStatus) -> Iterator[KubernetesEvent]:
+    """Events about drift that was reported already and has become more, from the statuses before and after a pass."""
+    if not _is_reported(before) or not _is_reported(after) or after.drift is None:
+        return
+    drifted_before = {broker.id for broker in before.brokers if broker.drift}
+    new = [broker for broker in after.brokers if broker.drift and broker.id not in drifted_before]
+    if new:
+        others = len(new) - _NAMED
+        more = f" and {plural(others, 'other broker')}" if others > 0 else ""
+        message = "; ".join(both_racks(broker) for broker in new[:_NAMED]) + more
+        yield KubernetesEvent(about, Reason.RACK_DRIFT, message, warning=True)
+    topics = after.drift.topics
+    if topics is not None and (before.drift is None or before.drift.topics is None):
+        brokers = plural(after.drift.count, "broker")
+        message = f"{brokers} {REPORTS[after.drift.count == 1]}; "
+        yield KubernetesEvent(about, Reason.RACK_DRIFT, message + topics_affected(topics), warning=True)
+
+
+def _is_reported(status: RackTopologyStatus) -> bool:
+    return is_false(status.conditions, RACKS_IN_SYNC)

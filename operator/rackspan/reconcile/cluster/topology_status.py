@@ -18,9 +18,11 @@ from rackspan.api.conditions import (
     RACKS_IN_SYNC,
     READY,
     REASSIGNED,
+    SCANNED,
     STALLED,
     Conditions,
     ConditionStatus,
+    find_condition,
     is_false,
     is_true,
 )
@@ -37,12 +39,11 @@ from rackspan.api.racktopology import (
     TopicCounts,
     domain_summary,
 )
-from rackspan.api.reasons import Reason
+from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, few, have, plural, rounded
-from rackspan.reconcile.cluster import columns, drain_status
-from rackspan.reconcile.cluster.broker_events import broker_list
-from rackspan.reconcile.cluster.drift import REPORTS, both_racks, topics_affected, ways_out
+from rackspan.reconcile.cluster import drain_status
+from rackspan.reconcile.cluster.broker_events import REPORTS, both_racks, broker_list, topics_affected, ways_out
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.cluster.topology_deletion import how_to_confirm
 from rackspan.reconcile.failures import Failure, Remedy, set_problem
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from rackspan.core.planning import TopicPlan
     from rackspan.reconcile.cluster.racks import LocatedBroker, RackView
     from rackspan.reconcile.ports import RemainingReplicas
+
 
 _BROKERS_BYTES: Final = 1_000_000
 """Of `status.brokers`: etcd takes objects of 1,572,864 bytes, by default."""
@@ -203,9 +205,9 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     )
     return replace(
         status,
-        state=columns.overall_state(status),
-        offline_summary=columns.offline_summary(status),
-        plan_summary=columns.plan_summary(status.plan),
+        state=overall_state(status),
+        offline_summary=offline_summary(status),
+        plan_summary=plan_summary(status.plan),
     )
 
 
@@ -438,3 +440,51 @@ def broker_status(row: LocatedBroker) -> BrokerStatus:
         draining=row.draining or None,
         cordoned=row.cordoned or None,
     )
+
+
+# --- what `kubectl get racktopologies` shows in one word or line each -----------------------------------------------
+
+
+_HASH_SHOWN: Final = 8
+
+
+def overall_state(status: RackTopologyStatus) -> str:
+    """The worst of what is not as it should be, by the reason of its condition; `InSync` where nothing is."""
+    offline, topics, plan = status.offline, status.topics, _reason(status, REASSIGNED)
+    racks = _reason(status, RACKS_IN_SYNC)
+    found = (
+        _reason(status, CONNECTED),
+        _reason(status, READY),
+        Reason.BROKER_OFFLINE if offline is not None and offline.count else None,
+        None if status.only_lacks_racks else racks,
+        None if plan in PLAN_GOES_ON else plan,
+        Reason.DELETION_HELD if is_true(status.conditions, DELETIONS_HELD) else None,
+        plan,
+        Reason.NOT_COMPLIANT if topics is not None and topics.non_compliant else None,
+        "TopicsNotReady" if topics is not None and topics.ready < topics.total else None,
+        _reason(status, DRAINED),
+        racks,
+        _reason(status, SCANNED),
+    )
+    return next(filter(None, found), Reason.IN_SYNC)
+
+
+def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
+    """The beginning of a plan's hash, and how many replicas it copies and removes."""
+    if plan is None:
+        return None
+    removals = f", {plural(plan.removals, 'removal')}" if plan.removals else ""
+    return f"{plan.hash[:_HASH_SHOWN]}, {plural(plan.moves, 'move')}{removals}"
+
+
+def offline_summary(status: RackTopologyStatus) -> str | None:
+    """How many brokers are offline; `?` while Kafka does not say so."""
+    if not is_true(status.conditions, CONNECTED):
+        return "?"
+    return None if status.offline is None else str(status.offline.count)
+
+
+def _reason(status: RackTopologyStatus, kind: str) -> str | None:
+    """Why a condition does not hold; None where it does, or is not there."""
+    condition = find_condition(status.conditions, kind)
+    return None if condition is None or condition.status == ConditionStatus.TRUE else condition.reason

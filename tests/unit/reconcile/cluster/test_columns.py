@@ -8,7 +8,7 @@ from tests.unit.cli.test_status import PLAN, condition, seen
 
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.cli.shared.situation import AspectState, situation
-from rackspan.reconcile.cluster.columns import offline_summary, overall_state, plan_summary
+from rackspan.reconcile.cluster.topology_status import offline_summary, overall_state, plan_summary
 
 AWAY = condition("Connected", "False", "KafkaUnreachable")
 NOT_READY = condition("Ready", "False", "EmptyLevel")

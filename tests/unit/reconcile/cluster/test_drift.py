@@ -9,7 +9,7 @@ from tests.unit.reconcile.examples import NOON, known, seen, state, status_input
 from rackspan.api.conditions import find_condition
 from rackspan.api.racktopology import KIND
 from rackspan.reconcile.cache import BrokerPod
-from rackspan.reconcile.cluster.drift import drift_events
+from rackspan.reconcile.cluster.broker_events import drift_events
 from rackspan.reconcile.cluster.state import Settling
 from rackspan.reconcile.cluster.topology_status import topology_status
 from rackspan.reconcile.plans.topology_plan import TopologyPlan

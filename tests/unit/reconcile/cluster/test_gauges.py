@@ -8,8 +8,8 @@ from tests.unit.reconcile.examples import in_state, state, status_inputs, topic
 
 from rackspan import metrics
 from rackspan.api.reasons import Reason
-from rackspan.reconcile.cluster.topology_gauges import measure, measure_observation
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.topology_controller import measure, measure_observation
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 NAME = "kafka/measured"
