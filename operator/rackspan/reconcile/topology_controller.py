@@ -32,7 +32,7 @@ from rackspan.reconcile.topics.topic_events import condition_events
 from rackspan.reconcile.topics.topics_reconciler import BATCHES, TopicsReconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prometheus_client import Gauge
 
@@ -67,11 +67,12 @@ class TopologyReconciler:
         self._key = key
         self._dependencies = dependencies
         self._status_parts = status_parts
-        self._observer = Observer(key, dependencies)
-        self._topics = TopicsReconciler(key, self._observer, dependencies, self.write_status)
+        self.cluster = Observer(key, dependencies)
+        """The topology's Kafka cluster as it was seen last, and its client."""
+        self.topics = TopicsReconciler(key, self.cluster, dependencies, self.write_status)
         self._cordons = Cordons()
         self._finalizer = TopologyFinalizer(
-            key, dependencies, self._topics.finalizer.dependents, self._cordons.held, self._releases
+            key, dependencies, self.topics.finalizer.dependents, self._cordons.held, self._releases
         )
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
@@ -81,31 +82,15 @@ class TopologyReconciler:
         self._loops: list[asyncio.Task[None]] = []
         self._finished = False
 
-    def look_again(self) -> None:
-        """Observe soon: the RackTopology changed."""
-        self._observer.wake()
-
-    def location_changed(self, key: ObjectKey) -> None:
-        """A Node or a broker Pod changed."""
-        self._observer.location_changed(key)
-
-    def topics_changed(self, keys: Iterable[ObjectKey]) -> None:
-        """These KafkaTopics, or objects that they depend on, changed."""
-        self._topics.add(keys)
-
     def deletions_confirmed(self) -> None:
         """A person confirmed deletions by annotating the RackTopology."""
         cache = self._dependencies.cache
         keys = cache.topics_of(self._key)
-        self._topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
-
-    def topic_found(self, key: ObjectKey) -> None:
-        """The KafkaTopic was reconciled elsewhere until now, which wrote its status."""
-        self._topics.rewrite_status(key)
+        self.topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
 
     def topic_gone(self, key: ObjectKey) -> None:
         """This KafkaTopic was deleted."""
-        self._topics.drop(key)
+        self.topics.drop(key)
         self._status_due.set()
 
     def status_changed(self) -> None:
@@ -115,12 +100,7 @@ class TopologyReconciler:
     @property
     def connected(self) -> bool:
         """Whether the topology's Kafka cluster can be used."""
-        return isinstance(self._observer.state, ClusterState)
-
-    @property
-    def cluster(self) -> Observer:
-        """The topology's Kafka cluster as it was seen last, and its client."""
-        return self._observer
+        return isinstance(self.cluster.state, ClusterState)
 
     async def run(self) -> None:
         """Run until cancelled or, after `finish`, until the batches under way have ended."""
@@ -135,7 +115,7 @@ class TopologyReconciler:
                 if self._finished:
                     self.finish()
         finally:
-            await self._observer.close()
+            await self.cluster.close()
 
     def finish(self) -> None:
         """The RackTopology was deleted: start no new batch, and let those under way end."""
@@ -148,21 +128,21 @@ class TopologyReconciler:
             with self._dependencies.liveness.track(f"look at {self._key}"):
                 await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
-                everything = await self._observer.observe()
+                everything = await self.cluster.observe()
             self._leave_cordons()  # before anything is awaited, so before the status has the cluster's id
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
-                self._topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
+                self.topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
                 self._cluster_changed.set()
             if self._key in self._dependencies.cache.topologies:
-                measure_observation(str(self._key), self._observer.state)
+                measure_observation(str(self._key), self.cluster.state)
             self._pass_done()
             with self._dependencies.liveness.track(f"cordons of {self._key}"):
                 await self._reconcile_cordons()
-            await self._observer.wait()
+            await self.cluster.wait()
 
     def _leave_cordons(self) -> None:
-        topology, state = self._dependencies.cache.topologies.get(self._key), self._observer.state
+        topology, state = self._dependencies.cache.topologies.get(self._key), self.cluster.state
         if topology is None or not isinstance(state, ClusterState):
             return
         if (event := self._cordons.leave(topology, state.cluster_id)) is not None:
@@ -170,22 +150,22 @@ class TopologyReconciler:
 
     async def _reconcile_cordons(self) -> None:
         topology = self._dependencies.cache.topologies.get(self._key)
-        state, admin = self._observer.state, self._observer.admin
+        state, admin = self.cluster.state, self.cluster.admin
         if topology is None or admin is None or not isinstance(state, ClusterState) or state.spec != topology.spec:
             return
-        able, remaining = self._observer.cordonable, self._observer.remaining
+        able, remaining = self.cluster.cordonable, self.cluster.remaining
         empty = remaining.empty if remaining else ()
         racks = state.for_plans.racks  # those that have lasted: a label that is wrong for a moment ends no drain
         try:
             record, unproven = partial(self._record_cordons, topology), state.unproven
             if await self._cordons.reconcile(topology, racks, able, empty, admin, record, unproven):
-                self._observer.cordons_changed()
+                self.cluster.cordons_changed()
         except Exception:
             _log.exception("topology %s: unexpected error over its cordons", self._key)
 
     def _releases(self, topology: RackTopology) -> bool:
         """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
-        state = self._observer.state
+        state = self.cluster.state
         answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
         return answers and self._cordons.releases(topology)
 
@@ -205,13 +185,13 @@ class TopologyReconciler:
         slots = asyncio.Semaphore(BATCHES)
         while True:
             await slots.acquire()
-            keys = await self._topics.take()
+            keys = await self.topics.take()
             batch = group.create_task(self._process(keys))
             batch.add_done_callback(lambda _: slots.release())
 
     async def _process(self, keys: Sequence[ObjectKey]) -> None:
         with self._dependencies.liveness.track(f"batch of {self._key}"):
-            await self._topics.process(keys)
+            await self.topics.process(keys)
         self._pass_done()
 
     async def _status_loop(self) -> None:
@@ -240,9 +220,9 @@ class TopologyReconciler:
         while True:
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
-                    await self._topics.approvals.reconcile()
+                    await self.topics.approvals.reconcile()
                 began = time.thread_time()  # by the clock, what a busy machine does meanwhile would count as well
-                if summary != (summary := self._topics.approvals.summary()):
+                if summary != (summary := self.topics.approvals.summary()):
                     self._status_due.set()
                 judging, failures = time.thread_time() - began, 0
             except FailureError as error:
@@ -260,19 +240,19 @@ class TopologyReconciler:
             await self._write_latest_status()
 
     async def _write_latest_status(self) -> None:
-        cache, state = self._dependencies.cache, self._observer.state
+        cache, state = self._dependencies.cache, self.cluster.state
         topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
-        deletions, waiting = self._topics.finalizer.review()
+        deletions, waiting = self.topics.finalizer.review()
         inputs = StatusInputs(
             state=state,
-            racks=self._observer.racks,
+            racks=self.cluster.racks,
             topics=topics,
-            remaining=self._observer.remaining,
+            remaining=self.cluster.remaining,
             deletions=deletions,
             waiting=tuple(waiting),
             deletion_blocked=self._finalizer.problem,
-            planned=self._topics.approvals.summary(),
-            failed_spec=self._observer.failed_spec,
+            planned=self.topics.approvals.summary(),
+            failed_spec=self.cluster.failed_spec,
             cordon_problem=self._cordons.problem,
         )
         topology = None if self._finished else cache.topologies.get(self._key)  # else it is another one of the name

@@ -72,7 +72,7 @@ class TopologyLoops:
         """Start the topology's loop, and observe soon where its spec changed."""
         loop = self.start(topology.key)
         if self._asked.is_new(topology.key, spec_version(topology.meta)):
-            loop.look_again()
+            loop.cluster.wake()
             if topology.spec.shared_with:  # its topics' names may conflict with those of the others
                 topics = map(self._cache.topics.get, self._cache.topics_of(topology.key))
                 self.requeue([topic for topic in topics if topic is not None])
@@ -107,12 +107,12 @@ class TopologyLoops:
         here = [pod for pod in self._cache.pods.values() if pod.node == key.name]
         for topology, loop in self._with_brokers_in(here):
             if topology.spec.rack_source is RackSource.NODES:
-                loop.location_changed(key)
+                loop.cluster.location_changed(key)
 
     def pod_changed(self, pod_key: ObjectKey, *pods: BrokerPod | None) -> None:
         """A Pod changed or was deleted, with what is known of it now and was before: it may run a broker."""
         for _, loop in self._with_brokers_in([pod for pod in pods if pod is not None]):
-            loop.location_changed(pod_key)
+            loop.cluster.location_changed(pod_key)
 
     def namespace_changed(self, name: str) -> None:
         """A Namespace changed: what it consents to may have, for its topics and for brokers' pods in it."""
@@ -120,7 +120,7 @@ class TopologyLoops:
         for key, loop in self:
             topology = self._cache.topologies.get(key)
             if topology is not None and topology.broker_namespace == name != topology.meta.namespace:
-                loop.look_again()
+                loop.cluster.wake()
 
     def _with_brokers_in(self, pods: Sequence[BrokerPod]) -> Iterator[tuple[RackTopology, TopologyReconciler]]:
         """The topologies of which any of these pods runs a broker, and their loops."""
@@ -134,7 +134,7 @@ class TopologyLoops:
     def look_again(self, key: ObjectKey) -> None:
         """Have a topology's loop observe soon, if there is one."""
         if key in self._running:
-            self._running[key][0].look_again()
+            self._running[key][0].cluster.wake()
 
     def status_changed(self, key: ObjectKey) -> None:
         """Have a topology's status written soon, if there is a loop for it."""
@@ -155,7 +155,7 @@ class TopologyLoops:
         for topic in topics:
             for claim in self._cache.claims(topic):
                 if claim.topology in self._running:
-                    self._running[claim.topology][0].topics_changed([claim.key])
+                    self._running[claim.topology][0].topics.add([claim.key])
                 elif claim.topology in self._cache.topologies:
                     self.start(claim.topology)  # which queues all of its topics at first
                 else:
@@ -179,7 +179,7 @@ class TopologyLoops:
                 if topic is not None and topic.topology in self._cache.topologies:  # it was created meanwhile
                     self._orphans.drop(key)
                     if topic.topology in self._running:
-                        self._running[topic.topology][0].topic_found(key)
+                        self._running[topic.topology][0].topics.rewrite_status(key)
 
     async def stop(self) -> None:
         """Cancel all loops. Calls to Kafka that are under way may still take effect."""

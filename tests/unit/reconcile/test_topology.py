@@ -31,7 +31,7 @@ async def test_a_machine_that_runs_others_meanwhile_makes_no_rest_of_the_look_at
             enough.set()
 
     loop = TopologyReconciler(ObjectKey("shop", "kafka"), MagicMock(), MagicMock())
-    loop._topics = MagicMock(approvals=MagicMock(reconcile=AsyncMock(), summary=summary))
+    loop.topics = MagicMock(approvals=MagicMock(reconcile=AsyncMock(), summary=summary))
     looking = asyncio.create_task(loop._approval_loop())
     try:
         async with asyncio.timeout(300):
@@ -85,7 +85,7 @@ async def test_a_rack_that_has_not_lasted_ends_no_drain():
     loop._cordons = MagicMock(reconcile=AsyncMock(return_value=False))
     for rack in ("/b", "/c"):
         kafka.racks[1] = rack
-        await loop._observer.observe()
+        await loop.cluster.observe()
         await loop._reconcile_cordons()
         racks = loop._cordons.reconcile.call_args.args[1]
         assert [row.id for row in racks.rows if row.draining] == [1]
@@ -116,7 +116,7 @@ async def test_a_drain_that_is_taken_back_while_its_cordon_is_recorded_cordons_n
         )
 
     monkeypatch.setattr(loop, "write_status", recorded)
-    await loop._observer.observe()
+    await loop.cluster.observe()
     await loop._reconcile_cordons()
     assert asked == ([1] if spec is None else [])
 
@@ -134,7 +134,7 @@ async def test_a_drain_that_changes_while_the_cluster_is_looked_at_cordons_and_r
     cache.put_topology({**before, "status": {"cordons": [] if draining else [1]}})
     loop = TopologyReconciler(PROD, dependencies_of(cache, MemoryCluster(), kafka), ())
     loop.write_status = AsyncMock()
-    looking = asyncio.create_task(loop._observer.observe())
+    looking = asyncio.create_task(loop.cluster.observe())
     await asyncio.sleep(0)
     after = {**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainBrokers": [] if draining else [1]}}
     metadata = {**TOPOLOGY["metadata"], "generation": 2, "resourceVersion": "2"}
@@ -165,7 +165,7 @@ async def test_what_keeps_one_broker_from_being_cordoned_keeps_no_other_cordoned
 
     async def look():
         await loop._finalizer.reconcile()
-        await loop._observer.observe()
+        await loop.cluster.observe()
         await loop._reconcile_cordons()
 
     await look()
@@ -188,7 +188,7 @@ async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before
     loop._cordons = MagicMock(reconcile=AsyncMock(return_value=False))
     for seconds, unproven in ((state.RACKS_SETTLE_SECONDS, {0, 1}), (0, set())):
         monkeypatch.setattr(state, "RACKS_SETTLE_SECONDS", seconds)
-        await loop._observer.observe()
+        await loop.cluster.observe()
         await loop._reconcile_cordons()
         assert loop._cordons.reconcile.call_args.args[-1] == loop.cluster.state.unproven == unproven
 
@@ -244,7 +244,7 @@ async def test_a_plan_that_cannot_begin_is_counted_and_tried_again_later_and_lat
     monkeypatch.setattr(topology_controller, "_REST", 0)
     monkeypatch.setattr(topology_controller, "count_error", lambda *labels: counted.append(labels))
     loop = TopologyReconciler(ObjectKey("shop", "kafka"), MagicMock(), MagicMock())
-    loop._topics = MagicMock(approvals=MagicMock(reconcile=AsyncMock(side_effect=TRIES)))
+    loop.topics = MagicMock(approvals=MagicMock(reconcile=AsyncMock(side_effect=TRIES)))
     with pytest.raises(asyncio.CancelledError):
         await loop._approval_loop()
     assert pauses == [4, 8, 16, 32, 60, 60, 60, 60, 2, 4]

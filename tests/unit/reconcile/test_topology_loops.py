@@ -54,7 +54,7 @@ def test_a_relabelled_node_wakes_the_topologies_whose_brokers_run_on_it(node, wo
 
     loops.node_changed(ObjectKey("", node))
 
-    assert [name for name, loop in running.items() if loop.location_changed.called] == woken
+    assert [name for name, loop in running.items() if loop.cluster.location_changed.called] == woken
 
 
 @pytest.mark.parametrize("kind", ["KafkaTopic", "Reassignment"])

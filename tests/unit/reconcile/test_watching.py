@@ -7,7 +7,7 @@ be restored from a backup, which takes versions back.
 
 import asyncio
 import copy
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import pytest
 from hypothesis import settings
@@ -35,18 +35,11 @@ kinds = st.sampled_from(sorted(SPECS))
 names = st.sampled_from(NAMES)
 
 
-class Silent:
-    """The loop of a topology, which nobody runs here."""
-
-    def __getattr__(self, _):
-        return lambda *_: None
-
-
 class Quiet(TopologyLoops):
-    """Reconcile nothing."""
+    """Reconcile nothing: nobody runs the loop of a topology here."""
 
     def start(self, key):
-        return self._running.setdefault(key, (Silent(), None))[0]
+        return self._running.setdefault(key, (MagicMock(), None))[0]
 
     def topology_gone(self, key):
         super().topology_gone(key)
