@@ -1,4 +1,4 @@
-"""Kopf handlers; those of a kind only call the informer of that kind, see `rackspan.reconcile.routes`.
+"""Kopf handlers; those of a kind only call the informer of that kind, see `rackspan.reconcile.manager`.
 
 `Manager.prime` fills the cache before kopf starts, so nothing is decided from an incomplete cache. Later changes arrive
 as events. `@kopf.index` would do the same, but while kopf fills an index each object wakes the tasks of all others.

@@ -3,8 +3,7 @@ Observe, decide, act: what the operator does, without the framework that calls i
 
 From top to bottom; a layer knows those below it only, and the packages of one line do not know each other:
 
-    manager                                  what runs, and whether it lives
-    routes                                   what Kubernetes reports, to the controllers that it concerns
+    manager                                  what runs, whether it lives, and whom what Kubernetes reports concerns
     topology_loops                           a loop for each RackTopology, and one for KafkaTopics that name none
     topology_controller                      one RackTopology
     dry_run, expectations, uninstall         plans for the command line, what a scan checks, the clean-up

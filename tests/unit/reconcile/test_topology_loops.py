@@ -9,8 +9,8 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.manager import Routes
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.routes import Routes
 from rackspan.reconcile.runtime.informer import Informer
 from rackspan.reconcile.runtime.writers import StatusWriter
 from rackspan.reconcile.topology_loops import TopologyLoops

@@ -1,10 +1,10 @@
 """Starts compliance scans as Jobs or SparkApplications and reports how they went; it judges no partition itself.
 
-    routes ── manager ──> scan_reconciler ──┬─ scan_decision   which scan is due, waits or has to be deleted
-              (cache)                       ├─ scan_setup      what the chart lets a namespace ask for
-                                            ├─ scan_manifests  the Job or SparkApplication of a scan
-                                            ├─ job_status      what became of it
-                                            └─ scan_status ──> RackTopology, metrics, Events
+    manager ──> scan_reconciler ──┬─ scan_decision   which scan is due, waits or has to be deleted
+    (cache)                       ├─ scan_setup      what the chart lets a namespace ask for
+                                  ├─ scan_manifests  the Job or SparkApplication of a scan
+                                  ├─ job_status      what became of it
+                                  └─ scan_status ──> RackTopology, metrics, Events
 
 Only `scan_reconciler` does I/O and holds state. The others are pure, except that `scan_status` sets metrics, and get
 the time as an argument. What has to survive a restart of the operator is in the RackTopology's status.scans.
