@@ -31,8 +31,7 @@ from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.shrinking import min_insync_above_replicas
-from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of
-from rackspan.reconcile.plans.unmanaged import unmanaged_topics
+from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of, unmanaged_topics
 from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
 from rackspan.reconcile.specs.ownership import owner, refusal, rival
 from rackspan.reconcile.specs.topic_quotas import Demand, above_quotas

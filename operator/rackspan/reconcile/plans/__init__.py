@@ -1,7 +1,7 @@
 """
 The plan of one topology: made, reviewed, approved, carried out by Reassignments.
 
-    topology_plan                  the parts that topics need; `unmanaged` those of topics without a KafkaTopic
+    topology_plan                  the parts that topics need, with and without a KafkaTopic
     approvals ──┬─ plan_review ── holds              who has approved which parts, and what the others wait for
                 ├─ approved_hashes, plan_sizes       annotations and specs; bytes
                 ├─ shrinking                         min.insync.replicas of topics that get fewer replicas

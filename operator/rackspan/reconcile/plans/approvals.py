@@ -24,8 +24,7 @@ from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.plan_review import Present, review_plan, summary
 from rackspan.reconcile.plans.plan_sizes import LogDirSizes, PlanSizes
 from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last, make_room
-from rackspan.reconcile.plans.topology_plan import inputs_of, inputs_of_unmanaged
-from rackspan.reconcile.plans.unmanaged import UnmanagedParts
+from rackspan.reconcile.plans.topology_plan import UnmanagedParts, inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
 
 if TYPE_CHECKING:
@@ -212,10 +211,14 @@ class Approvals:
         if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
-        review, admin, problem = self._review(datetime.now(UTC)), self._observer.admin, None
+        review, admin = self._review(datetime.now(UTC)), self._observer.admin
+        problem: FailureError | None = None
         if review is not None and admin is not None and self._is_complete and _is_up_to_date(review):
             if review.outcome.approved:
-                problem = await self._try_to_begin(review, admin)
+                try:
+                    await self._begin(review, admin)
+                except FailureError as error:
+                    problem = error  # raised below: it keeps nobody from being told what the rest waits for
                 review = self._review(datetime.now(UTC))
             else:
                 await self._let_shrink(review, admin)
@@ -286,14 +289,6 @@ class Approvals:
             self._begun = {text: name for text, name in self._begun.items() if text in parts}
             present = {whole.hash, *whole.namespaces.values()}
             self._begun_whole = {text: name for text, name in self._begun_whole.items() if text in present}
-
-    async def _try_to_begin(self, review: Review, admin: KafkaAdmin) -> FailureError | None:
-        """Begin what is approved; why that failed, which keeps nobody from being told what the rest waits for."""
-        try:
-            await self._begin(review, admin)
-        except FailureError as error:
-            return error
-        return None
 
     async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
         topic_ids, changed = await self._compared(review, admin)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan.core.partitions import largest
 from rackspan.core.reassignment import TopicPartition, of_change
 from rackspan.core.text import rounded
-from rackspan.reconcile.cluster.client import read_credentials
+from rackspan.reconcile.cluster.client import ReassignmentClient
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.runtime.threads import in_planner_thread
 
@@ -57,13 +57,11 @@ class LogDirSizes:
 
         Partitions that no broker reports are left out. Raises FailureError where Kafka does not answer at all.
         """
-        kafka = topology.spec.kafka
-        credentials = await read_credentials(kafka, topology.meta.namespace, self._kube)
-        admin = await self._connector.connect(topology.key, kafka, credentials)
+        client = ReassignmentClient(self._connector, self._kube)
         try:
-            return largest(await admin.sizes(partitions))
+            return largest(await (await client.admin(topology)).sizes(partitions))
         finally:
-            await admin.close()
+            await client.close()
 
 
 class PlanSizes:

@@ -1,17 +1,19 @@
 """The status of a Reassignment: from what a pass saw to counts, sentences and conditions, all pure; and its writing.
 
-The cache has what was written: statuses, records, how it ended, Events and finalizers.
+The cache has what was written: statuses, records, how it ended, Events and finalizers. `measure` sets metrics of what a
+topology's Reassignments say; the series go with the objects.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from rackspan import metrics
 from rackspan.api import racktopology
 from rackspan.api.conditions import READY, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
@@ -33,6 +35,7 @@ from rackspan.core.reassignment import PaceReason
 from rackspan.core.text import plural, size
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans.plan_documents import TooLargeError, packed, progress_document
+from rackspan.reconcile.plans.turns import has_begun
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 from rackspan.reconcile.runtime.writers import has_finalizer
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.plans.executor import Pass
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.reassignment_ports import ReassignmentObjects, Record
+
 
 _log = logging.getLogger("rackspan.reassignments")
 
@@ -379,3 +383,27 @@ class StatusJournal:
         if written is None:
             raise JournalError("the object was changed just now: it is read again")
         self._cache.put_reassignment_answer(written)
+
+
+def measure(topology: str, objects: Sequence[Reassignment]) -> None:
+    """Set the gauges: counts by state, and how far the plan is that is carried out, or was last."""
+    begun = [one for one in objects if has_begun(one)]
+    under_way = [one for one in begun if not one.ended]
+    last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
+    if last is None:
+        metrics.forget_reassignments(topology)  # of one that is gone
+    states = Counter(one.status.state or ReassignmentState.QUEUED for one in objects)
+    for state in ReassignmentState:
+        metrics.REASSIGNMENTS.labels(topology, state.value).set(states[state])
+    metrics.REASSIGNMENT_THROTTLES.labels(topology).set(sum(one.status.throttles or 0 for one in objects))
+    if last is None:
+        return
+    status = last.status
+    metrics.REASSIGNMENT_MOVES.labels(topology).set(status.moves or 0)
+    metrics.REASSIGNMENT_MOVED.labels(topology).set(status.moved or 0)
+    metrics.REASSIGNMENT_BYTES.labels(topology).set(status.bytes or 0)
+    metrics.REASSIGNMENT_MOVED_BYTES.labels(topology).set(status.moved_bytes or 0)
+    metrics.REASSIGNMENT_RATE.labels(topology).set(0 if last.ended else status.rate or 0)
+    metrics.REASSIGNMENT_WAITING.remove_by_labels({"topology": topology})
+    for one in status.waiting.reasons if status.waiting else ():
+        metrics.REASSIGNMENT_WAITING.labels(topology, one.reason).set(one.partitions)

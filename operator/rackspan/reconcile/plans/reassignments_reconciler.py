@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.metrics import forget_reassignments
-from rackspan.reconcile.plans.reassignment_gauges import measure
+from rackspan.reconcile.plans.reassignment_status import measure
 from rackspan.reconcile.plans.turns import Contender, has_work, in_turn
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.runtime.controller import run_guarded

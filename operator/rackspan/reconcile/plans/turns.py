@@ -64,11 +64,6 @@ def intent_of(one: Reassignment, topology: RackTopology, now: datetime) -> Inten
     return Intent.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Intent.RUN
 
 
-def first_in_turn(unfinished: Sequence[Reassignment]) -> Reassignment:
-    """The one whose turn it is among those that have not ended, which are in order; what has begun goes first."""
-    return next(filter(has_begun, unfinished), unfinished[0])
-
-
 def obstacle(
     one: Reassignment, others: Collection[Reassignment], now: datetime
 ) -> tuple[ReassignmentState, str] | None:

@@ -19,12 +19,12 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import turns
 from rackspan.reconcile.plans.approved_plans import UnreadablePlanError, in_order, record_from
 from rackspan.reconcile.plans.executor import Executor, StoppedError
-from rackspan.reconcile.plans.reassignment_gauges import measure
 from rackspan.reconcile.plans.reassignment_status import (
     JournalError,
     ReassignmentWriter,
     RecordTooLargeError,
     StatusJournal,
+    measure,
 )
 from rackspan.reconcile.plans.runs import Run, paused_by, stopped_by
 from rackspan.reconcile.plans.turns import Intent, rules_of
@@ -138,7 +138,7 @@ class TopologyWorker:
                     await self._clear_left_over(one)
         if not unfinished:
             return _IDLE_SECONDS
-        first = turns.first_in_turn(unfinished)
+        first = next(filter(turns.has_begun, unfinished), unfinished[0])  # what has begun goes first
         for one in unfinished:
             if one is not first:
                 await self._keep_waiting(one, first)

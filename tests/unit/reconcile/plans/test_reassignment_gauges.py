@@ -7,7 +7,7 @@ from tests.unit.reconcile.plans.test_reassignment_status import NOON, OBJECT
 
 from rackspan.api.reassignment import Reassignment, ReassignmentState, ReassignmentStatus, WaitingFor, WaitingStatus
 from rackspan.metrics import forget_reassignments
-from rackspan.reconcile.plans.reassignment_gauges import measure
+from rackspan.reconcile.plans.reassignment_status import measure
 
 TOPOLOGY = "shop/gauges"
 

@@ -16,7 +16,7 @@ from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.expectations import locations_of_topology
 from rackspan.reconcile.plans import holds
-from rackspan.reconcile.plans.unmanaged import unmanaged_topics
+from rackspan.reconcile.plans.topology_plan import unmanaged_topics
 from rackspan.reconcile.ports import RemainingReplicas
 
 REPAIR = {"unmanagedTopics": "Repair"}
@@ -146,7 +146,7 @@ async def test_internal_topics_are_repaired_only_where_they_are_listed():
 
 
 async def test_ten_thousand_of_them_cost_one_call_a_look_and_none_between_looks(monkeypatch):
-    monkeypatch.setattr("rackspan.reconcile.plans.unmanaged._LOOK_SECONDS", 3600)  # however busy the machine is
+    monkeypatch.setattr("rackspan.reconcile.plans.topology_plan._LOOK_SECONDS", 3600)  # however busy the machine is
     there = {f"bare-{number}": ((0, 1, 2), (3, 4, 5)) for number in range(10_000)}
     made = await world(there, **REPAIR)
     assert len(made.kafka.calls) == 1
