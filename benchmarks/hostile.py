@@ -24,7 +24,7 @@ from benchmarks.topics import NAMESPACE
 from rackspan.core.planning import Change
 from rackspan.kube.rest import Rest, connect
 from rackspan.reconcile.plans.plan_documents import document, packed
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 GROUP = "/apis/rackspan.dev/v1alpha1/namespaces"
 HOSTILE = "hostile"

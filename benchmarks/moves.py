@@ -34,8 +34,7 @@ from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.executor import Executor
 from rackspan.reconcile.plans.worker import TopologyWorker
-from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, Record
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 

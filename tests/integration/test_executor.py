@@ -17,8 +17,7 @@ from rackspan.core.reassignment import Limits, TopicPartition, WaitReason
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.ports import BrokerDescription
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import BrokerDescription, Record
 
 
 @pytest.fixture

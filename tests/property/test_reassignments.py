@@ -22,7 +22,7 @@ from rackspan.core.reassignment import Adaptive, Disk, Limits, Setting, SettingK
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 _PASSES = 300
 _REFUSALS = 3

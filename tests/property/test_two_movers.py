@@ -19,7 +19,7 @@ from rackspan.core.planning import Change
 from rackspan.core.reassignment import Limits, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.reconcile.plans.executor import Executor
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 BROKERS = range(4)
 RACKS = {broker: ("eu", f"z{broker}") for broker in BROKERS}

@@ -42,8 +42,7 @@ from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from rackspan.reconcile.ports import Permit
-    from rackspan.reconcile.reassignment_ports import Replicas
+    from rackspan.reconcile.ports import Permit, Replicas
 
 T = TypeVar("T")
 _AT_ONCE = 1_000

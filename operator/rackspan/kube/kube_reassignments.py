@@ -1,4 +1,4 @@
-"""`reconcile.reassignment_ports.ReassignmentObjects` over the Kubernetes API."""
+"""`reconcile.ports.ReassignmentObjects` over the Kubernetes API."""
 
 from __future__ import annotations
 

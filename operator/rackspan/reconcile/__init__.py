@@ -14,7 +14,7 @@ From top to bottom; a layer knows those below it only, and the packages of one l
     dependencies, cache                      what loops share; Kubernetes' objects as last seen
     runtime/                                 informers, work queue, controllers, threads, Lease, writers
     audit_log                                a line for each change in Kafka
-    reassignment_ports, ports, failures      what is needed from outside, and what can go wrong there
+    ports, failures                          what is needed from outside, and what can go wrong there
 
 Decisions are pure functions of the object, of what Kafka holds and of the cluster's state: such modules
 say `Pure.` in their docstring. What is remembered lives in `cache`, `runtime.workqueue`, `cluster.observer` and the

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, Replicas
+    from rackspan.reconcile.ports import ReassignmentAdmin, Replicas
 
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.core.placement import Placer
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import KafkaConnector, KubeApi
-    from rackspan.reconcile.reassignment_ports import ReassignmentConnector, ReassignmentObjects
+    from rackspan.reconcile.ports import KafkaConnector, KubeApi, ReassignmentConnector, ReassignmentObjects
     from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
 

@@ -26,7 +26,7 @@ from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
 from rackspan.core.reassignment.throttles import FOLLOWERS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HASH = "0123456789abcdef0123456789abcdef"

@@ -11,7 +11,7 @@ from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 RECORD = Record(
     "prod",

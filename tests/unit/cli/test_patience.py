@@ -15,7 +15,7 @@ from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import TopicPartition
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 HELD, FREE = TopicPartition("held", 0), TopicPartition("free", 0)
 HASH = "0123456789abcdef0123456789abcdef"

@@ -36,8 +36,7 @@ from rackspan.core.text import be, few, plural, size
 from rackspan.core.topology import RackTree
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.plans.executor import Executor, Pass, StoppedError
-from rackspan.reconcile.ports import ClusterDescription
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import ClusterDescription, Record
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments

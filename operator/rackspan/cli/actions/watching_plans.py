@@ -24,7 +24,7 @@ from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.reassignment import Limits
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.plans.executor import Executor, Pass, StoppedError
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments

@@ -19,7 +19,7 @@ from typing import Any
 
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.reconcile.plans.plan_documents import UNREADABLE, plan_document, progress_document, record_of
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 _MOST_BYTES = 256 << 20
 """More than a plan of a million partitions takes."""

@@ -16,8 +16,7 @@ from rackspan.reconcile.ports import Credentials
 
 if TYPE_CHECKING:
     from rackspan.api.racktopology import KafkaSpec, RackTopology
-    from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi
-    from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, ReassignmentConnector
+    from rackspan.reconcile.ports import KafkaAdmin, KafkaConnector, KubeApi, ReassignmentAdmin, ReassignmentConnector
 
 
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")

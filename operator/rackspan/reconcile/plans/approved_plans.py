@@ -23,7 +23,7 @@ from rackspan.reconcile.plans.plan_documents import (
     unpacked,
     with_progress,
 )
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import JsonObject
-    from rackspan.reconcile.reassignment_ports import ReassignmentObjects
+    from rackspan.reconcile.ports import JsonObject, ReassignmentObjects
 
 _MOST_PARTITIONS = 10_000
 """Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""

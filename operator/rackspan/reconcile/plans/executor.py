@@ -47,8 +47,14 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from rackspan.reconcile.failures import Failure
-    from rackspan.reconcile.ports import BrokerDescription, ClusterDescription
-    from rackspan.reconcile.reassignment_ports import Journal, ReassignmentAdmin, Record, Replicas
+    from rackspan.reconcile.ports import (
+        BrokerDescription,
+        ClusterDescription,
+        Journal,
+        ReassignmentAdmin,
+        Record,
+        Replicas,
+    )
 
 _PASSES_UNTIL_STALE = 20
 """Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""

@@ -19,7 +19,7 @@ from msgspec import json as typed_json
 
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 8 << 20

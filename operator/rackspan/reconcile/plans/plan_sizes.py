@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.planning import Change, TopicPlan
     from rackspan.reconcile.plans.topology_plan import WholePlan
-    from rackspan.reconcile.ports import KubeApi
-    from rackspan.reconcile.reassignment_ports import ReassignmentConnector
+    from rackspan.reconcile.ports import KubeApi, ReassignmentConnector
 
 
 _log = logging.getLogger("rackspan.reconcile")

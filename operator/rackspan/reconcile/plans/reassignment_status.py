@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
     from rackspan.reconcile.dependencies import ReassignmentDependencies
     from rackspan.reconcile.plans.executor import Pass
-    from rackspan.reconcile.ports import JsonObject
-    from rackspan.reconcile.reassignment_ports import ReassignmentObjects, Record
+    from rackspan.reconcile.ports import JsonObject, ReassignmentObjects, Record
 
 
 _log = logging.getLogger("rackspan.reassignments")

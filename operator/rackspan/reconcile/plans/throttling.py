@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from rackspan.core.reassignment import Observed, Pace, SetThrottle, Setting, SettingChange
-    from rackspan.reconcile.reassignment_ports import ReassignmentAdmin, Record
+    from rackspan.reconcile.ports import ReassignmentAdmin, Record
 
 
 _PASSES = 5

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.rack_path import RackPath
     from rackspan.core.reassignment import Adaptive
-    from rackspan.reconcile.reassignment_ports import Record
+    from rackspan.reconcile.ports import Record
 
 
 HISTORY: Final = 10

@@ -18,7 +18,7 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import approved_plans
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, UnreadablePlanError, reassignments_of, record_from
 from rackspan.reconcile.plans.plan_documents import packed, progress_document
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 HASH = "0123456789abcdef"
 RACKS = {0: ("a", "x"), 1: ("a", "y"), 2: ("b", "x"), 3: None}

@@ -6,7 +6,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.throttling import Throttles
-from rackspan.reconcile.reassignment_ports import Record
+from rackspan.reconcile.ports import Record
 
 RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
 
