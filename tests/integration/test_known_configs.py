@@ -7,7 +7,7 @@ from tests.support.pull_requests import manifest
 
 from rackspan.kafka.admin import ConfluentAdmin, client
 from rackspan.reconcile.ports import NewTopic
-from rackspan.reconcile.specs.known_configs import KNOWN, refused_configs
+from rackspan.reconcile.specs.topic_configs import KNOWN, refused_configs
 
 OPERATORS = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 VALUES = (

@@ -36,8 +36,9 @@ from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import ScannedCluster, from_file
 from rackspan.jobs.spark.spark_engine import on_spark
-from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
+from rackspan.reconcile.cluster.racks import locations_of_topology
 from rackspan.reconcile.specs import placement
+from rackspan.reconcile.specs.ownership import cluster_requirements
 from rackspan.snapshots import parse_snapshot
 
 LEVELS = ("region", "zone", "rack")

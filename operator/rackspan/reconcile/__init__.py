@@ -6,7 +6,7 @@ From top to bottom; a layer knows those below it only, and the packages of one l
     manager                                  what runs, whether it lives, and whom what Kubernetes reports concerns
     topology_loops                           a loop for each RackTopology, and one for KafkaTopics that name none
     topology_controller                      one RackTopology
-    dry_run, expectations, uninstall         plans for the command line, what a scan checks, the clean-up
+    dry_run, uninstall                       plans for the command line, the clean-up
     topics/  scans/  racks/                  KafkaTopics in batches; scans; rack ids and restarts
     plans/                                   the plan of a topology: made, reviewed, approved, carried out
     specs/                                   what KafkaTopics ask for, and what they may have

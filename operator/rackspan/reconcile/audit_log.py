@@ -49,21 +49,18 @@ async def audited(
 
     Raises FailureError where the call fails as a whole: each has a line with that failure then.
     """
+    outcomes: dict[T, Failure | None] = {}
+    lost: FailureError | None = None
     try:
-        outcomes = await call()
+        outcomes |= await call()
     except FailureError as error:
-        _record_each(asked, entry, dict.fromkeys(asked, error.failure))
-        raise
-    _record_each(asked, entry, outcomes)
-    return outcomes
-
-
-def _record_each(
-    asked: Sequence[T], entry: Callable[[T], tuple[str, Mapping[str, object]]], outcomes: Mapping[T, Failure | None]
-) -> None:
+        lost = error
     for one in asked:
         operation, details = entry(one)
-        record(operation, details, outcomes.get(one))
+        record(operation, details, outcomes.get(one) if lost is None else lost.failure)
+    if lost is not None:
+        raise lost
+    return outcomes
 
 
 def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, refused: Failure | None) -> None:

@@ -7,8 +7,7 @@ from tests.support.manifests import TOPIC, TOPOLOGY, changed
 
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.racktopology import RackTopology
-from rackspan.reconcile.expectations import cluster_requirements
-from rackspan.reconcile.specs.ownership import owner
+from rackspan.reconcile.specs.ownership import cluster_requirements, owner
 
 PROD = RackTopology.from_object(TOPOLOGY)
 

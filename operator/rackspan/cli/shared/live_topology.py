@@ -27,6 +27,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.topology import RackTree
 from rackspan.imports.manifests import ManifestTopic
 from rackspan.kafka.client_config import client_properties
+from rackspan.reconcile.cluster.racks import locations_of_topology
 from rackspan.reconcile.dry_run import (
     ObservedPlan,
     ObservedTopology,
@@ -36,7 +37,7 @@ from rackspan.reconcile.dry_run import (
     plan_of,
     with_observed_brokers,
 )
-from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
+from rackspan.reconcile.specs.ownership import cluster_requirements
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_inputs import TopologyInputs

@@ -34,7 +34,7 @@ from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.dry_run import Judgement, judge, state_of_snapshot, topics_of_snapshot
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewTopic
-from rackspan.reconcile.specs.known_configs import refused_configs
+from rackspan.reconcile.specs.topic_configs import refused_configs
 
 _FIELDS: Mapping[Reason, str] = {
     Reason.DURABILITY_UNSATISFIABLE: "spec.durability",

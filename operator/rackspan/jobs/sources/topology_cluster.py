@@ -15,8 +15,9 @@ from rackspan.kafka.cluster_snapshot import ClusterOutline, reassignment_warning
 from rackspan.kafka.consumer_groups import read_consumer_groups
 from rackspan.kafka.consumption import sample_rates
 from rackspan.kube.topology_inputs import ScanInputs
-from rackspan.reconcile.expectations import cluster_requirements, locations_of_topology
+from rackspan.reconcile.cluster.racks import locations_of_topology
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.specs.ownership import cluster_requirements
 from rackspan.reports.document import GroupRow
 from rackspan.reports.group_rows import group_rows, racks_of_hosts
 

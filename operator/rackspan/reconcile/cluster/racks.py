@@ -16,15 +16,16 @@ from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
 from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import RackPath, RackPathError, format_rack, parse_rack, rack_or_none
+from rackspan.core.scanning import BrokerLocations
 from rackspan.core.text import few, plural
-from rackspan.core.topology import Broker, RackTree
+from rackspan.core.topology import Broker, BrokerLocation, RackTree
 from rackspan.reconcile.cache import is_number
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rackspan.api.racktopology import BrokerIdSpec, RackTopology, RackTopologySpec
+    from rackspan.api.racktopology import BrokerIdSpec, BrokerStatus, RackTopology, RackTopologySpec
     from rackspan.reconcile.cache import BrokerPod, Cache
     from rackspan.reconcile.ports import BrokerDescription
 
@@ -224,6 +225,30 @@ def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
         for broker in topology.status.brokers
         if (path := rack_or_none(broker.rack)) is not None
     }
+
+
+def locations_of_topology(topology: RackTopology) -> BrokerLocations:
+    """The brokers and racks in the topology's status. Raises RackPathError."""
+    spec = topology.spec
+    return BrokerLocations(
+        spec.level_names,
+        tuple(_location(topology, broker) for broker in topology.status.brokers),
+        ignore_missing=spec.missing_rack_policy == MissingRackPolicy.IGNORE,
+    )
+
+
+def _location(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
+    rack = None if broker.rack is None else parse_rack(broker.rack)
+    # The status has the rack with its alias resolved, so a broker without drift reports that rack.
+    reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
+    return BrokerLocation(
+        broker.id,
+        reported,
+        rack,
+        online=broker.online is not False,
+        draining=topology.spec.drains(broker.id, rack),
+        cordoned=broker.cordoned is True,
+    )
 
 
 def _pods_by_broker(

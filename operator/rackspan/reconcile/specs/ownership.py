@@ -10,8 +10,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import READY, reason_of
+from rackspan.api.kafkatopic import durability_of, requirements_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, Adoption
 from rackspan.api.reasons import Reason
+from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
@@ -150,6 +152,16 @@ def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[st
         and not owned_by.meta.is_deleting
         and reason_of(owned_by.status.conditions, READY) not in _REFUSED
     }
+
+
+def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -> ClusterRequirements:
+    """The requirements of each topic that has a KafkaTopic, and the defaults for the others.
+
+    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
+    """
+    defaults = topology.spec.defaults.durability
+    of_topic = {name: requirements_of(topic.spec, defaults) for name, topic in declared(topology, topics).items()}
+    return ClusterRequirements(of_topic, TopicRequirements(durability=durability_of(defaults)), managed=True)
 
 
 def _rank(claim: tuple[KafkaTopic, RackTopology]) -> tuple[bool, bool, tuple[str, str]]:

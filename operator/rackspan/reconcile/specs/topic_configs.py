@@ -1,4 +1,4 @@
-"""Compares topic configs by value, not by spelling. Pure.
+"""Compares topic configs by value, not by spelling, and knows which ones Kafka refuses. Pure.
 
 Kafka normalizes values (`ConfigDef.convertToString`), so that a comparison of texts would report drift for ever:
 
@@ -11,15 +11,18 @@ Kafka normalizes values (`ConfigDef.convertToString`), so that a comparison of t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from rackspan.api.reasons import Reason
+from rackspan.core.text import shown
 from rackspan.reconcile.ports import KubernetesEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rackspan.reconcile.ports import ConfigChange, ObjectRef
+
 
 _LONGEST_NUMBER = 400
 """In characters: longer than any double, and within the digits that Python converts to an int."""
@@ -54,3 +57,111 @@ def config_event(about: ObjectRef, change: ConfigChange, why: str = "set") -> Ku
     """The Event for configs that were set."""
     what = ", ".join(f"{key}={value}" for key, value in sorted(change.set.items()))
     return KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {change.name}: {why}: {what}")
+
+
+# --- what Kafka takes as a topic's configs, for where Kafka cannot be asked -------------------------------------------
+
+# The names, types and bounds are those of `LogConfig` of Kafka 4.4. A test holds them against the brokers' own answers.
+# What older brokers do not know yet, and rules about several configs, only Kafka itself knows.
+
+_MAX_SHOWN: Final = 80
+_WHOLE: Final = re.compile(r"[+-]?0*\d{1,19}")
+_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?)[fFdD]?|[+-]?0[xX].*[pP].*")
+"""As Java's Double.valueOf reads them; what is hexadecimal is left to Kafka."""
+_INT: Final = 2**31 - 1
+_LONG: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    least: int
+    most: int
+    or_: int | None = None
+
+    def wrong_with(self, text: str) -> str | None:
+        if _WHOLE.fullmatch(text) and (self.least <= int(text) <= self.most or int(text) == self.or_):
+            return None
+        beside = "" if self.or_ is None else f", or {self.or_}"
+        return f"is not a whole number from {self.least} to {self.most}{beside}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    def wrong_with(self, text: str) -> str | None:
+        if not (found := _DOUBLE.fullmatch(text)):
+            return "is not a number from 0 to 1"
+        digits = found[2] and float(f"{found[2]}{found[3] or ''}")
+        outside = found[1] == "Infinity" or (digits and (text.startswith("-") or digits > 1))
+        return "is not a number from 0 to 1" if outside else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    words: tuple[str, ...]
+    several: bool = False
+    any_case: bool = False
+
+    def wrong_with(self, text: str) -> str | None:
+        given = [text]
+        if self.several:
+            given = [one.strip() for one in text.split(",")] if text else []
+        known = [one.lower() if self.any_case else one for one in given]
+        if set(known) <= set(self.words):
+            return None
+        return f"is {'no list' if self.several else 'none'} of {', '.join(self.words)}"
+
+
+_BOOLEAN: Final = _Words(("true", "false"), any_case=True)
+KNOWN: Final[Mapping[str, _Whole | _Share | _Words]] = {
+    "cleanup.policy": _Words(("compact", "delete"), several=True),
+    "compression.gzip.level": _Whole(1, 9, or_=-1),
+    "compression.lz4.level": _Whole(1, 17),
+    "compression.type": _Words(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+    "compression.zstd.level": _Whole(-131072, 22),
+    "delete.retention.ms": _Whole(0, _LONG),
+    "errors.deadletterqueue.group.enable": _BOOLEAN,
+    "file.delete.delay.ms": _Whole(0, _LONG),
+    "flush.messages": _Whole(1, _LONG),
+    "flush.ms": _Whole(0, _LONG),
+    "index.interval.bytes": _Whole(0, _INT),
+    "local.retention.bytes": _Whole(-2, _LONG),
+    "local.retention.ms": _Whole(-2, _LONG),
+    "max.compaction.lag.ms": _Whole(1, _LONG),
+    "max.decompressed.message.bytes": _Whole(1, 2147483639),
+    "max.message.bytes": _Whole(0, _INT),
+    "message.timestamp.after.max.ms": _Whole(0, _LONG),
+    "message.timestamp.before.max.ms": _Whole(0, _LONG),
+    "message.timestamp.type": _Words(("CreateTime", "LogAppendTime")),
+    "min.cleanable.dirty.ratio": _Share(),
+    "min.compaction.lag.ms": _Whole(0, _LONG),
+    "min.insync.replicas": _Whole(1, _INT),
+    "preallocate": _BOOLEAN,
+    "remote.copy.lag.bytes": _Whole(-1, _LONG),
+    "remote.copy.lag.ms": _Whole(-1, _LONG),
+    "remote.log.copy.disable": _BOOLEAN,
+    "remote.log.delete.on.disable": _BOOLEAN,
+    "remote.storage.enable": _BOOLEAN,
+    "retention.bytes": _Whole(-(2**63), _LONG),
+    "retention.ms": _Whole(-1, _LONG),
+    "segment.bytes": _Whole(1 << 20, _INT),
+    "segment.index.bytes": _Whole(4, _INT),
+    "segment.jitter.ms": _Whole(0, _LONG),
+    "segment.ms": _Whole(1, _LONG),
+    "unclean.leader.election.enable": _BOOLEAN,
+}
+
+
+def refused_configs(config: Mapping[str, str], also: Collection[str]) -> Iterator[tuple[str, str]]:
+    """
+    Give each config that Kafka refuses, and why. Names in `also` are known as well, with any value.
+
+    An internal config of Kafka begins with `internal.`; there is no promise about these, so they are left to Kafka.
+    """
+    for key, value in config.items():
+        rule = KNOWN.get(key)
+        if rule is not None:
+            wrong = rule.wrong_with(value.strip())
+            if wrong is not None:
+                yield key, f'"{shown(value, _MAX_SHOWN)}" {wrong}'
+        elif key not in also and not key.startswith("internal."):
+            yield key, "Kafka has no such config of a topic"

@@ -12,9 +12,9 @@ from rackspan.cli.rendering.plan_document import topology_document
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import examine
 from rackspan.reconcile.cluster.drain_status import drain_statuses
+from rackspan.reconcile.cluster.racks import locations_of_topology
 from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
-from rackspan.reconcile.expectations import locations_of_topology
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.topology_plan import unmanaged_topics
 from rackspan.reconcile.ports import RemainingReplicas
