@@ -287,7 +287,11 @@ async def observe_topology(
     cordoned = {broker for broker, is_cordoned in reported.items() if is_cordoned}
     racks = rack_view(cache, topology, cluster.brokers, last_racks, load.holders, cordoned)
     state = ClusterState(topology.key, topology.spec, cluster.cluster_id, racks, load, placers)
-    by_name = {topic.topic_name: topic for topic in topics if _is_the_objects_own(topic)}
+    by_name = {
+        topic.topic_name: topic
+        for topic in topics
+        if not topic.meta.is_deleting and reason_of(topic.status.conditions, READY) not in _NOT_THEIRS
+    }
     described = await admin.topics(by_name) if by_name else {}
     found = [
         (topic, seen)
@@ -336,7 +340,3 @@ def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) ->
     """The topology with the observed brokers in its status."""
     rows = tuple(broker_status(row) for row in observed.state.racks.rows)
     return structs.replace(topology, status=structs.replace(topology.status, brokers=rows))
-
-
-def _is_the_objects_own(topic: KafkaTopic) -> bool:
-    return not topic.meta.is_deleting and reason_of(topic.status.conditions, READY) not in _NOT_THEIRS

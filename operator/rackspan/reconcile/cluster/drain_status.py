@@ -85,7 +85,11 @@ def drain_statuses(
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
         return ()
-    managed = {topic.topic_name: topic for topic in topics if _has_its_topic(topic)}
+    managed = {
+        topic.topic_name: topic
+        for topic in topics
+        if topic.status.topic_id is not None and reason_of(topic.status.conditions, READY) not in _NOT_ITS_TOPIC
+    }
     owners = _Owners(state, managed, by_plan, {name: part.changes.leaving() for name, part in by_plan.items()})
     found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
@@ -206,7 +210,3 @@ def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
     if state.racks.missing and not state.racks.ignore_missing:
         return Reason.MISSING_RACKS
     return Reason.INFEASIBLE if is_false(topic.status.conditions, COMPLIANT) else Reason.WAITING
-
-
-def _has_its_topic(topic: KafkaTopic) -> bool:
-    return topic.status.topic_id is not None and reason_of(topic.status.conditions, READY) not in _NOT_ITS_TOPIC

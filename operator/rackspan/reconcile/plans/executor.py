@@ -291,7 +291,10 @@ class Executor:
     async def _observe(self, limits: Limits | None = None) -> tuple[Observed, Mapping[TopicPartition, Change]]:
         """See what the next pass looks at: what comes next within `limits`, or all that is left."""
         cluster = await self._admin.cluster()
-        self._refuse_other_cluster(cluster)
+        if cluster.cluster_id != self.record.cluster_id:
+            raise StoppedError(
+                f"the plan is for the cluster {self.record.cluster_id}, and this one is {cluster.cluster_id}"
+            )
         if limits is not None:  # who takes back, or only looks, does so wherever brokers stand by now
             self._refuse_moved_brokers(cluster)
         online = frozenset(broker.id for broker in cluster.brokers)
@@ -403,12 +406,6 @@ class Executor:
             if change is not None:
                 self._users.subtract(_throttled_by(change))
         self._tally.settle(some)
-
-    def _refuse_other_cluster(self, cluster: ClusterDescription) -> None:
-        if cluster.cluster_id != self.record.cluster_id:
-            raise StoppedError(
-                f"the plan is for the cluster {self.record.cluster_id}, and this one is {cluster.cluster_id}"
-            )
 
     def _refuse_moved_brokers(self, cluster: ClusterDescription) -> None:
         for broker in cluster.brokers:

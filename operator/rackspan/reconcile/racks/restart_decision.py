@@ -309,10 +309,7 @@ def with_restarts(
         conditions.remove(RESTARTING)
     else:
         under_way = ConditionStatus.FALSE if restarts.current is None else ConditionStatus.TRUE
-        reason, message = (hold.reason, hold.message) if hold else ("Restarting", f"pod {_pod(restarts)} was evicted")
+        pod = restarts.current.pod if restarts.current else ""
+        reason, message = (hold.reason, hold.message) if hold else ("Restarting", f"pod {pod} was evicted")
         conditions.set(RESTARTING, under_way, reason, message)
     return replace(status, restarts=None if restarts == RestartsStatus() else restarts, conditions=conditions.all)
-
-
-def _pod(restarts: RestartsStatus) -> str:
-    return restarts.current.pod if restarts.current else ""

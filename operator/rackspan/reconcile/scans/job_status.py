@@ -106,7 +106,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
         reason,
         message,
         metadata.get("deletionTimestamp") is not None,
-        finished is None and _PENDING[kind](status),
+        finished is None and _is_pending(kind, status),
         _deadline((body.get("spec") or {}).get("activeDeadlineSeconds") or annotations.get(SCAN_DEADLINE)),
     )
 
@@ -142,15 +142,12 @@ def _printable(text: str) -> str:
     return shown.strip(" :")[:_MAX_REASON_CHARS]
 
 
-def _is_pending_job(status: Mapping[str, Any]) -> bool:
-    return not any(status.get(count) for count in ("ready", "failed", "succeeded"))
-
-
-def _is_pending_application(status: Mapping[str, Any]) -> bool:
+def _is_pending(kind: RunKind, status: Mapping[str, Any]) -> bool:
+    if kind is RunKind.JOB:
+        return not any(status.get(count) for count in ("ready", "failed", "succeeded"))
     return (status.get("applicationState") or {}).get("state", "") in ("", "NEW", "SUBMITTED")
 
 
-_PENDING = {RunKind.JOB: _is_pending_job, RunKind.SPARK_APPLICATION: _is_pending_application}
 _REASON_ALIASES = {"ErrImagePull": "ImagePullBackOff"}
 """The kubelet alternates between these two: shown as one, so that the condition does not flap."""
 _MAX_REASON_CHARS = 300

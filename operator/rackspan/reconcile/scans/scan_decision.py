@@ -312,7 +312,11 @@ class ConcurrencyLimits:
         while left:
             if busy >= self.max_running and not all(one.replaces for one in left):
                 break
-            eligible = [one for one in left if self._fits_namespace(one, of_namespace)]
+            eligible = [
+                one
+                for one in left
+                if one.trusted or one.replaces or of_namespace[one.key.namespace] < self.max_per_namespace
+            ]
             if not eligible:
                 break
             first = min(eligible, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
@@ -322,6 +326,3 @@ class ConcurrencyLimits:
                 of_namespace[first.key.namespace] += 1
                 busy += 1
         return frozenset(chosen)
-
-    def _fits_namespace(self, one: PendingScan, of_namespace: Counter[str]) -> bool:
-        return one.trusted or one.replaces or of_namespace[one.key.namespace] < self.max_per_namespace

@@ -153,7 +153,9 @@ def _condition(
         return _FALSE, failure.reason, failure.message
     if facts.waits_since is not None:
         before = find_condition(status.conditions, SCANNED)
-        return before.status if before else _UNKNOWN, Reason.SCAN_WAITING, _waiting_message(facts.waits_since)
+        limits = "scan.maxRunning and scan.limits.runningPerNamespace of the chart say how many run at a time"
+        waits = f"a scan is due since {timestamp(facts.waits_since)} and waits for others to end; {limits}"
+        return before.status if before else _UNKNOWN, Reason.SCAN_WAITING, waits
     next_scan = _next_message(topology, scans)
     if scans.missed:
         what = "1 scheduled scan was" if scans.missed == 1 else f"{scans.missed} scheduled scans were"
@@ -171,11 +173,6 @@ def _condition(
         return _FALSE, reason, f"scan {last.scan_id} failed: {last.message}; {next_scan}"
     found = f"{last.findings} findings" if last.findings is not None else "no report of it yet"
     return _TRUE, Reason.SCAN_COMPLETED, f"scan {last.scan_id}: {found}; {next_scan}"
-
-
-def _waiting_message(since: datetime) -> str:
-    limits = "scan.maxRunning and scan.limits.runningPerNamespace of the chart say how many run at a time"
-    return f"a scan is due since {timestamp(since)} and waits for others to end; {limits}"
 
 
 def _next_message(topology: RackTopology, scans: ScansStatus) -> str:

@@ -114,18 +114,15 @@ def _status_without_topic(outcome: Outcome, state: ClusterState, now: datetime) 
     """The status where Kafka has no topic of the name, or has one that is not this object's."""
     topic, foreign = outcome.topic, outcome.decision.foreign
     status = failed_status(topic, outcome.problem or _absence(topic), now)
-    status = structs.replace(status, creating=outcome.creating or _denial(topic))
+    # An annotation that says that a topic is about to be created has been used up where none is.
+    denied = False if CREATED_FOR in topic.meta.annotations else None
+    status = structs.replace(status, creating=outcome.creating or denied)
     if status.topic_id is None:
         cluster_id = (status.cluster_id or state.cluster_id) if status.creating else None
         status = structs.replace(status, cluster_id=cluster_id)
     if foreign is not None:
         status = _without_facts(topic, status, foreign, now)
     return structs.replace(status, topic_id=None, adopted=None) if _is_to_be_recreated(outcome) else status
-
-
-def _denial(topic: KafkaTopic) -> bool | None:
-    """What `creating` is where no topic is about to be created: an annotation that says so has been used up."""
-    return False if CREATED_FOR in topic.meta.annotations else None
 
 
 def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, now: datetime) -> KafkaTopicStatus:
