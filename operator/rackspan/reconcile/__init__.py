@@ -1,5 +1,4 @@
-"""
-Observe, decide, act: what the operator does, without the framework that calls it.
+"""Observe, decide, act: what the operator does, without the framework that calls it.
 
 From top to bottom; a layer knows those below it only, and the packages of one line do not know each other:
 

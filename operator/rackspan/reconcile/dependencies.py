@@ -34,8 +34,7 @@ class ReassignmentDependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies(ReassignmentDependencies):
-    """
-    What the loops of topologies need beside that, such as the installed placers by name.
+    """What the loops of topologies need beside that, such as the installed placers by name.
 
     `lease` is what statuses say of the Lease that this operator holds.
     """

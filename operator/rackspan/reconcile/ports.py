@@ -470,8 +470,7 @@ class ReassignmentAdmin(KafkaClient, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """
-    What Kafka cannot say of a plan that is carried out, written before it is needed.
+    """What Kafka cannot say of a plan that is carried out, written before it is needed.
 
     `racks` are those that the plan was made for, `reported_racks` what Kafka had as `broker.rack` then. `started` are
     the replica lists last asked for, of partitions that are not settled or were settled lately, and `cordoned` the

@@ -58,8 +58,7 @@ async def release(kube: KubeApi, *, leaving_only: bool) -> Released:
 
 
 async def clear_throttles(dependencies: ReassignmentDependencies) -> Sequence[str]:
-    """
-    Clear the throttles of all Reassignments; what is left, a sentence for each.
+    """Clear the throttles of all Reassignments; what is left, a sentence for each.
 
     Copies under way go on in Kafka, and the Reassignments with an operator that is installed later. Raises FailureError
     where the API server does not answer.

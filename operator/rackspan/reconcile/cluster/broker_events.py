@@ -104,8 +104,7 @@ def topics_affected(topics: DriftedTopics) -> str:
 
 
 def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
-    """
-    What ends the drift: a sentence for each cause among the brokers, about the first of them, the cheapest first.
+    """What ends the drift: a sentence for each cause among the brokers, about the first of them, the cheapest first.
 
     `topics`: some are not compliant because of it.
     """

@@ -1,12 +1,11 @@
-"""
-The plan of one topology: made, reviewed, approved, carried out by Reassignments.
+"""The plan of one topology: made, reviewed, approved, carried out by Reassignments.
 
-    topology_plan                  the parts that topics need, with and without a KafkaTopic
-    approvals ──┬─ plan_review ── holds              who has approved which parts, and what the others wait for
-                ├─ approved_hashes, plan_sizes       annotations and specs; bytes
-                ├─ shrinking                         min.insync.replicas of topics that get fewer replicas
-                └─ approved_plans ── plan_documents  the Reassignments of what is approved
-    reassignments_reconciler ── worker ──┬─ turns                             which Reassignment is carried out now
-                                         ├─ runs ── executor ── throttling    pass by pass, from what Kafka reports
-                                         └─ reassignment_status               what is said of one, and its writing
+topology_plan                  the parts that topics need, with and without a KafkaTopic
+approvals ──┬─ plan_review ── holds              who has approved which parts, and what the others wait for
+├─ approved_hashes, plan_sizes       annotations and specs; bytes
+├─ shrinking                         min.insync.replicas of topics that get fewer replicas
+└─ approved_plans ── plan_documents  the Reassignments of what is approved
+reassignments_reconciler ── worker ──┬─ turns                             which Reassignment is carried out now
+├─ runs ── executor ── throttling    pass by pass, from what Kafka reports
+└─ reassignment_status               what is said of one, and its writing
 """

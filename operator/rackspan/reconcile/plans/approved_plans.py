@@ -47,8 +47,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovedPlan(Record):
-    """
-    A plan that somebody, or a policy, has said yes to: the record that it begins with.
+    """A plan that somebody, or a policy, has said yes to: the record that it begins with.
 
     `changes` are of partitions that exist, with sizes where they are known. `approved_by` says in words who or what
     approved it, `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or
@@ -181,8 +180,7 @@ class ApprovedPlans:
         self._objects = objects
 
     async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:
-        """
-        Have an approved plan carried out; the name of its first Reassignment.
+        """Have an approved plan carried out; the name of its first Reassignment.
 
         Named after topology and hash, so that asking again changes nothing while it is waiting or under way; one that
         has ended is begun anew. Raises FailureError where the API server does not take it.
@@ -214,8 +212,7 @@ class ApprovedPlans:
         return [_begun(parts) for parts in plans.values() if not _changes_nothing(parts)]
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
-        """
-        All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none.
+        """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none.
 
         Raises FailureError.
         """

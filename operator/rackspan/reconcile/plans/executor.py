@@ -1,5 +1,4 @@
-"""
-A plan carried out pass by pass.
+"""A plan carried out pass by pass.
 
 A pass observes, decides, records and calls, in this order, and may end anywhere: the next pass, of this process or of
 another one with the same record, goes on from what Kafka says.
@@ -78,8 +77,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """
-    What came of one pass.
+    """What came of one pass.
 
     `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
     `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
@@ -114,8 +112,7 @@ class Pass:
 
 
 class Executor:
-    """
-    One plan on one cluster. `throttle` is in bytes per second and broker, or adapts itself; None is no limit.
+    """One plan on one cluster. `throttle` is in bytes per second and broker, or adapts itself; None is no limit.
 
     A plan of more than `window` partitions is not read whole in each pass.
     """

@@ -38,8 +38,7 @@ _STEADY = 10
 
 
 class LogDirSizes:
-    """
-    Bytes of one replica of each partition: of the largest that one of the given brokers reports.
+    """Bytes of one replica of each partition: of the largest that one of the given brokers reports.
 
     Each request has a client of its own, since requests are seldom: a topology at rest keeps no connection for it.
     """
@@ -51,8 +50,7 @@ class LogDirSizes:
     async def of(
         self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[TopicPartition, int]:
-        """
-        Ask by one DescribeLogDirs to each broker, all at the same time.
+        """Ask by one DescribeLogDirs to each broker, all at the same time.
 
         Partitions that no broker reports are left out. Raises FailureError where Kafka does not answer at all.
         """

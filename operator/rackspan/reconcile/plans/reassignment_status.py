@@ -351,8 +351,7 @@ class RecordTooLargeError(JournalError):
 
 
 class StatusJournal:
-    """
-    Implements `Journal` on the status subresource of one Reassignment.
+    """Implements `Journal` on the status subresource of one Reassignment.
 
     A write is of the object as it is known, by its resourceVersion: where anybody else has written meanwhile it is
     refused, and the call that needs it is not made.

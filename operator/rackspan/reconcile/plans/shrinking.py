@@ -95,8 +95,7 @@ async def make_room(
 
 
 def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
-    """
-    The most that min.insync.replicas may be before `changes` begin; None where it stays as it is.
+    """The most that min.insync.replicas may be before `changes` begin; None where it stays as it is.
 
     It is what the durability gives the planned replicas, or more: while the present ones are there, acknowledged writes
     still lie in as many domains as asked for, which more replicas of a domain can need more acknowledgements for. What
@@ -116,8 +115,7 @@ def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Chang
 def lowered_at_last(
     spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState
 ) -> int | None:
-    """
-    What the durability gives the planned replicas, once all of them are there; None where they are not, or it stays.
+    """What the durability gives the planned replicas, once all of them are there; None where they are not, or it stays.
 
     With the replicas that go, acknowledged writes may need to be in more than stay: of two replicas in each of two
     domains, three lie in both domains for sure, and one in each is two. So the guarantee has to give way for a moment.

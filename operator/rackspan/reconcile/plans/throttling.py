@@ -50,8 +50,7 @@ class Throttles:
         return self._replaced | self._in_the_way
 
     async def set(self, record: Record, wanted: Mapping[Setting, str]) -> tuple[Record, dict[Setting, Failure]]:
-        """
-        Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
+        """Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
 
         It is recorded before, and what is there is read after that, right before the call. What was as wanted is looked
         at again now and then. What Kafka does not allow was not set, and is in the record no longer; what an answer is

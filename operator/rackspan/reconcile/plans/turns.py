@@ -171,8 +171,7 @@ def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]
 
 @dataclass(frozen=True, slots=True)
 class MoveRules:
-    """
-    Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is.
+    """Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is.
 
     `throttle_by` says that in words, such as `its spec`. Brokers that are `drained` shall be left with nothing.
     """

@@ -176,8 +176,7 @@ class TopologyWorker:
             await self._writer.release(known)
 
     async def _abandon(self, one: Reassignment) -> bool:
-        """
-        End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers.
+        """End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers.
 
         False where the end could not be written, because others changed the object: it stays until that is done.
         """

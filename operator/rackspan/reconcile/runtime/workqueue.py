@@ -43,8 +43,7 @@ class _Gathering:
 
 
 class WorkQueue(Generic[K]):
-    """
-    Keys to reconcile: groups by their oldest key, keys of a group in the order in which they were added.
+    """Keys to reconcile: groups by their oldest key, keys of a group in the order in which they were added.
 
     `group_of` gives the group of a key. Busy groups get a batch only while fewer than `busy_batches` are processed. Not
     thread-safe: for one event loop.

@@ -152,8 +152,7 @@ KNOWN: Final[Mapping[str, _Whole | _Share | _Words]] = {
 
 
 def refused_configs(config: Mapping[str, str], also: Collection[str]) -> Iterator[tuple[str, str]]:
-    """
-    Give each config that Kafka refuses, and why. Names in `also` are known as well, with any value.
+    """Give each config that Kafka refuses, and why. Names in `also` are known as well, with any value.
 
     An internal config of Kafka begins with `internal.`; there is no promise about these, so they are left to Kafka.
     """
