@@ -229,7 +229,12 @@ class RacksReconciler(Controller):
         texts: dict[object, RackText | Failure] = {}
         topologies = sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age)
         for topology in topologies:
-            found = await self._publish_guarded(topology, texts, kept)
+            try:
+                found = await self._publish_topology(topology, texts, kept)
+            except Exception as error:  # one topology's own: what is published of it stays
+                own = {(key, one.topology) for key, one in self._published.items() if one.topology == topology.key}
+                kept.update(own)
+                found = RackFacts(topology.meta.uid, unexpected_failure(self.name, topology.key, error), ())
             if found is not None:
                 facts[topology.key] = found
         self._store(facts)
@@ -256,20 +261,7 @@ class RacksReconciler(Controller):
         """Why a ConfigMap's namespace cannot be listed; None where it could be."""
         return self._unlisted.get(key.namespace) or self._unlisted.get(EVERYWHERE)
 
-    async def _publish_guarded(
-        self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
-    ) -> RackFacts | None:
-        """Publish one topology's racks, with an error that nobody expected for a failure: what is published stays."""
-        try:
-            return await self._publish_safely(topology, texts, kept)
-        except Exception as error:
-            kept.update(
-                (key, known.topology) for key, known in self._published.items() if known.topology == topology.key
-            )
-            failure = unexpected_failure(self.name, topology.key, error)
-            return RackFacts(topology.meta.uid, failure, ())
-
-    async def _publish_safely(
+    async def _publish_topology(
         self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
     ) -> RackFacts | None:
         """Publish one topology's racks; None where there is nothing to publish. `kept` gains its ConfigMaps."""

@@ -94,22 +94,17 @@ async def run_guarded(
     """
     log = logging.getLogger(f"rackspan.{name}")
     while True:
-        await wait_debounced(wake, await _guarded(name, reconcile, log, liveness), debounce)
-
-
-async def _guarded(
-    name: str, reconcile: Callable[[], Awaitable[float]], log: logging.Logger, liveness: Liveness
-) -> float:
-    try:
-        with liveness.track(name):
-            return await reconcile()
-    except FailureError as error:
-        metrics.count_error("", error.failure.remedy, error.failure.reason)
-        log.warning("%s: %s", name, error)
-    except Exception:
-        metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
-        log.exception("%s: unexpected error", name)
-    return _RETRY_SECONDS
+        pause = _RETRY_SECONDS
+        try:
+            with liveness.track(name):
+                pause = await reconcile()
+        except FailureError as error:
+            metrics.count_error("", error.failure.remedy, error.failure.reason)
+            log.warning("%s: %s", name, error)
+        except Exception:
+            metrics.count_error("", Remedy.RETRY, Reason.UNEXPECTED_ERROR)
+            log.exception("%s: unexpected error", name)
+        await wait_debounced(wake, pause, debounce)
 
 
 def unexpected_failure(name: str, topology: ObjectKey, error: Exception) -> Failure:

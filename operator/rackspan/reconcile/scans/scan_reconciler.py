@@ -126,8 +126,16 @@ class ScansReconciler(Controller):
         admitted = self._admit(topologies)
         for topology in topologies:
             known = cache.topologies.get(topology.key)  # it may change or be deleted during the requests
-            if known is not None:
-                delays.append(await self._reconcile_topology_safely(known, admitted))
+            if known is None:
+                continue
+            try:
+                delays.append(await self._reconcile_topology(known, admitted))
+            except FailureError:
+                raise
+            except Exception as error:  # recorded in its facts, and affects no other topology
+                failure = unexpected_failure(self.name, known.key, error)
+                self._store(known, replace(self._facts(known), failure=failure))
+                delays.append(_RETRY_SECONDS)
         return min(delays)
 
     def _tell_unlisted(self, topologies: Sequence[RackTopology], failure: Failure) -> None:
@@ -165,17 +173,6 @@ class ScansReconciler(Controller):
 
     def _runs_of(self, topology: RackTopology) -> list[JobRun]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
-
-    async def _reconcile_topology_safely(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
-        """Reconcile one topology; an unexpected error is recorded in its facts and affects no other topology."""
-        try:
-            return await self._reconcile_topology(topology, admitted)
-        except FailureError:
-            raise
-        except Exception as error:
-            failure = unexpected_failure(self.name, topology.key, error)
-            self._store(topology, replace(self._facts(topology), failure=failure))
-            return _RETRY_SECONDS
 
     async def _reconcile_topology(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
         """Decide and act for one topology; it may start a scan if in `admitted`. The seconds until it is due again."""
