@@ -183,7 +183,7 @@ class RestartsReconciler(Controller):
         except Exception as error:
             failure = unexpected_failure(self.name, topology.key, error)
         known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
-        hold = RestartHold(failure.reason, failure.message)
+        hold = RestartHold(failure.message, failure.reason)
         return replace(known, topology_uid=facts.topology_uid, hold=hold)
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
@@ -194,8 +194,7 @@ class RestartsReconciler(Controller):
         state = cluster.state if cluster else None
         admin = cluster.admin if cluster else None
         if not isinstance(state, ClusterState) or admin is None:
-            hold = RestartHold(Reason.RESTART_WAITING, "Kafka cannot be asked whether a broker can be spared")
-            return replace(facts, hold=hold)
+            return replace(facts, hold=RestartHold("Kafka cannot be asked whether a broker can be spared"))
         if state.spec != topology.spec:
             return facts  # racks, pods and Kafka itself may be others by now: it is looked at soon
         self._facts[topology.key] = facts = replace(facts.within(state.cluster_id), cluster_id=state.cluster_id)
@@ -226,10 +225,10 @@ class RestartsReconciler(Controller):
         own, where = topology.meta.namespace, topology.broker_namespace
         if where not in self._dependencies.restart_in:
             why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
-            return RestartHold(Reason.RESTART_NOT_ALLOWED, why)
+            return RestartHold(why, Reason.RESTART_NOT_ALLOWED)
         if where != own and self._dependencies.cache.namespaces.get(where, {}).get(RESTARTS_FOR) != own:
             why = f"namespace {where} does not let topologies of namespace {own} restart its pods: label it "
-            return RestartHold(Reason.RESTART_NOT_ALLOWED, f"{why}{RESTARTS_FOR}={own}")
+            return RestartHold(f"{why}{RESTARTS_FOR}={own}", Reason.RESTART_NOT_ALLOWED)
         return None
 
     def _restarting_elsewhere(self, topology: RackTopology) -> RestartHold | None:
@@ -238,8 +237,7 @@ class RestartsReconciler(Controller):
         for key, other in cache.topologies.items():
             same = key != topology.key and cache.share_cluster(topology.key, key)
             if same and self._known(other).restarts.current is not None:
-                why = f"RackTopology {key} of the same Kafka cluster restarts a broker"
-                return RestartHold(Reason.RESTART_WAITING, why)
+                return RestartHold(f"RackTopology {key} of the same Kafka cluster restarts a broker")
         return None
 
     def _candidates(self, topology: RackTopology, state: ClusterState) -> Sequence[RestartCandidate]:
@@ -290,10 +288,10 @@ class RestartsReconciler(Controller):
         if isinstance(found, RestartHold):
             return RestartFacts(uid, restarts, found)
         if isinstance(found, Again):
-            hold = RestartHold(Reason.RESTART_WAITING, found.message)
-            return RestartFacts(uid, structs.replace(restarts, current=None), hold)
+            return RestartFacts(uid, structs.replace(restarts, current=None), RestartHold(found.message))
         if current.request is not None and not await self._take_off(topology, current.request):
-            return RestartFacts(uid, restarts, RestartHold(Reason.RESTARTING, "the annotation is not removed yet"))
+            hold = RestartHold("the annotation is not removed yet", Reason.RESTARTING)
+            return RestartFacts(uid, restarts, hold)
         self._report_done(topology, found)
         self._ready.pop(topology.key, None)
         others = tuple(one for one in restarts.not_mended if one.broker != current.broker)
@@ -367,7 +365,7 @@ class RestartsReconciler(Controller):
                 shortfalls = await _shortfalls(begin.broker.id, admin)
                 hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology, begin)
             else:
-                hold = RestartHold(Reason.RESTART_WAITING, "the status could not be written yet")
+                hold = RestartHold("the status could not be written yet")
         except Exception:
             self._facts[topology.key] = before  # nothing was asked for, and nothing is to be waited for
             raise
@@ -386,17 +384,14 @@ class RestartsReconciler(Controller):
         """That something else is asked for by now, or allowed, or that the broker would not be chosen any more."""
         latest = self._dependencies.cache.topologies.get(topology.key)
         if latest is None or self.asked(latest) != self.asked(topology):
-            return RestartHold(
-                Reason.RESTART_WAITING, "the RackTopology was changed just now: the operator checks again"
-            )
+            return RestartHold("the RackTopology was changed just now: the operator checks again")
         if refused := self._refused(latest):
             return refused
         cluster = self._topologies.cluster(latest.key)
         state = cluster.state if cluster else None
         found = _choice(latest, self._candidates(latest, state), ()) if isinstance(state, ClusterState) else None
         if found is None or isinstance(found, RestartHold) or begin not in found:
-            why = f"broker {begin.broker.id} or its rack changed just now: the operator checks again"
-            return RestartHold(Reason.RESTART_WAITING, why)
+            return RestartHold(f"broker {begin.broker.id} or its rack changed just now: the operator checks again")
         return None
 
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
@@ -431,10 +426,9 @@ def _refusal(eviction: Eviction, begin: Begin) -> RestartHold | None:
         case Eviction.ACCEPTED:
             return None
         case Eviction.REFUSED:
-            why = f"pod {begin.pod} of broker {begin.broker.id} waits for its PodDisruptionBudget"
-            return RestartHold(Reason.RESTART_WAITING, why)
+            return RestartHold(f"pod {begin.pod} of broker {begin.broker.id} waits for its PodDisruptionBudget")
         case Eviction.GONE:
-            return RestartHold(Reason.RESTART_WAITING, f"pod {begin.pod} was replaced: the operator checks again")
+            return RestartHold(f"pod {begin.pod} was replaced: the operator checks again")
 
 
 def _choice(

@@ -61,8 +61,8 @@ class RestartCandidate:
 class RestartHold:
     """Nothing can be restarted now: why."""
 
-    reason: Reason
     message: str
+    reason: Reason = Reason.RESTART_WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,29 +120,27 @@ def _requested(brokers: Sequence[RestartCandidate], request: str) -> Sequence[Be
     found = [one for one in brokers if text in (str(one.id), one.pod)]
     if not found:
         what = f"annotation rackspan.dev/restart: no broker and no broker's pod is {shown(text[:_MAX_REQUEST])!r}"
-        return RestartHold(Reason.INVALID_ANNOTATION, what)
+        return RestartHold(what, Reason.INVALID_ANNOTATION)
     if found[0].pod is None:
-        return RestartHold(Reason.RESTART_WAITING, f"broker {found[0].id} has no pod of its own to restart")
+        return RestartHold(f"broker {found[0].id} has no pod of its own to restart")
     return [Begin(found[0], found[0].pod, requested=True)]
 
 
 def _choose_drifted(broker: RestartCandidate, not_mended: Collection[NotMended]) -> Begin | RestartHold:
-    waiting = Reason.RESTART_WAITING
     if broker.pod is None or broker.node is None:
-        return RestartHold(waiting, f"broker {broker.id} has no pod of its own to restart")
+        return RestartHold(f"broker {broker.id} has no pod of its own to restart")
     if broker.rack is None:
-        return RestartHold(waiting, f"the rack of broker {broker.id} has not lasted yet")
+        return RestartHold(f"the rack of broker {broker.id} has not lasted yet")
     if broker.published != broker.rack:
         return RestartHold(
-            waiting,
             f"broker {broker.id}: a restart would not give it {broker.rack}, since the published racks say "
             f"{broker.published or 'nothing'} of node {broker.node}",
         )
     if any((known.broker, known.rack) == (broker.id, broker.rack) for known in not_mended):
         return RestartHold(
-            Reason.RESTART_DID_NOT_MEND,
             f"broker {broker.id} was restarted and still reports {broker.reported or 'none'}, not {broker.rack}: its "
             "pod does not take broker.rack from the published racks, and is not evicted again",
+            Reason.RESTART_DID_NOT_MEND,
         )
     return Begin(broker, broker.pod, requested=False)
 
@@ -163,19 +161,19 @@ def progress_of(
     name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
     if pod is not None and pod.uid == current.pod_uid and not pod.deleting:
         still = f"pod {current.pod} is still the one that was to be evicted"
-        return Again(still) if now - current.since >= LOST else RestartHold(Reason.RESTARTING, still)
+        return Again(still) if now - current.since >= LOST else RestartHold(still, Reason.RESTARTING)
     if broker is None and pod is None and now - current.since >= GONE:
         return Done(f"{name} did not come back, and holds no replicas")
     if why is not None or broker is None or pod is None:
-        return RestartHold(Reason.RESTARTING, why or f"{name} is not back")
+        return RestartHold(why or f"{name} is not back", Reason.RESTARTING)
     if ready_for is None or ready_for < BACK:
-        return RestartHold(Reason.RESTARTING, f"{name} is back, and has to stay for {BACK.seconds} seconds")
+        return RestartHold(f"{name} is back, and has to stay for {BACK.seconds} seconds", Reason.RESTARTING)
     reports = f"reports {broker.reported or 'no rack'}"
     known = broker.rack is not None or current.request is not None  # a node without a rack has no drift
     if current.rack in (None, broker.reported) or (known and not broker.drift):
         return Done(f"{name} is back in all ISRs and {reports}")
     if ready_for < GRACE:
-        return RestartHold(Reason.RESTARTING, f"{name} is back and {reports} so far")
+        return RestartHold(f"{name} is back and {reports} so far", Reason.RESTARTING)
     node = f"its node {'is' if broker.rack == current.rack else 'was'} in {current.rack}"
     return Done(
         f"{name} is back, and still {reports} where {node}",
@@ -235,7 +233,7 @@ def unsafe(broker: int, shortfalls: Sequence[IsrShortfall], *, all_hold: bool) -
     helps = "no waiting helps: add replicas, or set brokers.topicsWithoutSpareReplica to Report"
     remedy = f"; {helps}" if all(one.lasting for one in holding) else ""
     message = f"broker {broker} cannot be spared now: without it {_named(holding)}{remedy}"
-    return RestartHold(Reason.RESTART_WAITING, message)
+    return RestartHold(message)
 
 
 def cost(shortfalls: Sequence[IsrShortfall]) -> str:
@@ -263,13 +261,13 @@ def _shortfall(one: IsrShortfall) -> str:
 
 def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
     """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
-    waiting, name = Reason.RESTART_WAITING, f"pod {broker.pod}"
+    name = f"pod {broker.pod}"
     if pod is None or pod.node != broker.node:
-        return RestartHold(waiting, f"{name} has moved: the operator checks again")
+        return RestartHold(f"{name} has moved: the operator checks again")
     if pod.deleting:
-        return RestartHold(waiting, f"{name} is being deleted")
+        return RestartHold(f"{name} is being deleted")
     if not pod.has_controller:
-        return RestartHold(Reason.RESTART_NOT_ALLOWED, f"{name} belongs to no controller that would make it again")
+        return RestartHold(f"{name} belongs to no controller that would make it again", Reason.RESTART_NOT_ALLOWED)
     return None
 
 
