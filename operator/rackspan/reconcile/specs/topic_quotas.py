@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rackspan.api.reasons import Reason
 from rackspan.core.text import plural
 from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.specs.ownership import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -150,12 +151,9 @@ def _fits(then: Use, limit: Use, growth: Use) -> bool:
 class Quotas:
     """The quotas of the namespaces that use one topology. Belongs to the event loop."""
 
-    def __init__(
-        self, topology: ObjectKey, cache: Cache, refusals: Callable[[], Callable[[KafkaTopic], Failure | None]]
-    ) -> None:
+    def __init__(self, topology: ObjectKey, cache: Cache) -> None:
         self._topology = topology
         self._cache = cache
-        self._refusals = refusals
         self._taking: dict[ObjectKey, Use] = {}
         """What is being made in Kafka for KafkaTopics whose statuses do not show it yet."""
         self._waiting: defaultdict[str, dict[ObjectKey, bool]] = defaultdict(dict)
@@ -171,7 +169,7 @@ class Quotas:
             return {}
         namespaces = {key.namespace for key in keys} - {self._topology.namespace}
         topics = (topic for name in namespaces for topic in self._cache.topics_from(self._topology, name))
-        return above_quotas(topology, map(self._demand, topics), self._taking, self._refusals())
+        return above_quotas(topology, map(self._demand, topics), self._taking, refusals(self._cache))
 
     def _demand(self, topic: KafkaTopic) -> Demand:
         """Made once for each version of an object: one namespace may have ten thousands of them."""

@@ -25,6 +25,7 @@ from rackspan.reconcile.cluster.batching import MAX_RECORDS, CommitGroup, batche
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, Terminating
 from rackspan.reconcile.runtime.writers import has_finalizer
+from rackspan.reconcile.specs.ownership import refusals
 from rackspan.reconcile.topics.topic_deletion import (
     RETAIN_LETS_GO,
     DeletionDecision,
@@ -78,7 +79,6 @@ class _Doomed:
 class TopicFinalizer:
     """Finalizes the KafkaTopics of one topology, in batches.
 
-    `refusals()` returns a function that says why the topology does not admit an object, None where it does.
     `write_topology_status` writes the RackTopology's status and raises FailureError.
     """
 
@@ -86,14 +86,12 @@ class TopicFinalizer:
         self,
         topology: ObjectKey,
         dependencies: Dependencies,
-        refusals: Callable[[], Callable[[KafkaTopic], Failure | None]],
         write_topology_status: Callable[[], Awaitable[None]],
     ) -> None:
         self._topology = topology
         self._cache = dependencies.cache
         self._kube = dependencies.kube
         self._finalizers = dependencies.finalizers
-        self._refusals = refusals
         self._write_topology_status = write_topology_status
         self._gate = DeletionGate()
         self._terminating = Terminating()
@@ -120,7 +118,7 @@ class TopicFinalizer:
 
     def _deletable(self, topics: Iterable[KafkaTopic]) -> list[KafkaTopic]:
         """The admitted objects among these whose topics are to be deleted with them."""
-        refusal = self._refusals()
+        refusal = refusals(self._cache)
         return [topic for topic in topics if would_delete_topic(topic) and refusal(topic) is None]
 
     async def process(
@@ -133,7 +131,7 @@ class TopicFinalizer:
         due = asyncio.get_running_loop().time() + _LAG_SECONDS
         self._cluster = state, admin
         finalized = [topic for topic in deleting if has_finalizer(topic.meta)]
-        refusal = self._refusals()
+        refusal = refusals(self._cache)
         decisions = {
             topic.key: known for topic in finalized if (known := retained_by_spec(topic, refusal(topic))) is not None
         }
@@ -173,7 +171,7 @@ class TopicFinalizer:
         return decisions | self._check_gate(topics, topology)
 
     def _check_gate(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
-        gate, refusal, decisions = self._gate, self._refusals(), {}
+        gate, refusal, decisions = self._gate, refusals(self._cache), {}
         for topic in topics:
             current = self._cache.topics.get(topic.key)
             if current is None or not _is_unchanged(topic, current, refusal(current)):

@@ -92,10 +92,9 @@ class TopicsReconciler:
         self._written: dict[ObjectKey, int] = {}
         """Fingerprints of the statuses that were written and need no requeue."""
         self._plans = TopologyPlan(self._queue.add)
-        self._refusals = partial(refusals, dependencies.cache)
-        self._quotas = Quotas(key, dependencies.cache, self._refusals)
+        self._quotas = Quotas(key, dependencies.cache)
         self.approvals = Approvals(key, observer, dependencies, self._plans, self._quotas, self._queue)
-        self.finalizer = TopicFinalizer(key, dependencies, self._refusals, write_topology_status)
+        self.finalizer = TopicFinalizer(key, dependencies, write_topology_status)
 
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Queue these topics."""
@@ -168,7 +167,7 @@ class TopicsReconciler:
         deleting = [topic for topic in topics if topic.meta.is_deleting]
         others = [topic for topic in topics if not topic.meta.is_deleting]
         await self._finalize(deleting)
-        refusal_of = self._refusals()
+        refusal_of = refusals(self._dependencies.cache)
         failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
         for key in failures:
             self._written.pop(key, None)  # so that its status is computed anew once it is admitted

@@ -76,6 +76,11 @@ def _without_pause(monkeypatch):
     monkeypatch.setattr(topic_finalizer, "_LAG_SECONDS", 0)
 
 
+@pytest.fixture(autouse=True)
+def _all_admitted(monkeypatch):
+    monkeypatch.setattr(topic_finalizer, "refusals", lambda _: lambda _: None)
+
+
 @pytest.fixture
 def kafka():
     return MemoryKafka({"orders": ((0, 3, 2),) * 3})
@@ -91,7 +96,7 @@ def many():
 class House:
     """One topology, its objects and who says finalizer to them."""
 
-    def __init__(self, kube, kafka, *topics, refusal=None, prod=None):
+    def __init__(self, kube, kafka, *topics, prod=None):
         self.cache = Cache()
         self.kube, self.kafka, self.topics = kube, kafka, topics
         self.recorded = []
@@ -100,7 +105,7 @@ class House:
         for one in topics:
             self.cache.keep_topic(one)
         dependencies = SimpleNamespace(cache=self.cache, kube=kube, finalizers=FinalizerWriter(kube))
-        self.finalizer = topic_finalizer.TopicFinalizer(prod.key, dependencies, lambda: lambda _: refusal, self.record)
+        self.finalizer = topic_finalizer.TopicFinalizer(prod.key, dependencies, self.record)
 
     def annotate(self, prod):
         self.cache.topologies[prod.key] = prod
@@ -113,8 +118,8 @@ class House:
         return await self.finalizer.process(topics or self.topics, state(), self.kafka)
 
 
-async def process(kube, kafka, *topics, refusal=None, prod=None):
-    return await House(kube, kafka, *topics, refusal=refusal, prod=prod).process()
+async def process(kube, kafka, *topics, prod=None):
+    return await House(kube, kafka, *topics, prod=prod).process()
 
 
 def held_by(again):
@@ -128,10 +133,11 @@ async def test_the_topic_goes_and_then_the_object(kafka):
     assert kube.announced == ["Deleted"]
 
 
-async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka):
+async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka, monkeypatch):
     kube = MemoryKube()
     refusal = Failure(Reason.TOPIC_CONFLICT, "KafkaTopic shop/other is older", Remedy.SPEC)
-    assert await process(kube, kafka, leaving(), refusal=refusal) == {}
+    monkeypatch.setattr(topic_finalizer, "refusals", lambda _: lambda _: refusal)
+    assert await process(kube, kafka, leaving()) == {}
     assert kafka.calls == []
     assert kube.announced == ["Released"]
 
