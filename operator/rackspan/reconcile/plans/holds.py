@@ -102,7 +102,8 @@ def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around:
         case ApprovalHold.WINDOW if around.wrong_window is not None:
             return f"it waits for a window, and none ever opens: {around.wrong_window}"
         case ApprovalHold.WINDOW:
-            return f"it waits for a window, which opens {_at(around.opens)}"
+            when = "at no time" if around.opens is None else f"at {around.opens:%Y-%m-%d %H:%M} UTC"
+            return f"it waits for a window, which opens {when}"
         case _ if begun is not None:
             return f"Reassignment {begun} was to carry it out, and ended before; to begin it again, {how}"
         case _:
@@ -133,7 +134,3 @@ def _limits(key: ObjectKey | None, around: HoldContext) -> str:
         if need.unknown:
             phrases.append(f"how large {plural(need.unknown, 'topic')} {be(need.unknown)} is not known")
     return ", ".join(phrases)
-
-
-def _at(moment: datetime | None) -> str:
-    return "at no time" if moment is None else f"at {moment:%Y-%m-%d %H:%M} UTC"

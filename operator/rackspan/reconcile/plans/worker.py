@@ -140,15 +140,12 @@ class TopologyWorker:
             return _IDLE_SECONDS
         first = next(filter(turns.has_begun, unfinished), unfinished[0])  # what has begun goes first
         for one in unfinished:
-            if one is not first:
-                await self._keep_waiting(one, first)
+            if one is not first and not await self._end_withdrawn(one):
+                waits = f"waits until {first.meta.name} has ended"
+                await self._writer.write_state(one, ReassignmentState.QUEUED, waits)
         return await self._have_its_turn(first, topology, mine)
 
     # --- those that have to wait, and those that have ended --------------------------------------------------------
-
-    async def _keep_waiting(self, one: Reassignment, first: Reassignment) -> None:
-        if not await self._end_withdrawn(one):
-            await self._writer.write_state(one, ReassignmentState.QUEUED, f"waits until {first.meta.name} has ended")
 
     async def _end_withdrawn(self, one: Reassignment) -> bool:
         """Let one go that was deleted or cancelled before it began; gives whether it was."""
