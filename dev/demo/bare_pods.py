@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from dev.stack.processes import ProcessDiedError, Processes
 
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.2
 _NOT_FOUND = 404
 
 

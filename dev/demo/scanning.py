@@ -134,7 +134,7 @@ class Scanning:
             status: dict[str, Any] = self.stage.get("compliancereport", "main").get("status") or {}
             return status if status.get("summary") and holds(status) else None
 
-        report = eventually(read, what, timeout=_SECONDS, interval=1, retry_on=KubectlError)
+        report = eventually(read, what, timeout=_SECONDS, interval=0.3, retry_on=KubectlError)
         assert report is not None
         return report
 

@@ -233,6 +233,40 @@ def test_rows_of_an_attempt_that_was_killed_are_deleted_a_day_later_and_of_no_ot
     assert shown(history, running)
 
 
+@pytest.mark.parametrize("killed", range(-4, 5), ids=lambda days: f"{days} days from a month's end")
+def test_an_attempt_that_was_killed_leaves_no_row_after_three_days_of_scans(history, killed):
+    end = NOON.replace(month=3, day=31)
+    entries = []
+    for number in range(-5, 9):
+        entries.append(committed(history, f"scan-{number}", when=end + number * DAY))
+        if len(entries) > 1:
+            history.compact(entries[-2])
+        if number == killed:
+            written(history, "killed", when=end + number * DAY)
+    for name in TABLES:
+        assert "killed" not in _table(history, name).to_pyarrow_table()["scan_id"].to_pylist(), name
+
+
+@pytest.mark.parametrize("kept_days", [1, 3, None])
+def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, kept_days):
+    """As scans tidy, after the first one of a day: a deletion writes the rows that stay into another file."""
+    entries = [committed(history, "scan-0")]
+    for number in range(1, 9):
+        if number in (2, 5):
+            written(history, f"killed-{number}", when=NOON + number * DAY)
+        entries.append(committed(history, f"scan-{number}", when=NOON + number * DAY))
+        history.compact(entries[-2])
+        if kept_days is not None:
+            history.expire("prod", (NOON + (number - kept_days) * DAY).date())
+        assert not shown(history, written(history, entries[-1].scan_id, when=NOON + number * DAY))
+    kept = history.scans("prod")
+    assert [entry.scan_id for entry in kept] == [entry.scan_id for entry in entries[-(kept_days or 8) - 1 :]]
+    for entry in kept:
+        assert history.document(entry) == f'"{entry.scan_id}"'.encode()
+        for name in TABLES:
+            assert set(history.rows(name, [entry])["scan_id"].to_pylist()) == {entry.scan_id}
+
+
 def test_who_listed_scans_before_they_were_compacted_or_forgotten_can_go_on_reading(history):
     entries = [committed(history, "a"), committed(history, "b")]
     before = history.rows("findings", entries)

@@ -40,6 +40,8 @@ _SETTINGS: Final = {
 }
 _SCANS, _BROKERS = "scans", "brokers"
 _EMPTY = '""'
+_OF_EACH: Final = ("scan_id", "attempt", "date")
+"""Columns that the files of each table have."""
 
 
 class HistoryError(Exception):
@@ -97,13 +99,36 @@ class DeltaTables:
     def read(
         self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
     ) -> Iterator[pa.Table]:
-        """Columns of a cluster's rows, part by part; columns that the table does not have yet are null."""
+        """
+        Columns of a cluster's rows, part by part; columns that the table does not have yet are null.
+
+        `where` is about the columns that each table has. Files that have no such row by the log are not opened.
+        """
+        schema = pa.schema([KEPT[name].field(one).remove_metadata() for one in dict.fromkeys((*columns, *_OF_EACH))])
         with self.errors(name):
             dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
-            self._whole_files(table, name, [one.path for one in dataset.get_fragments(filter=where)])
-            for batch in dataset.replace_schema(KEPT[name]).to_batches(columns=list(columns), filter=where):
-                if batch.num_rows:
-                    yield pa.Table.from_batches([batch])
+            paths = [fragment.path for fragment in dataset.get_fragments(filter=where)]
+            self._whole_files(table, name, paths)
+            for path in paths:
+                for rows in self._rows(f"{name}/{path}", schema):
+                    if len(some := rows.filter(where)):
+                        yield some.select(columns)
+
+    def _rows(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        """
+        Rows of a file, part by part.
+
+        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. A file that
+        the engine of deletions has written holds text in another type than is declared.
+        """
+        with self._files.open_input_file(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+            has = [one for one in schema.names if one in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=has, use_threads=False):
+                rows = pa.Table.from_batches([batch])
+                columns = [
+                    rows[one] if one in has else pa.nulls(len(rows), schema.field(one).type) for one in schema.names
+                ]
+                yield pa.table(columns, schema.names).cast(schema)
 
     def check_files(self, table: DeltaTable, name: str) -> None:
         """See that all files of a table are there, as large as they were when they were committed."""
@@ -257,7 +282,7 @@ class DeltaTables:
                     raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
             table = DeltaTable(uri, storage_options=self._options)
             declared = {field.name for field in table.schema().fields}
-            if table.metadata().partition_columns != PARTITIONED_BY or not {"scan_id", "attempt", "date"} <= declared:
+            if table.metadata().partition_columns != PARTITIONED_BY or not {*_OF_EACH} <= declared:
                 raise HistoryError(
                     f"history {self.location}/{name}: is not a table of a history: use another --history"
                 )

@@ -74,7 +74,7 @@ class History:
         if table is None:
             return []
         columns = ["scan_id", "sequence", "finished_at", "attempt"]
-        parts = self._tables.read(table, "scans", cluster, columns, pc.field("cluster") == cluster)
+        parts = self._tables.read(table, "scans", cluster, columns, pc.scalar(True))  # noqa: FBT003 - every row
         rows = (row for part in parts for row in zip(*(part[name].to_pylist() for name in columns), strict=True))
         entries = [ScanEntry(cluster, *row) for row in rows]
         return sorted(entries, key=lambda entry: entry.place)
@@ -98,13 +98,12 @@ class History:
             return
         opened = self._tables.existing(table)
         first, cluster = min(scans, key=lambda entry: entry.day), scans[0].cluster
-        where = (pc.field("month") >= first.month) & (pc.field("date") >= pa.scalar(first.day))
+        where = pc.field("date") >= pa.scalar(first.day)
         if len(scans) == 1:
             where &= (pc.field("attempt") == first.attempt) & (pc.field("scan_id") == first.scan_id)
         attempts = pa.array({entry.attempt for entry in scans}, pa.string())
         for part in self._tables.read(opened, table, cluster, [*columns, "attempt"], where):
-            some = part.filter(pc.is_in(part["attempt"], attempts)).select(columns)
-            yield some.cast(pa.schema([KEPT[table].field(name).remove_metadata() for name in columns]))
+            yield part.filter(pc.is_in(part["attempt"], attempts)).select(columns)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -121,9 +120,10 @@ class History:
                 self._tables.delete(name, last.cluster, f"attempt IN ({', '.join(map(quoted, killed))})")
 
     def _attempts(self, name: str, last: ScanEntry) -> set[str]:
-        """The attempts in a table, of the month of a scan, but for the last days."""
+        """The attempts in a table, of the month of a scan and the one before, but for the last days."""
         table = self._tables.opened(name)
-        where = (pc.field("month") == last.month) & (pc.field("date") < pa.scalar(last.day - _WAITING))
+        first = (last.day.replace(day=1) - timedelta(days=1)).replace(day=1)
+        where = (pc.field("date") >= pa.scalar(first)) & (pc.field("date") < pa.scalar(last.day - _WAITING))
         parts = self._tables.read(table, name, last.cluster, ["attempt"], where) if table else ()
         return {attempt for part in parts for attempt in part["attempt"].unique().to_pylist()}
 
