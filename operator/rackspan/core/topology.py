@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.rack_path import RackPath, domain_name, format_rack, parse_rack
+from rackspan.core.rack_path import RackPath, domain_name, format_rack, parse_rack, rack_or_none
 from rackspan.core.text import plural
 
 IntArray = npt.NDArray[np.int64]
@@ -76,13 +76,13 @@ class BrokerLocation:
     @property
     def drifts(self) -> bool:
         """
-        Whether Kafka believes it stands elsewhere, or does not know where: of one that is online, None says that.
+        Whether Kafka has another rack for it, or none: of one that is online, None says that.
 
-        Raises RackPathError where what Kafka reports is no path.
+        What Kafka reports may be no path; then it is another rack.
         """
         if self.rack is None or self.reported_rack is None:
             return self.rack is not None and self.online
-        return parse_rack(self.reported_rack) != self.rack
+        return rack_or_none(self.reported_rack) != self.rack
 
     @property
     def in_tree(self) -> Broker:

@@ -30,6 +30,7 @@ def markdown(document: ScanDocument) -> str:
     summary = document.summary
     lines = [f"# {plain(document.cluster)}, {moment(document.finished_at)}", ""]
     lines += [" ".join((f"**{plain(said.headline)}**", *map(plain, said.details))), ""]
+    lines += [line for warning in document.warnings for line in (f"Warning: {plain(warning)}", "")]
     if summary.by_rule:
         rows = [(plain(RULES.get(rule, rule)), f"{summary.by_rule[rule]:,}") for rule in _in_order(summary.by_rule)]
         lines += [*_table(("rule", "findings"), rows), ""]

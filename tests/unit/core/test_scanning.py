@@ -406,6 +406,13 @@ def test_brokers_that_drift_and_those_without_a_rack():
     assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
 
 
+@pytest.mark.parametrize("reported", ["us west", "/eu//b", "/", ""])
+def test_a_broker_whose_rack_in_kafka_is_no_path_drifts(reported):
+    brokers = locations(b2={"reported_rack": reported})
+    (drift,) = examine_brokers(brokers).facts((), brokers.tree)
+    assert (drift.rule, drift.broker) == (Rule.RACK_DRIFT, 2)
+
+
 def test_a_broker_without_broker_rack_drifts_while_it_is_online():
     unset = {"reported_rack": None}
     brokers = locations(b2=unset, b3={**unset, "online": False}, b4={**unset, "rack": None}, b5={"reported_rack": "/x"})

@@ -10,7 +10,9 @@ import sys
 import msgspec
 import pytest
 from dev import example_scan
+from rich.console import Console
 
+from rackspan.cli.rendering.scan_text import print_scan
 from rackspan.reports.document import (
     BrokerRow,
     DomainRow,
@@ -27,6 +29,7 @@ from rackspan.reports.page.rendering import render
 from rackspan.reports.page.smallest_loss import smallest_loss
 from rackspan.reports.page.tree import rack_tree
 from rackspan.reports.page.vocabulary import rank, where, worst
+from rackspan.reports.texts import markdown
 
 AT = "2026-11-20T06:00:00Z"
 NOTHING = WhatIf(0, 0, 0, 0)
@@ -125,6 +128,19 @@ def test_of_one_partition_nobody_says_all():
     assert said.details == ("The only partition is online, fully replicated and spread fairly over every zone.",)
 
 
+def test_a_cluster_with_topics_that_could_not_be_read_is_not_called_fine():
+    document = scan(summary=Summary(partitions=1, topics=1, unread_topics=2), warnings=["2 topics: not_authorized"])
+    said = assessment(document)
+    assert (said.tone, said.headline) == ("medium", "2 topics could not be read.")
+    assert said.details == ("Nothing is wrong with the others.",)
+    assert "\nWarning: 2 topics: not\\_authorized\n" in markdown(document)
+    screen = Console(record=True, width=100)
+    print_scan(screen, document)
+    assert "2 topics could not be read; the others are fine" in screen.export_text()
+    wrong = Summary(partitions=5, findings=1, by_severity={"low": 1}, unread_topics=1)
+    assert assessment(scan(summary=wrong)).details[-1] == "1 topic could not be read."
+
+
 def test_a_failed_scan_says_nothing_about_the_cluster():
     said = assessment(example_scan.failed())
     assert said.tone == "failed"
@@ -159,6 +175,15 @@ def test_the_smallest_loss_is_of_the_smallest_kind_that_hurts():
     loss = smallest_loss(scan(levels=levels, brokers=brokers))
     assert (loss.kind, loss.name, loss.effect, loss.partitions) == ("broker", "0", "not writable", 2)
     assert smallest_loss(scan(brokers=[broker(0)])) is None
+
+
+def test_what_is_offline_without_a_loss_is_the_effect_of_none():
+    lost, also = WhatIf(1, 2, 0, 9), WhatIf(1, 4, 0, 3)
+    brokers = [broker(0, loss=lost), broker(1, loss=lost, online=False)]
+    document = scan(summary=Summary(partitions=5, offline=1), brokers=brokers)
+    assert smallest_loss(document) is None
+    loss = smallest_loss(msgspec.structs.replace(document, brokers=[*brokers, broker(2, loss=also)]))
+    assert (loss.name, loss.effect, loss.partitions) == ("2", "not writable", 2)
 
 
 def test_severities_have_an_order_and_unknown_ones_stand_last():

@@ -33,6 +33,8 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
             f"{ending(counted.moves, counted.move_bytes, document.throttle)}",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )
+    elif counted.unread_topics:
+        screen.print(f"{plural(counted.unread_topics, 'topic')} could not be read; the others are fine", style="yellow")
     else:
         screen.print("nothing is wrong", style="green")
     if document.changes.since is not None:

@@ -118,8 +118,8 @@ class DeltaTables:
         """
         Rows of a file, part by part.
 
-        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. A file that
-        the engine of deletions has written holds text in another type than is declared.
+        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. In a file
+        that the engine of deletions has written, text has another type than is declared.
         """
         with self._files.open_input_file(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
             has = [one for one in schema.names if one in file.schema_arrow.names]

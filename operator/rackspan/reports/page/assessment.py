@@ -24,9 +24,12 @@ def assessment(document: ScanDocument) -> Assessment:
         said = document.message or "Nobody wrote down why."
         return Assessment("failed", "This scan failed, so it says nothing about the cluster.", (said,))
     summary = document.summary
+    unread = f"{plural(summary.unread_topics, 'topic')} could not be read." if summary.unread_topics else ""
     if not summary.findings and not summary.non_compliant:
+        if unread:
+            return Assessment("medium", unread, ("Nothing is wrong with the others.",))
         return Assessment("fine", "Nothing is wrong.", (_all_fine(document),))
-    details = (_since(document), _cost(document), _never_mended(document))
+    details = (_since(document), _cost(document), _never_mended(document), unread)
     tone = next((name for name in SEVERITIES if summary.by_severity.get(name)), "medium")
     return Assessment(tone, _headline(document), tuple(filter(None, details)))
 

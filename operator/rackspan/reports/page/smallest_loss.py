@@ -27,13 +27,16 @@ def smallest_loss(document: ScanDocument) -> Loss | None:
     Find the smallest domain that takes partitions offline; where none does, one that stops writes; else None.
 
     Brokers are smaller than every domain, and lower levels smaller than higher ones; of a kind, the worst is named.
+    What is so without a loss does not count: the loss of a broker that is offline changes nothing.
     """
+    lost = [row.what_if for row in document.brokers if not row.online]
     kinds = {"broker": [(str(row.id), row.what_if) for row in document.brokers if row.online]}
     for level in reversed(document.levels):
         kinds[level] = [(row.domain, row.what_if) for row in document.domains if row.level == level]
     for effect, measure in _EFFECTS:
+        already = max(document.summary.offline, min(map(measure, lost), default=0))
         for kind, losses in kinds.items():
             worst = max(losses, key=lambda each: measure(each[1]), default=None)
-            if worst is not None and measure(worst[1]):
-                return Loss(kind, worst[0], effect, measure(worst[1]))
+            if worst is not None and measure(worst[1]) > already:
+                return Loss(kind, worst[0], effect, measure(worst[1]) - already)
     return None

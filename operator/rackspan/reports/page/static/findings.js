@@ -36,7 +36,7 @@
       element("p", { class: "more-facts" }, [
         finding.level && `level ${finding.level}`, finding.domain && `domain ${finding.domain}`,
         finding.broker !== null && finding.broker !== undefined && `broker ${finding.broker}`,
-        finding.excess ? `${finding.excess} too many` : null, finding.moves ? `copies ${count(finding.moves, "replica")}` : "copies no data",
+        finding.rule === "NotCompliant" && finding.excess ? `${finding.excess} too many` : null, finding.moves ? `copies ${count(finding.moves, "replica")}` : "copies no data",
         finding.firstSeen && `first seen ${finding.firstSeen}`, `id ${finding.id}`,
       ].filter(Boolean).map((fact) => element("span", {}, fact)))));
 
