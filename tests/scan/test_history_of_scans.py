@@ -1,6 +1,5 @@
 """One scan after the other: what is new, what is cleared, since when, for how long, and what is kept of it."""
 
-import json
 import threading
 from datetime import date, timedelta
 
@@ -178,4 +177,4 @@ def test_any_name_of_a_file_is_a_cluster_s_name(scans):
     assert (second.cluster, second.changes.new, second.changes.cleared) == (name, 0, 0)
     assert [row.violation_minutes for row in second.topics] == [10.0]
     assert scans.history.clusters() == [name]
-    assert json.loads(scans.history.document(scans.history.scans(name)[0]))["cluster"] == name
+    assert scans.history.document(scans.history.scans(name)[0]).cluster == name

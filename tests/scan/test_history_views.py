@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable
 from tests.support.command import RACKS, cluster, topic
+from tests.unit.jobs.tables import shown, written
 
 from rackspan.api.codec import timestamp
 from rackspan.jobs.batches import aggregates
@@ -120,3 +121,10 @@ def _rounded(value):
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return round(value, 3) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def test_of_two_scans_that_began_with_the_same_previous_one_the_last_counts(history):
+    entries = [written(history, scan_id, count=1) for scan_id in ("a", "b")]
+    assert {entry.sequence for entry in entries} == {1}
+    assert all(shown(history, entry) for entry in entries)
+    assert len(of(history, "open_findings")) == len(of(history, "costly_consumers")) == 1

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from dev.paths import REPOSITORY
 from tests.support.s3 import ACCESS, BUCKET, SECRET, in_trouble, left_to_refuse, start_s3
-from tests.unit.jobs.tables import committed, contents, scan_ids, shown, written
+from tests.unit.jobs.tables import committed, contents, example_document, scan_ids, shown, written
 
 from rackspan.jobs.history.scan_history import History, HistoryError
 
@@ -46,7 +46,7 @@ def test_scans_are_written_read_compacted_and_forgotten(location):
     history.try_writing()
     first, second = committed(history, "a"), committed(history, "b", count=3)
     assert (history.clusters(), history.scans("prod")) == (["prod"], [first, second])
-    assert history.document(first) == b'"a"'
+    assert history.document(first) == example_document(first)
     before = contents(history)
     history.compact(second)
     history.vacuum()

@@ -156,7 +156,7 @@ def table(
     files fills the arrays itself.
     """
     rows = sorted(partitions, key=lambda row: row[:2])
-    width = max((len(row[2]) for row in rows), default=0)
+    width = max((len(row[2]) for row in rows), default=0) or 1
     replicas = np.full((len(rows), width), NONE, dtype=np.int32)
     in_sync, may_lead = np.zeros((2, len(rows), width), dtype=bool)
     for at, (topic, number, brokers, isr, _, _) in enumerate(rows):

@@ -205,6 +205,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     """
     Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
 
+    `since_by_rule` is when the oldest finding of each rule was first seen (RFC 3339).
     `bytes` are those of all replicas whose size is known, `move_bytes` those that `moves` copy, None where not known.
     `unread_topics` could not be read: they are shown as the scan before found them.
     """
@@ -223,6 +224,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     findings: int = 0
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
+    since_by_rule: dict[str, str] = {}
     unfair: dict[str, int] = {}
     unread_topics: int = 0
 

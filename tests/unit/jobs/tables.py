@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from rackspan.api import codec
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import ScanEntry
+from rackspan.reports.document import ScanDocument, encode
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -34,11 +36,17 @@ def written(history, scan_id, cluster="prod", when=NOON, count=2):
     return entry
 
 
+def example_document(entry):
+    """The document of an attempt."""
+    at = codec.timestamp(entry.observed_at)
+    return ScanDocument(entry.scan_id, entry.cluster, at, at)
+
+
 def shown(history, entry):
     """Commit an attempt, and say whether it counts."""
     row = {"scan_id": entry.scan_id, "sequence": entry.sequence, "finished_at": entry.observed_at}
     scans = pa.Table.from_pylist([row], schema=TABLES["scans"])
-    return history.writer(entry).commit(scans, [f'"{entry.scan_id}"'.encode()])
+    return history.writer(entry).commit(scans, [encode(example_document(entry))])
 
 
 def committed(history, scan_id, cluster="prod", when=NOON, count=2):

@@ -31,9 +31,9 @@ def clusters(draw):
     rows = []
     for topic, count in enumerate(sizes):
         for number in range(count):
-            replicas = draw(st.lists(st.integers(0, 8), min_size=1, max_size=5, unique=True))
-            in_sync = draw(st.sets(st.sampled_from(replicas)))
-            leader = draw(st.none() | st.sampled_from(replicas))
+            replicas = draw(st.lists(st.integers(0, 8), max_size=5, unique=True))
+            in_sync = draw(st.sets(st.sampled_from(replicas))) if replicas else set()
+            leader = draw(st.none() | st.sampled_from(replicas)) if replicas else None
             rows.append((topic, number, replicas, in_sync, leader, draw(st.none() | st.integers(0, 2**50))))
     least = draw(st.lists(st.integers(1, 6), min_size=len(sizes), max_size=len(sizes)))
     return table([f"tópic-{at}" for at in range(len(sizes))], rows), np.array(least, dtype=np.int64)
@@ -136,3 +136,13 @@ def test_all_tables_of_what_was_judged_have_the_declared_columns():
     partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
     for judged in (_judged(as_table(partitions, np.array([2]))), Judged.merged([])):
         assert {name: getattr(judged, name).schema for name in JUDGED} == JUDGED
+
+
+@pytest.mark.parametrize("leader", [None, 1])
+def test_partitions_without_replicas_are_judged(leader):
+    """No Kafka has them, but one may say so: of all partitions of a slice, too."""
+    judged = judge_slice(
+        Criteria("c", TRUTH, ClusterRequirements()),
+        partition_batches(table(["orders"], [(0, 0, (), (), leader, None)]), np.ones(1, dtype=np.int64)),
+    )
+    assert judged.topics.to_pylist()[0]["replicas"] == 0

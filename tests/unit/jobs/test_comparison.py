@@ -64,3 +64,11 @@ def test_a_topic_that_was_out_of_compliance_gets_its_minutes_whatever_became_of_
         for row in compared.topics(topics).to_pylist():
             assert row["violation_minutes"] == (7.5 if row["topic"] in violated else 0.0)
     assert set(compared.gone.to_pylist()) == violated - now
+
+
+def test_a_finding_that_the_previous_scan_has_twice_is_cleared_once_and_not_while_it_is_there():
+    """As of a Kafka that lists a partition twice."""
+    for found, cleared in (([7, 7], 0), ([], 1)):
+        compared = Comparison(Previous([7, 7, 9], []), LATER)
+        compared.findings(pa.table({"id": pa.array([9, *found], pa.int64())}))
+        assert compared.cleared == cleared

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.unit.jobs.tables import NOON
 
 from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.requirements import ClusterRequirements
@@ -93,19 +94,21 @@ def test_a_summary_adds_up_topics_and_counts():
             {"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3, "bytes": None, "move_bytes": 7}
         ),
         [
-            {"rule": "Offline", "severity": "critical", "findings": 2},
-            {"rule": "NotCompliant", "severity": "high", "findings": 1},
+            {"rule": "Offline", "severity": "critical", "findings": 2, "first_seen": NOON},
+            {"rule": "Offline", "severity": "high", "findings": 1, "first_seen": NOON - timedelta(days=1)},
+            {"rule": "NotCompliant", "severity": "high", "findings": 1, "first_seen": NOON},
         ],
         [{"level": "zone", "partitions": 2}],
         TRUTH,
         4,
     )
     assert (found.non_compliant, found.non_compliant_topics, found.moves, found.bytes) == (2, 1, 3, 5)
+    assert found.since_by_rule == {"NotCompliant": "2026-03-10T12:00:00Z", "Offline": "2026-03-09T12:00:00Z"}
     assert found.move_bytes == 7
     unknown = totals({"topic": "a", "moves": 1, "move_bytes": None}, {"topic": "b", "moves": 3, "move_bytes": 7})
     assert document_rows.summary(unknown, [], [], TRUTH, 0).move_bytes is None
     assert (found.topics, found.unread_topics) == (2, 4)
-    assert (found.findings, found.by_severity, found.unfair) == (3, {"critical": 2, "high": 1}, {"zone": 2})
+    assert (found.findings, found.by_severity, found.unfair) == (4, {"critical": 2, "high": 2}, {"zone": 2})
 
 
 def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.jobs.tables import NOON, committed, contents, rows, scan_ids, shown, written
+from tests.unit.jobs.tables import NOON, committed, contents, example_document, rows, scan_ids, shown, written
 
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, TABLES
 from rackspan.jobs.history import delta_tables
@@ -60,7 +60,7 @@ def test_a_commit_shows_all_tables_and_the_document_at_once(history):
     assert shown(history, entry)
     assert history.scans("prod") == [entry]
     assert {table: len(history.rows(table, [entry])) for table in TABLES} == {**dict.fromkeys(TABLES, 2), "scans": 1}
-    assert history.document(entry) == b'"a"'
+    assert history.document(entry) == example_document(entry)
     assert history.clusters() == ["prod"]
 
 
@@ -193,7 +193,7 @@ def test_any_name_of_a_cluster_and_of_a_scan_can_be_kept_and_found_again(history
     committed(history, f"{name}3", name)
     assert history.clusters() == [name]
     assert scan_ids(history, name) == [name, f"{name}2", f"{name}3"]
-    assert history.document(entry) == f'"{name}2"'.encode()
+    assert history.document(entry) == example_document(entry)
     assert all(path.resolve().is_relative_to(_root(history)) for path in _files(history))
 
 
@@ -205,6 +205,20 @@ def test_a_cluster_of_any_name_is_forgotten_alone(tmp_path_factory, name):
     committed(history, "b", "other")
     history.expire(name, NOON.date() + DAY)
     assert history.clusters() == ["other"]
+
+
+def test_scans_that_begin_at_once_see_that_they_can_write(history):
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda _: History(history.location).try_writing(), range(200)):
+            pass
+    assert list(_root(history).iterdir()) == []
+
+
+def test_a_scan_that_was_forgotten_meanwhile_is_an_error_of_the_history(history):
+    entry = committed(history, "a")
+    history.expire("prod", NOON.date() + DAY)
+    with pytest.raises(HistoryError, match="the document of a is not there any more"):
+        history.document(entry)
 
 
 # --- tidying ----------------------------------------------------------------------------------------------------------
@@ -262,7 +276,7 @@ def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, 
     kept = history.scans("prod")
     assert [entry.scan_id for entry in kept] == [entry.scan_id for entry in entries[-(kept_days or 8) - 1 :]]
     for entry in kept:
-        assert history.document(entry) == f'"{entry.scan_id}"'.encode()
+        assert history.document(entry) == example_document(entry)
         for name in TABLES:
             assert set(history.rows(name, [entry])["scan_id"].to_pylist()) == {entry.scan_id}
 

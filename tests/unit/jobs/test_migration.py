@@ -11,6 +11,7 @@ from tests.support.command import cli
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.migration import migrate
 from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.reports.document import decode, encode
 
 WRITTEN = json.loads(Path(__file__).with_name("history_of_the_old_layout.json").read_text())
 
@@ -30,14 +31,23 @@ def old(tmp_path):
 def contents(history, cluster):
     scans = history.scans(cluster)
     tables = {table: history.rows(table, scans).to_pylist() for table in TABLES}
-    documents = [json.loads(history.document(entry)) for entry in scans]
+    documents = [as_written(history.document(entry)) for entry in scans]
     found = {"scans": [entry.scan_id for entry in scans], "documents": documents, "tables": tables}
     return ordered(json.loads(json.dumps(found, default=str)))
 
 
 def ordered(found):
     tables = {name: [{**LATER.get(name, {}), **row} for row in rows] for name, rows in found["tables"].items()}
-    return {**found, "tables": {name: sorted(rows, key=repr_of) for name, rows in tables.items()}}
+    documents = [as_written(decode(json.dumps(document))) for document in found["documents"]]
+    return {
+        **found,
+        "documents": documents,
+        "tables": {name: sorted(rows, key=repr_of) for name, rows in tables.items()},
+    }
+
+
+def as_written(document):
+    return json.loads(encode(document))
 
 
 def repr_of(row):

@@ -107,6 +107,14 @@ def test_the_assessment_names_the_worst_first_with_its_age_and_the_cost():
     assert assessment(known).details == ("Spread unfairly for 18 days.", cost)
 
 
+def test_the_oldest_finding_counts_also_where_it_is_not_listed():
+    counts = {"by_rule": {"NotCompliant": 3000}, "since_by_rule": {"NotCompliant": "2026-01-01T00:00:00Z"}}
+    summary = Summary(partitions=3000, non_compliant=3000, findings=3000, **counts)
+    listed = [finding(first_seen="2026-01-30T00:00:00Z")]
+    document = ScanDocument("a", "b", AT, "2026-01-31T00:00:00Z", summary=summary, findings=listed)
+    assert assessment(document).details[0] == "Spread unfairly for 30 days."
+
+
 def test_lesser_findings_are_not_called_an_outage():
     document = scan(summary=Summary(partitions=5, findings=1, by_severity={"low": 1}), findings=[finding("X", "low")])
     said = assessment(document)

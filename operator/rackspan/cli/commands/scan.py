@@ -63,7 +63,7 @@ def scan(
         ),
     ] = None,
     retention_days: Annotated[
-        int | None, _results_option(min=1, help="Forget older days. Default: the history is kept for ever.")
+        int | None, _results_option(min=1, max=36_500, help="Forget older days. Default: the history is kept for ever.")
     ] = None,
     scan_id: Annotated[
         str | None,

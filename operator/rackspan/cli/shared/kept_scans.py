@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rackspan.api.codec import timestamp
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.selection import first_of
-from rackspan.reports.document import ScanDocument, ScanOutcome, decode
+from rackspan.reports.document import ScanDocument, ScanOutcome
 
 if TYPE_CHECKING:
     from rackspan.jobs.history.scan_history import History, ScanEntry
@@ -18,16 +16,18 @@ if TYPE_CHECKING:
 def kept_scan(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
     """Read a scan: by default the last one, of the only cluster. Raises CommandError."""
     with _opened(location) as history:
-        name = cluster or _only(history.clusters(), location)
+        name = cluster or _only(history)
         scans = history.scans(name)
         if not scans:
             raise CommandError(
-                f"{location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
+                f"{history.location}: holds no scan of {name}", f"it has {first_of(history.clusters(), 5) or 'none'}"
             )
         wanted = [entry for entry in scans if scan_id in (None, entry.scan_id)]
         if not wanted:
-            raise CommandError(f"{location}: holds no scan {scan_id} of {name}", f"the last is {scans[-1].scan_id}")
-        return _document(history, wanted[-1])
+            raise CommandError(
+                f"{history.location}: holds no scan {scan_id} of {name}", f"the last is {scans[-1].scan_id}"
+            )
+        return history.document(wanted[-1])
 
 
 def last_scans(location: str) -> list[ScanDocument]:
@@ -39,7 +39,7 @@ def last_scans(location: str) -> list[ScanDocument]:
     with _opened(location) as history:
         scans = [entry for name in history.clusters() for entry in history.scans(name)[-1:]]
         if not scans:
-            raise _empty(location)
+            raise _empty(history)
         return [_readable(history, entry) for entry in scans]
 
 
@@ -64,34 +64,26 @@ def _opened(location: str) -> "Iterator[History]":
         yield History(location)
 
 
-def _document(history: "History", entry: "ScanEntry") -> ScanDocument:
-    from rackspan.jobs.history.scan_history import HistoryError  # noqa: PLC0415
-
-    try:
-        return decode(history.document(entry))
-    except msgspec.DecodeError as error:
-        place = f"history {history.location}: the document of {entry.scan_id}"
-        raise HistoryError(f"{place} cannot be read: {error}") from error
-
-
 def _readable(history: "History", entry: "ScanEntry") -> ScanDocument:
     from rackspan.jobs.history.scan_history import HistoryError  # noqa: PLC0415
 
     try:
-        return _document(history, entry)
+        return history.document(entry)
     except HistoryError as error:
         at = timestamp(entry.observed_at)
         state, reason = ScanOutcome.FAILED, "HistoryUnavailable"
         return ScanDocument(entry.scan_id, entry.cluster, at, at, state, reason, str(error))
 
 
-def _only(clusters: list[str], location: str) -> str:
+def _only(history: "History") -> str:
+    clusters = history.clusters()
     if not clusters:
-        raise _empty(location)
+        raise _empty(history)
     if len(clusters) > 1:
-        raise CommandError(f"{location}: holds scans of {len(clusters)} clusters", f"--cluster {first_of(clusters, 5)}")
+        what = f"{history.location}: holds scans of {len(clusters)} clusters"
+        raise CommandError(what, f"--cluster {first_of(clusters, 5)}")
     return clusters[0]
 
 
-def _empty(location: str) -> CommandError:
-    return CommandError(f"{location}: holds no scans", "rackspan scan --history writes them")
+def _empty(history: "History") -> CommandError:
+    return CommandError(f"{history.location}: holds no scans", "rackspan scan --history writes them")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -72,5 +72,6 @@ def write_file(path: Path, text: str) -> None:
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(target)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
         raise CommandError(f"{path}: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """What a finding says to people, and what would fix it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from rackspan.core.compliance import ViolationReason
 from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
@@ -96,7 +96,7 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
     """
     plan = f"rackspan plan {options if topology is None else f'--topology {topology}'}".rstrip()
     if facts.rule is Rule.BROKER_OFFLINE and topology is None:
-        return _drain(sorted({*away, facts.broker or 0}), plan)
+        return _drain({*away, facts.broker or 0}, plan)
     if facts.rule is Rule.OFFLINE and (facts.reason is not None or facts.broker is not None):
         return _return(facts)
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
@@ -126,13 +126,14 @@ def _without_moves(facts: Facts, plan: str, topology: str | None) -> str | None:
     return None
 
 
-def _drain(away: Sequence[int], plan: str) -> str:
+def _drain(away: Collection[int], plan: str) -> str:
     """What plans without these brokers: a plan is refused while one is away that it does not drain."""
     if len(away) > _MOST_AWAY:
         gone = f"all {len(away):,} brokers that are away are"
         return f"bring it back; if {gone} gone for good: {plan} says how to drain them"
-    gone = "it is" if len(away) == 1 else f"brokers {', '.join(map(str, away))} are"
-    drained = ",".join(map(str, away))
+    named = [str(broker) for broker in sorted(away)]
+    gone = "it is" if len(named) == 1 else f"brokers {', '.join(named)} are"
+    drained = ",".join(named)
     return (
         f"bring it back; if {gone} gone for good: {plan} --drain-broker {drained}, "
         "or spec.drainBrokers of its RackTopology"

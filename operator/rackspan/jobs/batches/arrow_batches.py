@@ -157,7 +157,7 @@ def _matrix(lists: pa.ListArray, fill: int, kind: np.dtype[Any]) -> Any:
     """Lists as a matrix, shape (lists, longest list), padded with `fill` on the right."""
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     values = lists.flatten().to_numpy(zero_copy_only=False)
-    width = int(lengths.max(initial=0))
+    width = int(lengths.max(initial=1))
     if len(lengths) * width == len(values):
         return values.astype(kind).reshape(len(lengths), width)
     matrix = np.full((len(lengths), width), fill, dtype=kind)

@@ -20,11 +20,11 @@ class Digest:
     """
     What is held of a part of a scan. Its size does not depend on the number of partitions.
 
-    `totals` is one row: sums over topics, with `topics` and `non_compliant_topics`. `counts` are `findings` and those
-    of them that are `new`, by rule and severity; `by_broker` and `by_domain` are those of `aggregates.counted`.
-    `findings`, `new` and `topics` are the worst ones. `away` has every `broker` that is offline and holds replicas.
-    `holdings` and `unfair` are those of `Judged`, `writes_by_rack` those of `aggregates.written_by_rack`, and `writes`
-    those of `aggregates.written_by_topic` that are written from afar.
+    `totals` is one row: sums over topics, with `topics` and `non_compliant_topics`. `counts` are `findings`, those
+    of them that are `new`, and the earliest `first_seen`, by rule and severity. `by_broker` and `by_domain` are those
+    of `aggregates.counted`. `findings`, `new` and `topics` are the worst ones. `away` has every `broker` that is
+    offline and holds replicas. `holdings` and `unfair` are those of `Judged`, `writes_by_rack` those of
+    `aggregates.written_by_rack`, and `writes` those of `aggregates.written_by_topic` that are written from afar.
     """
 
     totals: pa.Table
@@ -74,7 +74,9 @@ def merged(parts: Sequence[Digest]) -> Digest:
     counted = aggregates.counted
     return Digest(
         totals=_totals(every.totals),
-        counts=grouped(every.counts, ["rule", "severity"], [("findings", "sum"), ("new", "sum")]),
+        counts=grouped(
+            every.counts, ["rule", "severity"], [("findings", "sum"), ("new", "sum"), ("first_seen", "min")]
+        ),
         by_broker=counted(every.by_broker, "broker"),
         by_domain=counted(every.by_domain, "level", "domain"),
         findings=aggregates.worst(every.findings, MAX_FINDINGS),

@@ -4,8 +4,10 @@ import errno
 import html
 import json
 import os
+import random
 import re
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
@@ -30,7 +32,7 @@ _SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss")
 _ANSWER: Final = re.compile("<Code>(?P<code>[^<]*)</Code>.*<Message>(?P<message>[^<]*)</Message>")
 _FAILED: Final = re.compile(r"Error performing [A-Z]+ (?P<where>https?://[^/ ]+).* - HTTP error: (?P<what>.*)")
 _BELOW: Final = re.compile("cluster=[^/]+/month=[^/]+/[^/]+")
-_COMMITS: Final = 20
+_COMMITS, _PAUSE_SECONDS = 20, 0.2
 KEPT_HOURS: Final = 24
 """How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
 _SETTINGS: Final = {
@@ -70,9 +72,10 @@ class DeltaTables:
 
     def try_writing(self) -> None:
         """See that files can be written and deleted and that the tables are of a history; leave nothing."""
+        name = f".rackspan-{uuid.uuid4().hex}"  # another scan may do the same at this moment
         try:
-            self._write(".rackspan", bytes(4096))
-            self._files.delete_file(".rackspan")
+            self._write(name, bytes(4096))
+            self._files.delete_file(name)
         except (OSError, pa.ArrowException, DeltaError) as error:
             sentence = f"history {self.location} cannot be written: {one_line(error)}"
             raise HistoryError(f"{sentence}; give the right to write there, or name another --history") from error
@@ -145,6 +148,7 @@ class DeltaTables:
             if name not in self._seen:  # else the file would be one of a table whose log is lost
                 self._made(name)
             self._write(f"{name}/{path}", data)
+            self._written.append(f"{name}/{path}")
         values = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
         return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
 
@@ -174,18 +178,16 @@ class DeltaTables:
 
     def compact(self, name: str, cluster: str, month: str) -> None:
         """Write the files of a cluster's month into one."""
-        with self._changing(name) as table:
+        with self._changing(name, cluster) as table:
             self._whole_files(table, name, self._paths(table, name, cluster))  # else a foreign file would become ours
             table.optimize.compact(
                 [("cluster", "=", cluster), ("month", "=", month)],
                 writer_properties=WriterProperties(compression="ZSTD"),
             )
-            self._written += [f"{name}/{path}" for path in self._paths(table, name, cluster)]
-            self._sync()
 
     def delete(self, name: str, cluster: str, where: str) -> None:
         """Delete rows of a cluster, those that a predicate selects."""
-        with self._changing(name) as table:
+        with self._changing(name, cluster) as table:
             table.delete(f"cluster = {quoted(cluster)} AND {where}")
 
     def vacuum(self, name: str) -> None:
@@ -211,7 +213,6 @@ class DeltaTables:
             file = Path(self._folder, path)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
-        self._written.append(path)
 
     def _sync(self) -> None:
         """Have what was written on the disk, with the folders that lead to it. Object stores do so by themselves."""
@@ -248,12 +249,16 @@ class DeltaTables:
             except CommitFailedError:  # another writer was first
                 if not left:
                     raise
+                time.sleep(random.random() * _PAUSE_SECONDS)  # noqa: S311 - so that writers do not meet again
                 table = self._made(name)
         since = table.version()
         table.update_incremental()
         self._versions[name] = table.version()
-        self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
+        self._note_entries(name, table, since)
         return True
+
+    def _note_entries(self, name: str, table: DeltaTable, since: int) -> None:
+        self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
 
     def _version(self, name: str) -> int:
         """A version that a table has at least; -1 where none is known."""
@@ -274,9 +279,11 @@ class DeltaTables:
                 if self._folder and Path(self._folder, "manifests").is_dir():
                     hint = f"rackspan history migrate {self.location} NEW"
                     raise HistoryError(f"history {self.location}: has the layout of an earlier version: {hint}")
-                if self._folder and any(Path(self._folder, name).rglob("*.parquet")):
+                orphaned = self._folder and any(Path(self._folder, name).rglob("*.parquet"))
+                if orphaned and not DeltaTable.is_deltatable(uri, self._options):  # else another one made it meanwhile
                     raise HistoryError(f"history {self.location}/{name}: its _delta_log is gone: restore it")
-                return None
+                if not orphaned:
+                    return None
             for info in self._files.get_file_info(arrow_fs.FileSelector(f"{name}/_delta_log")):
                 if info.size == 0 and info.extension == "json":  # which delta-rs takes for a commit of nothing
                     raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
@@ -292,9 +299,11 @@ class DeltaTables:
     def _made(self, name: str) -> DeltaTable:
         """A table with all declared columns, to add to."""
         uri, declared = f"{self._uri}/{name}", Schema.from_arrow(KEPT[name])
-        table = self.opened(name) or DeltaTable.create(
-            uri, declared, "ignore", PARTITIONED_BY, name, ABOUT[name], _SETTINGS, self._options
-        )
+        table = self.opened(name)
+        if table is None:
+            with suppress(CommitFailedError):  # another writer was first
+                DeltaTable.create(uri, declared, "ignore", PARTITIONED_BY, name, ABOUT[name], _SETTINGS, self._options)
+            table = self.existing(name)
         known = {field.name for field in table.schema().fields}
         with suppress(CommitFailedError):  # another writer was first: a commit on the old version begins again here
             if new := [field for field in declared.fields if field.name not in known]:
@@ -328,12 +337,16 @@ class DeltaTables:
                 raise HistoryError(f"{place}: has {plural(info.size, 'byte')}, and {was}: restore it")
 
     @contextmanager
-    def _changing(self, name: str) -> Iterator[DeltaTable]:
-        """A table that is tidied; where another does so at this moment, that one's work counts."""
-        table = self.opened(name)
-        if table is not None:
-            with self.errors(name), suppress(CommitFailedError):
-                yield table
+    def _changing(self, name: str, cluster: str | None = None) -> Iterator[DeltaTable]:
+        """A table that is tidied, with files of a cluster; where another does so at this moment, its work counts."""
+        table = self.existing(name)
+        since = table.version() + 1
+        with self.errors(name), suppress(CommitFailedError):
+            yield table
+            self._note_entries(name, table, since)
+            if cluster is not None:
+                self._written += [f"{name}/{path}" for path in self._paths(table, name, cluster)]
+            self._sync()
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:

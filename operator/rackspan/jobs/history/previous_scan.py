@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History
-from rackspan.reports.document import ScanDocument, decode
+from rackspan.reports.document import ScanDocument
 
 LONGEST_GAP: Final = timedelta(days=1)
 """Violation minutes grow by this much at most per scan: what was between two scans far apart is not known."""
@@ -28,7 +28,7 @@ class PreviousScan:
     def committed(self, scan_id: str) -> ScanDocument | None:
         """The document of the scan with this id, of all that the history has; None where there is none."""
         entry = next((one for one in self._scans if one.scan_id == scan_id), None)
-        return None if self._history is None or entry is None else decode(self._history.document(entry))
+        return None if self._history is None or entry is None else self._history.document(entry)
 
     @property
     def observed_at(self) -> datetime | None:

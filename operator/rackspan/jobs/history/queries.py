@@ -72,7 +72,7 @@ def query(location: str, sql: str) -> pa.Table:
     tables, engine = DeltaTables(location), QueryBuilder()
     scans = tables.opened("scans")
     if scans is None:
-        raise HistoryError(f"{location}: holds no scans: rackspan scan --history writes them")
+        raise HistoryError(f"{tables.location}: holds no scans: rackspan scan --history writes them")
     for name in TABLES:
         table = scans if name == "scans" else tables.existing(name)
         tables.check_files(table, name)

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from rackspan.jobs.batches.schemas import KEPT, PARTITIONED_BY, TABLES
 from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError, quoted
+from rackspan.reports.document import ScanDocument, decode
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
 """Tables in the order in which a scan writes them. All scans have brokers, so `brokers` knows of every attempt."""
@@ -79,13 +81,18 @@ class History:
         entries = [ScanEntry(cluster, *row) for row in rows]
         return sorted(entries, key=lambda entry: entry.place)
 
-    def document(self, entry: ScanEntry) -> bytes:
-        """The scan document of an entry, as JSON."""
-        (packed,) = (row for part in self.parts("scans", [entry], ["document"]) for row in part["document"].to_pylist())
+    def document(self, entry: ScanEntry) -> ScanDocument:
+        """The scan document of an entry."""
+        rows = (row for part in self.parts("scans", [entry], ["document"]) for row in part["document"].to_pylist())
+        place = f"history {self.location}: the document of {entry.scan_id}"
+        if (packed := next(rows, None)) is None:
+            raise HistoryError(f"{place} is not there any more")
         try:
-            return gzip.decompress(packed)
+            return decode(gzip.decompress(packed))
         except (OSError, EOFError, zlib.error) as error:
-            raise HistoryError(f"history {self.location}: the document of {entry.scan_id} is damaged") from error
+            raise HistoryError(f"{place} is damaged") from error
+        except msgspec.DecodeError as error:
+            raise HistoryError(f"{place} cannot be read: {error}") from error
 
     def rows(self, table: str, scans: Sequence[ScanEntry], *columns: str) -> pa.Table:
         """Rows of a table about scans of one cluster: these columns of `schemas.TABLES`, or all."""

@@ -27,10 +27,11 @@ class Comparison:
         """`observed_at` is when the scan looked at the cluster. Raises HistoryError, as `worst_cleared` does."""
         self._previous = previous
         self._observed_at = pa.scalar(observed_at, _TIME)
-        known = previous.first_seen.sort_by("id")
-        self._ids: IntArray = known["id"].to_numpy()
-        self._first_seen = known["first_seen"].combine_chunks()
-        self._found = np.zeros(len(known), dtype=bool)
+        known = previous.first_seen
+        ids, first = np.unique(known["id"].to_numpy(), return_index=True)  # Kafka may have listed a partition twice
+        self._ids: IntArray = ids
+        self._first_seen = known["first_seen"].combine_chunks().take(pa.array(first))
+        self._found = np.zeros(len(ids), dtype=bool)
         self._violated = previous.non_compliant_topics
         self.minutes = previous.minutes_until(observed_at)
         """Minutes since the previous scan, as `PreviousScan.minutes_until` counts them."""

@@ -90,20 +90,23 @@ def summary(
     Sum up a scan.
 
     `totals` are sums over all topics, with and without findings; `counted` the numbers of findings by rule and
-    severity; `unfair` that of unfairly split partitions by level; `unread` the number of topics that could not be read,
-    for which `totals` has what the previous scan has found, if anything.
+    severity, and when the oldest was first seen; `unfair` that of unfairly split partitions by level; `unread` the
+    number of topics that could not be read, for which `totals` has what the previous scan has found, if anything.
     """
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
+    since: dict[str, datetime] = {}
     for row in counted:
         by_rule[row["rule"]] = by_rule.get(row["rule"], 0) + row["findings"]
         by_severity[row["severity"]] = by_severity.get(row["severity"], 0) + row["findings"]
+        since[row["rule"]] = min(since.get(row["rule"], row["first_seen"]), row["first_seen"])
     return Summary(
         brokers=len(locations.brokers),
         **{name: totals[name] for name in _SUMMED},
         findings=sum(by_rule.values()),
         by_rule=dict(sorted(by_rule.items())),
         by_severity={str(one): by_severity[one] for one in Severity if one in by_severity},
+        since_by_rule={rule: codec.timestamp(when) for rule, when in sorted(since.items())},
         unfair={row["level"]: row["partitions"] for row in unfair},
         unread_topics=unread,
     )

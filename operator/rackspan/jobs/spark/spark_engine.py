@@ -58,8 +58,8 @@ def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[N
     ended = threading.Event()
 
     def follow() -> None:
-        tracker = context.statusTracker()
         with suppress(*_SPARK_ERRORS, OSError):  # the driver's JVM ended, which the stage says as well
+            tracker = context.statusTracker()
             while not ended.wait(_POLL_SECONDS):
                 stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
                 advance(sum(stage.numCompletedTasks for stage in stages if stage), total)
@@ -70,7 +70,7 @@ def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[N
         yield
     finally:
         ended.set()
-        follower.join()
+        follower.join(_POLL_SECONDS)  # a JVM that hangs may not answer it
 
 
 @contextmanager
@@ -92,5 +92,5 @@ def _explained(error: Exception) -> ClusterError:
         )
     causes = _CAUSE.findall(text)
     own = [(kind, said) for kind, said in causes if kind not in _DEFECTS]
-    kind, said = (own or causes or [(type(error).__name__, text.strip().splitlines()[0])])[-1]
+    kind, said = (own or causes or [(type(error).__name__, (text.strip() or "no message").splitlines()[0])])[-1]
     return ClusterError(REASONS.get(kind, "ScanFailed"), said[:_LONGEST])

@@ -57,7 +57,7 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     try:
         session: SparkSession = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise SparkStartError(str(error).strip().splitlines()[0]) from error
+        raise SparkStartError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
     return session
 
 

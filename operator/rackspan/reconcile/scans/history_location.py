@@ -9,7 +9,8 @@ from typing import Final, Self
 _SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 """Several schemes for the same store."""
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
-_USER_INFO: Final = re.compile(r"(?<=://)[^/?#]*@")
+_USER_INFO: Final = re.compile(r"(?<=://)(?:[^/?#]*|[^/?#]*:[^?#]*)@")
+"""Also where a password has a slash, and so looks like a path."""
 _CONTAINER: Final = re.compile(r"abfss?://[a-z0-9-]+@[a-z0-9.-]+(?=/|$)")
 """Of Azure, where the container is before the storage account's host."""
 _REFUSED: Final = {

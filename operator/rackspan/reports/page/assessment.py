@@ -80,7 +80,10 @@ def _since(document: ScanDocument) -> str:
 
 def _lasted(document: ScanDocument, rule: str = "") -> str:
     """Time since the first of a rule's findings was first seen, or of all findings. Empty where it is not known."""
-    seen = [row.first_seen for row in document.findings if row.first_seen and rule in ("", row.rule)]
+    known = document.summary.since_by_rule
+    seen = [since for one, since in known.items() if rule in ("", one)]
+    if not known:  # an earlier version wrote the document
+        seen = [row.first_seen for row in document.findings if row.first_seen and rule in ("", row.rule)]
     return ago(min(seen, default=None), document.finished_at)
 
 

@@ -117,6 +117,8 @@ def test_what_is_within_a_place_never_leaves_it(tail):
     [
         ("s3://key:secret@b/x?endpoint_override=h#y", "s3://b/x"),
         ("s3://b/x", "s3://b/x"),
+        ("s3://key:sec/ret@b/x", "s3://b/x"),
+        ("s3://b/x@y", "s3://b/x@y"),
         ("abfss://audit@acme.dfs.core.windows.net/x?sig=y", "abfss://audit@acme.dfs.core.windows.net/x"),
         ("abfs://audit@acme.dfs.core.windows.net", "abfs://audit@acme.dfs.core.windows.net"),
         ("abfss://key:secret@acme.dfs.core.windows.net/x", "abfss://acme.dfs.core.windows.net/x"),
