@@ -1,13 +1,13 @@
 """A plan for people: tables on a terminal, Markdown for a pull request."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby
+from operator import attrgetter
 
 from rich.console import Console
 
 from rackspan.cli.rendering.tables import console, print_hidden, span, table
-from rackspan.core.copy_costs import removed, to_copy
+from rackspan.core.copy_costs import bytes_to_copy, removed, to_copy
 from rackspan.core.planning import Change, Plan, PlanState
 from rackspan.core.text import be, every, plural, size
 from rackspan.reports.texts import code, plain
@@ -132,26 +132,6 @@ def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-@dataclass(slots=True)
-class _Topic:
-    changed: int = 0
-    moves: int = 0
-    removals: int = 0
-    reorders: int = 0
-    created: int = 0
-    size_bytes: int | None = 0
-
-    def add(self, change: Change) -> None:
-        self.changed += 1
-        self.moves += change.copied
-        self.removals += change.removed
-        self.reorders += change.is_reorder
-        self.created += not change.before
-        if change.copied:
-            known = None if change.size_bytes is None else change.size_bytes * change.copied
-            self.size_bytes = None if known is None or self.size_bytes is None else self.size_bytes + known
-
-
 def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_all: bool) -> Iterator[str]:
     yield f"## Kafka reassignment plan `{plan.hash}`\n"
     for problem in plan.problems:
@@ -184,16 +164,23 @@ def _markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_
 
 
 def _markdown_topics(plan: Plan, most: int) -> Iterator[str]:
-    topics: dict[str, _Topic] = {}
-    for change in plan.changes:
-        topics.setdefault(change.topic, _Topic()).add(change)
+    rows = [_markdown_topic(name, [*some]) for name, some in groupby(plan.changes, key=attrgetter("topic"))]
     yield "| topic | partitions changed | moves | removed | reorders | new | bytes to copy |"
     yield f"|---|{6 * '---:|'}"
-    for name, one in islice(topics.items(), most):
-        bytes_ = size(one.size_bytes, "not known")
-        counts = (one.changed, one.moves, one.removals, one.reorders, one.created)
-        yield f"| {code(name)} | {' | '.join(f'{count:,}' for count in counts)} | {bytes_} |"
-    yield from _markdown_hidden(len(topics) - most)
+    yield from rows[:most]
+    yield from _markdown_hidden(len(rows) - most)
+
+
+def _markdown_topic(name: str, changes: Sequence[Change]) -> str:
+    counts = (
+        len(changes),
+        sum(one.copied for one in changes),
+        sum(one.removed for one in changes),
+        sum(one.is_reorder for one in changes),
+        sum(not one.before for one in changes),
+    )
+    numbers = " | ".join(f"{count:,}" for count in counts)
+    return f"| {code(name)} | {numbers} | {size(bytes_to_copy(changes), 'not known')} |"
 
 
 def _markdown_changes(plan: Plan, most: int) -> Iterator[str]:
