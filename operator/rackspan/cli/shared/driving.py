@@ -12,13 +12,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
 from rackspan.core.text import plural
-
-if TYPE_CHECKING:
-    from rackspan.reconcile.plans.executor import Executor, Pass
+from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.plans.executor import Executor, Pass, StoppedError
 
 _NEWS_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 0.3, 5.0
 """Between passes: as long as the last one took, so that half of the time is left to Kafka. Where it found something
@@ -36,9 +34,17 @@ class Ended(Enum):
     STUCK = "stuck"
 
 
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """`stop` is set by the first signal, and where output is lost; `leave` by all others and the second SIGINT."""
+
+    stop: asyncio.Event
+    leave: asyncio.Event
+
+
 async def drive(
-    executor: "Executor", shown: ReassignmentProgress, patience: float, signals: "Signals"
-) -> tuple[Ended, "Pass | None"]:
+    executor: Executor, shown: ReassignmentProgress, patience: float, signals: Signals
+) -> tuple[Ended, Pass | None]:
     """
     Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
@@ -48,7 +54,7 @@ async def drive(
     Raises StoppedError, and FailureError where Kafka is unavailable.
     """
 
-    def is_over(seen: "Pass") -> bool:
+    def is_over(seen: Pass) -> bool:
         return seen.finished or shown.lost is not None
 
     ended, last = await _until_ended(executor.advance, is_over, shown, patience, signals.stop)
@@ -61,7 +67,7 @@ async def drive(
             f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
             "Ctrl-C again leaves them to Kafka, without a throttle",
         )
-        _, seen = await _until_ended(executor.wind_down, _copies_nothing, shown, patience, signals.leave)
+        _, seen = await _until_ended(executor.wind_down, lambda seen: not seen.copying, shown, patience, signals.leave)
         last = last if seen is None else replace(seen, waiting=last.waiting)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
@@ -69,16 +75,16 @@ async def drive(
 
 
 async def take_back(
-    executor: "Executor", shown: ReassignmentProgress, patience: float, signals: "Signals"
-) -> tuple[Ended, "Pass | None"]:
+    executor: Executor, shown: ReassignmentProgress, patience: float, signals: Signals
+) -> tuple[Ended, Pass | None]:
     """Cancel what is under way; ends, and raises, as `drive` does. The pass says what could not be taken back."""
-    ended, last = await _until_ended(executor.take_back, _is_finished, shown, patience, signals.stop)
+    ended, last = await _until_ended(executor.take_back, lambda seen: seen.finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
     return ended, last
 
 
-async def _left(last: "Pass | None", executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
+async def _left(last: Pass | None, executor: Executor, shown: ReassignmentProgress) -> Pass | None:
     """Clear all throttles, and give what is left then, with what the last pass waited for and Kafka's answers to it."""
     cleared = await paused(executor, shown)
     if last is None or cleared is None:
@@ -86,19 +92,8 @@ async def _left(last: "Pass | None", executor: "Executor", shown: ReassignmentPr
     return replace(cleared, waiting=last.waiting, failures=(*last.failures, *cleared.failures))
 
 
-def _is_finished(seen: "Pass") -> bool:
-    return seen.finished
-
-
-def _copies_nothing(seen: "Pass") -> bool:
-    return not seen.copying
-
-
-async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | None":
+async def paused(executor: Executor, shown: ReassignmentProgress) -> Pass | None:
     """Clear all throttles, trying for a minute if there are any; None where Kafka does not answer, or another one."""
-    from rackspan.reconcile.failures import FailureError, Remedy  # noqa: PLC0415
-    from rackspan.reconcile.plans.executor import StoppedError  # noqa: PLC0415
-
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
     while True:
         problem = None
@@ -119,14 +114,12 @@ async def paused(executor: "Executor", shown: ReassignmentProgress) -> "Pass | N
 
 
 async def _until_ended(
-    one_pass: Callable[[], Awaitable["Pass"]],
-    is_over: Callable[["Pass"], bool],
+    one_pass: Callable[[], Awaitable[Pass]],
+    is_over: Callable[[Pass], bool],
     shown: ReassignmentProgress,
     patience: float,
     stop: asyncio.Event,
-) -> tuple[Ended, "Pass | None"]:
-    from rackspan.reconcile.failures import FailureError, Remedy  # noqa: PLC0415
-
+) -> tuple[Ended, Pass | None]:
     last, moved_at, reached, news = None, time.monotonic(), None, None
     while not stop.is_set():
         started, least = time.monotonic(), _LEAST_SECONDS
@@ -150,14 +143,6 @@ async def _until_ended(
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
     return Ended.INTERRUPTED, last
-
-
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """`stop` is set by the first signal, and where output is lost; `leave` by all others and the second SIGINT."""
-
-    stop: asyncio.Event
-    leave: asyncio.Event
 
 
 @contextlib.contextmanager
