@@ -26,7 +26,7 @@ def groups(monkeypatch):
 
     def have(*seen, selector=Selector.SAME_RACK, rates=None, written=None):
         found = LiveGroups(Connection("127.0.0.1:1", {}), seen, selector, REPLICAS)
-        monkeypatch.setattr(LiveGroups, "by_options", lambda *_: found)
+        monkeypatch.setattr(LiveGroups, "read", lambda *_, **__: found)
         sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, rates or {}, written)
         monkeypatch.setattr(LiveGroups, "sampled", lambda *_: sampled)
 
@@ -193,7 +193,7 @@ def test_names_of_groups_are_printed_as_escapes(groups):
 
 
 def test_the_page_shows_what_is_printed_of_a_made_up_cluster(groups, monkeypatch):
-    monkeypatch.setattr(LiveGroups, "by_options", lambda *_: _made_up())
+    monkeypatch.setattr(LiveGroups, "read", lambda *_, **__: _made_up())
     monkeypatch.setattr(LiveGroups, "sampled", lambda *_: _made_up())
     ran = cli("locality", *SERVER, "--sample", "60s", "--price-per-gb", "0.02", "--currency", "USD")
     printed = "\n".join(line.rstrip() for line in ran.out.splitlines())

@@ -9,7 +9,7 @@ from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.shared import options, writes_report
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.connection import Connection
-from rackspan.cli.shared.live_groups import LiveGroups, Topics
+from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
 from rackspan.cli.shared.locality_report import LocalityReport, Price, document, print_report
 from rackspan.cli.shared.options import MissingRackPolicy
@@ -44,14 +44,12 @@ def locality(
     if price_per_gb is not None and seconds is None:
         raise CommandError("--price-per-gb needs rates", "pass --sample 60s, a few times longer than commits are apart")
     writing = producers_of(producers or [])
-    topics = Topics.ALL if writing else Topics.READ
-    if topology is None:
-        connection = Connection.by_options(bootstrap_server, command_config)
-        found = LiveGroups.by_options(connection, TopologyOptions(levels, missing_rack_policy), level, topics)
-    else:
+    if topology is not None:
         refuse_options_of_topology(context)
-        found = LiveGroups.by_topology(LiveTopology.at(topology, kubeconfig), level, topics)
-    chosen = found.named(group or ())
+    live = None if topology is None else LiveTopology.at(topology, kubeconfig)
+    connection = Connection.by_options(bootstrap_server, command_config) if live is None else live.connection
+    selected = TopologyOptions(levels, missing_rack_policy)
+    chosen = LiveGroups.read(connection, live, selected, level, all_topics=bool(writing)).named(group or ())
     if seconds is not None:
         chosen = chosen.sampled(seconds)
     price = None if price_per_gb is None else Price(price_per_gb, currency)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Self
 
 from rackspan.cli.rendering.progress import ProgressStep, step
@@ -16,13 +15,6 @@ from rackspan.core.consumers.group_locality import GroupSeen, ReplicaPlaces, Sel
 from rackspan.core.rack_path import RackPath
 from rackspan.core.topology import FloatArray, TopologyError
 from rackspan.reports.group_rows import racks_of_hosts
-
-
-class Topics(Enum):
-    """Whose replicas are read: those of topics that groups read, or of all."""
-
-    READ = "read"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,24 +34,21 @@ class LiveGroups:
     written: FloatArray | None = None
 
     @classmethod
-    def by_options(cls, connection: Connection, topology: TopologyOptions, level: str | None, topics: Topics) -> Self:
-        """Members are where their client.rack says, brokers where theirs does. Raises CommandError."""
-        return cls._read(connection, None, topology, level, topics)
-
-    @classmethod
-    def by_topology(cls, live: LiveTopology, level: str | None, topics: Topics) -> Self:
-        """Members are where their pods' nodes are, brokers where the operator sees them. Raises CommandError."""
-        return cls._read(live.connection, live, TopologyOptions(), level, topics)
-
-    @classmethod
-    def _read(
+    def read(
         cls,
         connection: Connection,
         live: LiveTopology | None,
         topology: TopologyOptions,
         level: str | None,
-        topics: Topics,
+        *,
+        all_topics: bool,
     ) -> Self:
+        """
+        Ask Kafka, also about topics that no group reads where `all_topics` are wanted. Raises CommandError.
+
+        With `live`, members are where their pods' nodes are, and brokers where the operator sees them. Else members are
+        where their client.rack says, and brokers where theirs does.
+        """
         # Only these lines need the clients, which take longer to import than most commands run.
         from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
@@ -68,7 +57,7 @@ class LiveGroups:
         with failures_reported(connection.settings), reading as progress:
             outline = take_outline(connection.properties)
             found = read_consumer_groups(connection.properties, progress.advance)
-            wanted = found.topics if topics is Topics.READ else outline.topics
+            wanted = outline.topics if all_topics else found.topics
             portion = take_portion(connection.properties, wanted)
         for sentence in (*found.warnings, *(f"topic {name}: {reason}" for name, reason in portion.unread.items())):
             warn(sentence)

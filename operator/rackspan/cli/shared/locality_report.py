@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from rich.text import Text
-
 from rackspan.cli.rendering.tables import console, count, print_hidden, table
 from rackspan.cli.shared.live_groups import LiveGroups
 from rackspan.core.consumers.advice import Advice, advise
@@ -116,11 +114,15 @@ def print_report(report: LocalityReport, *, show_all: bool) -> None:
     for line in _summary(report, reading):
         screen.print(line)
     if shown:
-        prices = [f"#{report.price.currency} a month"] if report.price else []
-        sampled = ["#from afar"] if report.seconds is not None else []
-        rows = table("group", "#members", "#partitions", "#near", "#reads near", "#could be near", *sampled, *prices)
+        sampled = report.seconds is not None
+        rates = rate_headings("#from afar", report.price, sampled=sampled)
+        rows = table("group", "#members", "#partitions", "#near", "#reads near", "#could be near", *rates)
         for row in shown:
-            rows.add_row(row.group.name, *_cells(report, row.found))
+            found = row.found
+            numbers = (f"{one:,}" for one in (found.members, found.partitions, found.near, found.reads_near))
+            could_be_near = count(found.could_be_near, "yellow" if found.could_be_near > found.near else "")
+            cells = rate_cells(found.cross_bytes_per_second, report.price, sampled=sampled)
+            rows.add_row(row.group.name, *numbers, could_be_near, *cells)
         screen.print(rows)
     print_hidden(screen, len(reading) - len(shown), "more group")
     for row in shown:
@@ -150,14 +152,14 @@ def _summary(report: LocalityReport, reading: list[GroupLocality]) -> Iterator[s
     yield f"{across}, by offsets committed in {report.seconds:g} s{cost}"
 
 
-def _cells(report: LocalityReport, found: Locality) -> Iterator[str | Text]:
-    yield f"{found.members:,}"
-    yield f"{found.partitions:,}"
-    yield f"{found.near:,}"
-    yield f"{found.reads_near:,}"
-    yield count(found.could_be_near, "yellow" if found.could_be_near > found.near else "")
-    rate = found.cross_bytes_per_second
-    if report.seconds is not None:
+def rate_headings(heading: str, price: Price | None, *, sampled: bool) -> list[str]:
+    """Headings for `rate_cells`: bytes per second where they were `sampled`, and what a month of them costs."""
+    return [*([heading] if sampled else []), *([f"#{price.currency} a month"] if price else [])]
+
+
+def rate_cells(rate: float | None, price: Price | None, *, sampled: bool) -> Iterator[str]:
+    """Cells of bytes per second, None where they are not known, in the columns of `rate_headings`."""
+    if sampled:
         yield "?" if rate is None else f"{size(rate)}/s"
-    if report.price is not None:
-        yield "?" if rate is None else f"{report.price.per_month(rate):,.2f}"
+    if price is not None:
+        yield "?" if rate is None else f"{price.per_month(rate):,.2f}"

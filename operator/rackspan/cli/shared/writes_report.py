@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared.live_groups import LiveGroups
-from rackspan.cli.shared.locality_report import Price, monthly_cost
+from rackspan.cli.shared.locality_report import Price, monthly_cost, rate_cells, rate_headings
 from rackspan.core.text import plural, size
 from rackspan.core.write_locality import WriteLocality, write_localities
 
@@ -84,11 +84,13 @@ def print_report(report: WritesReport, *, show_all: bool) -> None:
     far = [row for row in report.rows if row.near < 1]
     shown = far if show_all else far[:_ROWS]
     if shown:
-        sampled = ["#to afar"] if report.sampled else []
-        prices = [f"#{report.price.currency} a month"] if report.price else []
-        rows = table("topic", "#partitions", "#near", "#by rack", "#could be near", *sampled, *prices)
+        rates = rate_headings("#to afar", report.price, sampled=report.sampled)
+        rows = table("topic", "#partitions", "#near", "#by rack", "#could be near", *rates)
         for row in shown:
-            rows.add_row(row.topic, f"{row.partitions:,}", *_cells(report, row))
+            shares = (f"{share:.0%}" for share in (row.near, row.near_by_rack, row.could_be_near))
+            rate = None if row.bytes_per_second is None else _afar(row.near, row)
+            cells = rate_cells(rate, report.price, sampled=report.sampled)
+            rows.add_row(row.topic, f"{row.partitions:,}", *shares, *cells)
         screen.print(rows)
     print_hidden(screen, len(far) - len(shown), "more topic")
     if report.share(_could_be_near) > report.share(_near):
@@ -111,16 +113,6 @@ def _summary(report: WritesReport) -> Iterator[str]:
     if rate is not None:
         cost = f": {report.price.per_month(rate):,.2f} {report.price.currency} a month" if report.price else ""
         yield f"{size(rate)}/s to other domains{cost}"
-
-
-def _cells(report: WritesReport, row: WriteLocality) -> Iterator[str]:
-    for share in (row.near, row.near_by_rack, row.could_be_near):
-        yield f"{share:.0%}"
-    rate = None if row.bytes_per_second is None else _afar(row.near, row)
-    if report.sampled:
-        yield "?" if rate is None else f"{size(rate)}/s"
-    if report.price is not None:
-        yield "?" if rate is None else f"{report.price.per_month(rate):,.2f}"
 
 
 def _afar(near: float, row: WriteLocality) -> float:
