@@ -13,7 +13,6 @@ from rackspan.cli.rendering import plan_text
 from rackspan.cli.rendering.output_formats import Format, ProgressFormat
 from rackspan.cli.rendering.plan_document import document
 from rackspan.cli.rendering.printed_documents import printed_json
-from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress, progress_shown
 from rackspan.cli.rendering.stderr_lines import note
 from rackspan.cli.shared.cluster_source import ClusterSource
@@ -22,15 +21,14 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.driving import Ended, Signals, drive, heard, paused, take_back
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
-from rackspan.cli.shared.manifest_requirements import judged_files
+from rackspan.cli.shared.manifest_requirements import JudgedFiles
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.cli.shared.partition_sizes import measured
-from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.plan_request import plan_requested, request_by_options
 from rackspan.cli.shared.quantities import bytes_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
-from rackspan.core.planning import Change, Plan, PlanRequest, rebalance
-from rackspan.core.planning import plan as make_plan
+from rackspan.core.planning import Change, Plan
 from rackspan.core.reassignment import Adaptive, Limits, SettingKind, WaitReason
 from rackspan.core.text import be, few, plural, size
 from rackspan.core.topology import RackTree
@@ -102,9 +100,10 @@ def apply(
             return made.whole, made.request.tree
         selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
         source = ClusterSource(None, bootstrap_server, command_config)
-        request = _request(source, selected, topic, replication_factor, filename)
-        with step("planning"):
-            return (rebalance(request) if rebalance_too else make_plan(request)), request.tree
+        found = source.read_topics("to move")
+        request, files = request_by_options(source, found, selected, topic, replication_factor, None, filename)
+        _note_created(files)
+        return plan_requested(request, rebalance_too=rebalance_too), request.tree
 
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
     if dry_run and not _is_under_way(kept.read(cluster.cluster_id)):
@@ -147,26 +146,9 @@ def _is_under_way(record: Record | None) -> bool:
     return record is not None and bool(record.changes)
 
 
-def _request(
-    source: ClusterSource,
-    selected: TopologyOptions,
-    topic: str | None,
-    factors: Sequence[str] | None,
-    filename: Sequence[str] | None,
-) -> PlanRequest:
-    found = source.read_topics("to move")
-    refuse_silent_brokers(source, found, selected)
-    chosen = chosen_topics(found, topic)
-    required = requirements_of(found, chosen, factors, None)
-    min_insync = min_insync_of(found)
-    if filename:
-        if required:
-            raise CommandError("--replication-factor is not for --filename", "the KafkaTopics say it")
-        judged = judged_files(filename, found, selected.tree(found), chosen)
-        for one in judged.created:
-            note(f"topic {one.topic.name} is not there: applying its KafkaTopic creates it")
-        required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
-    return PlanRequest(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
+def _note_created(files: JudgedFiles) -> None:
+    for one in files.created:
+        note(f"topic {one.topic.name} is not there: applying its KafkaTopic creates it")
 
 
 def _feasible(made: Plan) -> Plan:
@@ -398,8 +380,8 @@ def _brokers(record: Record) -> list[int]:
 def _still_set(record: Record) -> str:
     """Where throttles of ours may be left, after what comes before; empty where none is."""
     brokers, topics = _brokers(record), sorted({one.name for one in record.throttles if one.kind is SettingKind.TOPIC})
-    where = [f"broker {few([*map(str, brokers)])}"] if brokers else [f"topic {few(topics)}"]
-    return f"; throttles may still be set on {where[0]}" if record.throttles else ""
+    where = f"broker {few([*map(str, brokers)])}" if brokers else f"topic {few(topics)}"
+    return f"; throttles may still be set on {where}" if record.throttles else ""
 
 
 def _waits(last: Pass | None) -> str:

@@ -12,7 +12,6 @@ from rackspan.cli.rendering import plan_text
 from rackspan.cli.rendering.output_formats import Format, PlanFormat
 from rackspan.cli.rendering.plan_document import document, print_reassignment, topology_document
 from rackspan.cli.rendering.printed_documents import print_document
-from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.cluster_source import ClusterSource
@@ -34,19 +33,16 @@ from rackspan.cli.shared.live_topology import (
     unchanged,
 )
 from rackspan.cli.shared.manifest_requirements import (
-    NO_FILES,
     JudgedFiles,
-    judged_files,
     one_topology,
     read_manifests,
     refuse_what_the_server_refuses,
 )
 from rackspan.cli.shared.options import FileCheck, MissingRackPolicy
 from rackspan.cli.shared.partition_sizes import measured
-from rackspan.cli.shared.plan_request import chosen_topics, min_insync_of, refuse_silent_brokers, requirements_of
+from rackspan.cli.shared.plan_request import plan_requested, request_by_options
 from rackspan.cli.shared.selection import TopologyOptions
-from rackspan.core.planning import Plan, PlanRequest, Problem, rebalance
-from rackspan.core.planning import plan as make_plan
+from rackspan.core.planning import Plan, Problem
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural
 from rackspan.reconcile.dry_run import Judgement, refused_by_kafka
@@ -100,21 +96,17 @@ def plan(
             source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
             found = source.read() if filename else source.read_topics("to plan")
             connection = source.connection
-            refuse_silent_brokers(source, found, selected)
-            chosen = chosen_topics(found, topic)
-            required = requirements_of(found, chosen, replication_factor, partitions)
-            min_insync, judged = min_insync_of(found), NO_FILES
-            if filename:
-                if required:
-                    raise CommandError(
-                        "--replication-factor and --partitions are not for --filename", "the KafkaTopics say it"
-                    )
-                ask = None if connection is None else _asking(connection)
-                judged = judged_files(filename, found, selected.tree(found), chosen, ask)
-                required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
-            request = PlanRequest(selected.tree(found), found.partitions, chosen, required, min_insync=min_insync)
-            with step("planning"):
-                made = rebalance(request) if rebalance_too else make_plan(request)
+            request, judged = request_by_options(
+                source,
+                found,
+                selected,
+                topic,
+                replication_factor,
+                partitions or (),
+                filename,
+                None if connection is None else _asking(connection),
+            )
+            made = plan_requested(request, rebalance_too=rebalance_too)
             if connection is not None and log_dirs is None:
                 made = _with_sizes(connection, made)
             changes = _end(made, found.partitions, output, judged, show_all=show_all)

@@ -18,10 +18,10 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error, warn
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, failures_reported
 from rackspan.cli.shared.manifest_files import read_files
-from rackspan.cli.shared.plan_request import min_insync_of
 from rackspan.cli.shared.selection import placers
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import WriteGuarantee, write_guarantees
+from rackspan.core.outage import min_insync_replicas
 from rackspan.core.placement import Placement
 from rackspan.core.planning import Problem
 from rackspan.core.requirements import TopicRequirements
@@ -128,6 +128,11 @@ def judged_files(
         _created(topics.values(), made, state),
         tuple(made.configured.values()),
     )
+
+
+def min_insync_of(found: Snapshot) -> Mapping[str, int]:
+    """Give the `min.insync.replicas` that each topic has, whoever sets it."""
+    return dict(zip(found.partitions.names, min_insync_replicas(found.configs).tolist(), strict=True))
 
 
 def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence[ManifestTopic]:

@@ -1,18 +1,60 @@
 """What a plan is asked for by options: the same for the command that makes one and the one that carries it out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from rackspan.api.meta import ObjectKey
+from rackspan.cli.rendering.progress import step
 from rackspan.cli.shared.cluster_source import ClusterSource, hold_replicas
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, judged_files, min_insync_of
 from rackspan.cli.shared.selection import TopologyOptions, nearest, topics_matching
-from rackspan.core.outage import min_insync_replicas
+from rackspan.core.planning import Plan, PlanRequest, plan, rebalance
 from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Snapshot
+from rackspan.reconcile.dry_run import Judgement
+from rackspan.reconcile.failures import Failure
 
 _MOST_REPLICAS, _MOST_PARTITIONS = 32_767, 1_000_000
 
 
-def refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
+def request_by_options(
+    source: ClusterSource,
+    found: Snapshot,
+    topology: TopologyOptions,
+    topic: str | None,
+    factors: Sequence[str] | None,
+    counts: Sequence[str] | None,
+    filename: Sequence[str] | None,
+    ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
+) -> tuple[PlanRequest, JudgedFiles]:
+    """
+    What to plan for, and the KafkaTopics in files, which say it in place of the options for topics.
+
+    `counts` is None for a command without --partitions, `ask_kafka` as for `judged_files`. Raises CommandError, or
+    typer.Exit once all that is wrong with the files is reported.
+    """
+    _refuse_silent_brokers(source, found, topology)
+    chosen = None
+    if topic is not None:
+        chosen = frozenset(found.partitions.names[at] for at in topics_matching(found, topic).tolist())
+    required = _requirements(found, chosen, factors, counts)
+    if filename and required:
+        options = "--replication-factor is" if counts is None else "--replication-factor and --partitions are"
+        raise CommandError(f"{options} not for --filename", "the KafkaTopics say it")
+    tree, min_insync, judged = topology.tree(found), min_insync_of(found), NO_FILES
+    if filename:
+        judged = judged_files(filename, found, tree, chosen, ask_kafka)
+        required, min_insync, chosen = judged.required, judged.min_insync, frozenset(judged.required)
+    return PlanRequest(tree, found.partitions, chosen, required, min_insync=min_insync), judged
+
+
+def plan_requested(request: PlanRequest, *, rebalance_too: bool) -> Plan:
+    """Make the plan: for compliance alone, or until brokers hold equally many as well."""
+    with step("planning"):
+        return rebalance(request) if rebalance_too else plan(request)
+
+
+def _refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
     """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
     silent = [str(one) for one in found.unknown_brokers if one not in topology.drain_brokers]
     if silent:
@@ -27,14 +69,7 @@ def away(brokers: Sequence[str], why: str, otherwise: str) -> CommandError:
     return CommandError(hold_replicas(brokers, why), f"wait until {back}, or {otherwise}")
 
 
-def chosen_topics(found: Snapshot, pattern: str | None) -> frozenset[str] | None:
-    """Names of the topics that `--topic` chooses, None for all. Raises CommandError."""
-    if pattern is None:
-        return None
-    return frozenset(found.partitions.names[at] for at in topics_matching(found, pattern).tolist())
-
-
-def requirements_of(
+def _requirements(
     found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
 ) -> Mapping[str, TopicRequirements]:
     """What `--replication-factor` and `--partitions` ask for. Raises CommandError."""
@@ -45,11 +80,6 @@ def requirements_of(
         name: TopicRequirements(replication_factor=wanted_factors.get(name), partitions=wanted_counts.get(name))
         for name in sorted({*wanted_factors, *wanted_counts})
     }
-
-
-def min_insync_of(found: Snapshot) -> Mapping[str, int]:
-    """Give the `min.insync.replicas` that each topic has, whoever sets it."""
-    return dict(zip(found.partitions.names, min_insync_replicas(found.configs).tolist(), strict=True))
 
 
 def _numbers(
