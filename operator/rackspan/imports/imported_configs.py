@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from rackspan.imports.imported_topics import Remark
 
-_MOST_CONFIGS, _LONGEST_VALUE = 100, 4096
+MOST_CONFIGS, LONGEST_VALUE = 100, 4096
 THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 NO_CONFIGS: Final = ("partitions", "num.partitions", "replication.factor", "default.replication.factor")
 _SPELLED_BY_INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
-_MIN_INSYNC = re.compile(r"0*[1-9][0-9]{0,4}")
+MIN_INSYNC_VALUE = re.compile(r"0*[1-9][0-9]{0,4}")
 _MAX_SHOWN = 100
 
 
@@ -30,8 +30,8 @@ def accepted_configs(
     remarks = []
     for key, value in sorted(configs.items()):
         why = _refusal(key, value, replication_factor)
-        if why is None and len(accepted) >= _MOST_CONFIGS:
-            why = f"a KafkaTopic has at most {_MOST_CONFIGS} configs; it is not managed, and stays as it is in Kafka"
+        if why is None and len(accepted) >= MOST_CONFIGS:
+            why = f"a KafkaTopic has at most {MOST_CONFIGS} configs; it is not managed, and stays as it is in Kafka"
         if why is None:
             accepted[key] = int(value) if _SPELLED_BY_INT.fullmatch(value) else value
         else:
@@ -44,11 +44,11 @@ def _refusal(key: str, value: str, replication_factor: int) -> str | None:
         return "throttled replicas belong to whoever moves replicas, not to the topic's definition"
     if key in NO_CONFIGS:
         return "is not a topic config: spec.partitions and spec.replicationFactor say it"
-    if len(value) > _LONGEST_VALUE:
-        return f"its value has {len(value):,} characters, a KafkaTopic holds {_LONGEST_VALUE:,}; it is not managed"
+    if len(value) > LONGEST_VALUE:
+        return f"its value has {len(value):,} characters, a KafkaTopic holds {LONGEST_VALUE:,}; it is not managed"
     if key != MIN_INSYNC:
         return None
-    if _MIN_INSYNC.fullmatch(value) is None:
+    if MIN_INSYNC_VALUE.fullmatch(value) is None:
         return f'"{shown(value, _MAX_SHOWN)}" is not a number of replicas; it is not managed'
     if int(value) > replication_factor:
         return (

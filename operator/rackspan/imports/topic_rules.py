@@ -14,7 +14,7 @@ from rackspan.api.codec import unknown_fields
 from rackspan.api.kafkatopic import DeletionPolicy, KafkaTopicSpec
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.text import plural, shown
-from rackspan.imports.imported_configs import NO_CONFIGS, THROTTLED
+from rackspan.imports.imported_configs import LONGEST_VALUE, MIN_INSYNC_VALUE, MOST_CONFIGS, NO_CONFIGS, THROTTLED
 from rackspan.imports.imported_references import KAFKAS_OWN, is_topic_name
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.shared_fields import MOST_PARTITIONS, MOST_REPLICAS, MOST_ROWS, WIDEST_ROW
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 2**31 - 1
 _LONGEST_TOPIC: Final = 249
-_MOST_CONFIGS, _LONGEST_CONFIG = 100, 4096
 _LONGEST_NAME, _LONGEST_PATH = 63, 512
 _MOST_LEVELS, _MOST_PATTERNS, _MOST_LEADERS = 8, 200, 100
-_MIN_INSYNC: Final = re.compile(r"0*[1-9][0-9]{0,4}")
 _COMPARED: Final = re.compile(r"[0-9]{1,5}")
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _WITHOUT_START: Final = ("MultiLevel", "Rings")
@@ -87,17 +85,17 @@ def _once(path: str, items: Sequence[str]) -> Iterator[str]:
 
 
 def _config(spec: KafkaTopicSpec) -> Iterator[str]:
-    yield from _size("spec.config", spec.config, _MOST_CONFIGS, "config")
+    yield from _size("spec.config", spec.config, MOST_CONFIGS, "config")
     for key, value in spec.config_values.items():
         field = f"spec.config {shown(key, _MAX_SHOWN)}"
         if key in NO_CONFIGS:
             yield f"{field}: is not a topic config: use spec.partitions and spec.replicationFactor"
         elif key in THROTTLED:
             yield f"{field}: throttled replicas are set by the operator: use the RackTopology's reassignment.throttle"
-        elif len(value) > _LONGEST_CONFIG:
-            yield f"{field}: has {len(value):,} characters, and at most {_LONGEST_CONFIG:,} are allowed"
+        elif len(value) > LONGEST_VALUE:
+            yield f"{field}: has {len(value):,} characters, and at most {LONGEST_VALUE:,} are allowed"
     given = spec.config_values.get(MIN_INSYNC)
-    if given is not None and _MIN_INSYNC.fullmatch(given) is None:
+    if given is not None and MIN_INSYNC_VALUE.fullmatch(given) is None:
         yield f'spec.config {MIN_INSYNC}: "{shown(given, _MAX_SHOWN)}" is not a whole number of 1 or more'
     elif (insync := _compared(spec)) is not None and insync > spec.replication_factor:
         yield (
