@@ -56,20 +56,16 @@ def manifest(name: str, definition: Definition) -> dict[str, Any]:
 def spec_document(spec: KafkaTopicSpec) -> dict[str, Any]:
     """The JSON of a spec without its defaults; what it is decoded to is the same spec."""
     document: dict[str, Any] = encode(spec)
-    placement = {key: value for key, value in document.pop("placement").items() if value not in _EMPTY}
+    placement = document.pop("placement")
     if "brokers" in placement:
-        brokers = {key: value for key, value in placement["brokers"].items() if value}
-        placement = {**placement, "brokers": brokers} if brokers else _without(placement, "brokers")
+        placement["brokers"] = {key: value for key, value in placement["brokers"].items() if value}
+    placement = {key: value for key, value in placement.items() if value not in _EMPTY}
     if "durability" in document:
         document["durability"] = {key: value for key, value in document["durability"].items() if value}
     first = ("topologyRef", "topicName", "partitions", "replicationFactor", "config")
     ordered = {key: document.pop(key) for key in first if key in document}
     whole = {**ordered, "placement": placement, **document}
     return {key: value for key, value in whole.items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
-
-
-def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in mapping.items() if name != key}
 
 
 class _ManifestDumper(QuotingDumper):
