@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rackspan.core.text import shown
-from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped
+from rackspan.imports.imported_topics import Definition, Refused, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rackspan.imports.imported_topics import SourceCluster
+    from rackspan.imports.imported_topics import Imported, SourceCluster
 
 
 def located(imported: Imported) -> Imported:
@@ -25,36 +25,34 @@ def located(imported: Imported) -> Imported:
         if one.cluster is not None and one.cluster.where:
             known.setdefault(one.cluster.name, set()).add(one.cluster)
     only = {name: clusters.copy().pop() for name, clusters in known.items() if len(clusters) == 1}
-    complete = (
+    return imported.redefined(
         one
         if one.cluster is None or one.cluster.where
         else replace(one, cluster=only.get(one.cluster.name, one.cluster))
         for one in imported.definitions
     )
-    return replace(imported, definitions=tuple(complete))
 
 
 def of_cluster(imported: Imported, cluster: str | None) -> Imported:
     """Those of the clusters that are called so; all without a name."""
     if cluster is None:
         return imported
-    others = Imported.of(
+    return imported.redefined(
         one
         if one.cluster is not None and one.cluster.known_as(cluster)
         else Skipped(one.source, f"topic {one.topic}", f"it is of cluster {_named(one.cluster)}")
         for one in imported.definitions
     )
-    return replace(imported, definitions=()) + others
 
 
 def consistent(imported: Imported) -> Imported:
     """Refuse topics that are defined twice, and clusters that come to one RackTopology and are two."""
-    return replace(imported, definitions=()) + Imported.of(_checked(imported))
+    return imported.redefined(_checked(imported))
 
 
 def decided(imported: Imported) -> Imported:
     """Refuse definitions that leave to the brokers what nobody has looked up there."""
-    return replace(imported, definitions=()) + Imported.of(
+    return imported.redefined(
         Refused(one.source, _undecided(one)) if one.open_fields else one for one in imported.definitions
     )
 

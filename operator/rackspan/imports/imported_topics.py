@@ -164,6 +164,10 @@ class Imported:
             tuple(one for one in every if isinstance(one, Refused)),
         )
 
+    def redefined(self, results: Iterable[Definition | Skipped | Refused]) -> Imported:
+        """The same with results in place of its definitions."""
+        return replace(self, definitions=()) + Imported.of(results)
+
     def __add__(self, other: Imported) -> Imported:
         return Imported(
             self.definitions + other.definitions, self.skipped + other.skipped, self.refused + other.refused
