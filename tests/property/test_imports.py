@@ -22,7 +22,7 @@ from rackspan.api.policies import Approval, DurabilitySpec, TopicReassignmentSpe
 from rackspan.api.references import TopologyRef
 from rackspan.core.snapshot import tree_of
 from rackspan.imports.cluster_import import cluster_topics
-from rackspan.imports.imported_topics import Definition, Source
+from rackspan.imports.imported_topics import Definition, Imported, Source
 from rackspan.imports.kept_assignment import KeptAssignment
 from rackspan.imports.manifest_documents import _PLACEHOLDER, read_documents
 from rackspan.imports.manifests import manifest, read_topics, yaml_document
@@ -130,9 +130,8 @@ def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignmen
     snapshot = parse_snapshot(json.dumps(document).encode())
     tree = tree_of(snapshot.brokers)
     every = range(len(snapshot.partitions.names))
-    imported = as_present(
-        cluster_topics(snapshot, every, TopologyRef("main"), None, "prod"), snapshot, tree, assignment
-    )
+    defined = Imported.of(cluster_topics(snapshot, every, TopologyRef("main"), None, Source("prod")))
+    imported = as_present(defined, snapshot, tree, assignment)
     definitions = imported.definitions
     if as_table:  # through the text of the manifests, as a user would
         text = "".join(map(yaml_document, map(manifest, named(definitions), definitions)))

@@ -9,31 +9,26 @@ import numpy as np
 from rackspan.api.kafkatopic import KafkaTopicSpec
 from rackspan.imports.imported_configs import accepted_configs
 from rackspan.imports.imported_references import is_internal
-from rackspan.imports.imported_topics import Definition, Imported, Skipped, Source
+from rackspan.imports.imported_topics import Definition, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rackspan.api.references import TopologyRef
     from rackspan.core.snapshot import Snapshot
+    from rackspan.imports.imported_topics import Source
 
 INTERNAL = "the topics of Kafka and of Strimzi's Topic Operator have no object"
 
 
 def cluster_topics(
-    snapshot: Snapshot, chosen: Collection[int], topology: TopologyRef, namespace: str | None, name: str
-) -> Imported:
+    snapshot: Snapshot, chosen: Collection[int], topology: TopologyRef, namespace: str | None, source: Source
+) -> Iterator[Definition | Skipped]:
     """
-    Define the `chosen` topics, by their index, as they are in the snapshot; `name` is that of the cluster or file.
+    Define the `chosen` topics, by their index, as they are in the snapshot; `source` is the cluster or file.
 
     Placement is left open: `present` looks at it.
     """
-    return Imported.of(_topics(snapshot, chosen, topology, namespace, Source(name)))
-
-
-def _topics(
-    snapshot: Snapshot, chosen: Collection[int], topology: TopologyRef, namespace: str | None, source: Source
-) -> Iterator[Definition | Skipped]:
     partitions = snapshot.partitions
     sizes = partitions.replication_factor
     bounds = np.searchsorted(partitions.topic, np.arange(len(partitions.names) + 1)).tolist()

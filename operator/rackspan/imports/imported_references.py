@@ -25,10 +25,8 @@ class Topologies:
     by_cluster: Mapping[str, TopologyRef] = field(default_factory=dict)
     default: TopologyRef | None = None
 
-    def of(self, cluster: SourceCluster | None) -> TopologyRef | None:
-        """The cluster's RackTopology: the one that was said, else one of the same name; None where there is no name."""
-        if cluster is None:
-            return self.default
+    def of(self, cluster: SourceCluster) -> TopologyRef:
+        """The cluster's RackTopology: the one that was said, else one of the same name."""
         said = self.by_cluster.get(str(cluster)) or self.by_cluster.get(cluster.name) or self.default
         return said or TopologyRef(object_name(cluster.name))
 

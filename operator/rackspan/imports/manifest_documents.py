@@ -64,7 +64,7 @@ class Part:
         return None if isinstance(found, Scalar) and found.value is None else found
 
     def text(self, key: str) -> str | None:
-        """A text. Raises FieldError for another type, numbers among them."""
+        """A text. Raises ManifestFieldError for another type, numbers among them."""
         found = self.node(key)
         if found is None:
             return None
@@ -73,7 +73,7 @@ class Part:
         raise self.error(key, f"must be a text, not {described(found)}")
 
     def number(self, key: str, least: int, most: int) -> int | None:
-        """A whole number. Raises FieldError for another type, and beyond `least` and `most`."""
+        """A whole number. Raises ManifestFieldError for another type, and beyond `least` and `most`."""
         found = self.node(key)
         if found is None:
             return None
@@ -85,7 +85,7 @@ class Part:
         return value
 
     def part(self, key: str) -> Part:
-        """A mapping, an empty one where there is none. Raises FieldError for another type."""
+        """A mapping, an empty one where there is none. Raises ManifestFieldError for another type."""
         found = self.node(key)
         if found is None:
             return Part(Fields(self.line, {}), self.at(key))
@@ -94,7 +94,7 @@ class Part:
         return Part(found, self.at(key))
 
     def items(self, key: str) -> tuple[Node, ...]:
-        """A list, an empty one where there is none. Raises FieldError for another type."""
+        """A list, an empty one where there is none. Raises ManifestFieldError for another type."""
         found = self.node(key)
         if found is None:
             return ()
@@ -103,7 +103,7 @@ class Part:
         return found.items
 
     def texts(self, key: str) -> dict[str, str]:
-        """A mapping of texts; other scalars are taken as they are written. Raises FieldError for anything else."""
+        """A mapping of texts; other scalars as they are written. Raises ManifestFieldError for anything else."""
         part = self.part(key)
         return {name: part.spelling(name) for name in part.fields.of if part.node(name) is not None}
 
@@ -113,7 +113,7 @@ class Part:
         return isinstance(found, Scalar) and found.text == text
 
     def spelling(self, key: str) -> str:
-        """A scalar of any type as it was written, empty where there is none. Raises FieldError for anything else."""
+        """A scalar as it was written, empty where there is none. Raises ManifestFieldError for anything else."""
         found = self.node(key)
         if found is None:
             return ""
@@ -126,7 +126,7 @@ class Part:
         return [key for key in self.fields.of if key not in known and self.node(key) is not None]
 
     def refuse_placeholders(self, *free: str) -> None:
-        """Raise FieldError for the first placeholder of a template, `free` fields and null left out."""
+        """Raise ManifestFieldError for the first placeholder of a template, `free` fields and null left out."""
         for key in self.fields.of:
             found = None if key in free else self.node(key)
             scalar = None if found is None else _placeholder(found)

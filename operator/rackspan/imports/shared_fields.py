@@ -57,7 +57,7 @@ def other_kind(source: Source, part: Part, version: str) -> Skipped:
 
 
 def topic_name(part: Part, key: str) -> str | None:
-    """A topic's name, None where there is none. Raises FieldError for what Kafka would not take."""
+    """A topic's name, None where there is none. Raises ManifestFieldError for what Kafka would not take."""
     name = part.text(key)
     if name is not None and not is_topic_name(name):
         raise part.error(key, f'"{shown(name, _MAX_SHOWN)}" is not a valid topic name')
@@ -65,7 +65,7 @@ def topic_name(part: Part, key: str) -> str | None:
 
 
 def required_text(part: Part, key: str) -> str:
-    """A text that has to be there. Raises FieldError."""
+    """A text that has to be there. Raises ManifestFieldError."""
     text = part.text(key)
     if not text:
         raise ManifestFieldError(part.line, part.at(key), "is missing")
@@ -74,9 +74,9 @@ def required_text(part: Part, key: str) -> str:
 
 def config_texts(part: Part, of_float: FloatText) -> tuple[dict[str, str], tuple[Remark, ...]]:
     """
-    Topic configs as the source's own tool gives them to Kafka, lists with commas. Raises FieldError for a mapping.
+    Topic configs as the source's own tool gives them to Kafka, lists with commas.
 
-    `of_float` is how that tool writes a number that is not whole.
+    `of_float` is how that tool writes a number that is not whole. Raises ManifestFieldError for a mapping.
     """
     configs, remarks = {}, []
     for key, node in part.fields.of.items():

@@ -16,7 +16,6 @@ from rackspan.imports.cluster_import import INTERNAL
 from rackspan.imports.imported_configs import accepted_configs
 from rackspan.imports.imported_references import is_internal
 from rackspan.imports.imported_topics import Definition, Refused, Skipped, SourceCluster, converted, not_kept
-from rackspan.imports.manifest_documents import ManifestFieldError
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.shared_fields import (
     MOST_PARTITIONS,
@@ -53,14 +52,7 @@ _MAX_SHOWN: Final = 100
 
 
 def strimzi_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
-    """Define the topic of one object."""
-    try:
-        return _topic(source, part, topologies)
-    except ManifestFieldError as error:
-        return Refused(type(source)(source.name, error.line), str(error))
-
-
-def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
+    """Define the topic of one object. Raises ManifestFieldError."""
     if not part.says("kind", WORD) or not part.spelling("apiVersion").startswith(_GROUP):
         return other_kind(source, part, _GROUP.removesuffix("/"))
     metadata, spec = part.part("metadata"), part.part("spec")
@@ -78,7 +70,7 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     labels, annotations = metadata.texts("labels"), metadata.texts("annotations")
     called = labels.pop(_CLUSTER, None)
     cluster = None if called is None else SourceCluster(called, namespace or "")
-    topology = topologies.of(cluster)
+    topology = topologies.default if cluster is None else topologies.of(cluster)
     if topology is None:
         return Refused(source, f"topic {topic}: has no label {_CLUSTER}: pass --topology-ref NAME")
     partitions = spec.number("partitions", 1, MOST_PARTITIONS)

@@ -15,15 +15,7 @@ from rackspan.core.text import plural, shown
 from rackspan.imports.cluster_import import INTERNAL
 from rackspan.imports.imported_configs import accepted_configs
 from rackspan.imports.imported_references import is_internal
-from rackspan.imports.imported_topics import (
-    STRATEGY,
-    Definition,
-    Refused,
-    Skipped,
-    SourceCluster,
-    converted,
-    not_kept,
-)
+from rackspan.imports.imported_topics import STRATEGY, Definition, Skipped, SourceCluster, converted, not_kept
 from rackspan.imports.manifest_documents import ManifestFieldError, Part, described, whole
 from rackspan.imports.shared_fields import (
     MOST_PARTITIONS,
@@ -71,15 +63,8 @@ _STRATEGIES: Final = {
 }
 
 
-def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
-    """Define the topic of one document."""
-    try:
-        return _topic(source, part, topologies)
-    except ManifestFieldError as error:
-        return Refused(type(source)(source.name, error.line), str(error))
-
-
-def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
+def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped:
+    """Define the topic of one document. Raises ManifestFieldError."""
     meta, spec = part.part("meta"), part.part("spec")
     other = _no_topic(meta, spec)
     if other is not None:
@@ -104,13 +89,10 @@ def _topic(source: Source, part: Part, topologies: Topologies) -> Definition | S
     description = meta.spelling("description").strip()
     placement, strategy = _placement(spec.part("placement"), partitions, factor)
     moves = list(_migration(spec.part("migration")))
-    topology = topologies.of(cluster)
-    if topology is None:
-        raise ManifestFieldError(meta.line, "meta.cluster", "is missing")
     return Definition(
         source,
         topic,
-        KafkaTopicSpec(topology, partitions, factor, topic, config, placement),
+        KafkaTopicSpec(topologies.of(cluster), partitions, factor, topic, config, placement),
         cluster,
         labels=labels,
         annotations={DESCRIPTION: description} if description else {},

@@ -15,7 +15,6 @@ from rackspan.cli.rendering.output_formats import Format, ImportFormat
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, print_error
-from rackspan.cli.shared import options
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.live_topology import LiveTopology, refuse_options_of_topology
@@ -32,7 +31,7 @@ from rackspan.imports.consistency import consistent, decided, located, of_cluste
 from rackspan.imports.imported_references import Topologies
 from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
 from rackspan.imports.kept_assignment import KeptAssignment
-from rackspan.imports.manifest_documents import Part
+from rackspan.imports.manifest_documents import ManifestFieldError, Part
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.present import as_present, plan_of_topics
 from rackspan.imports.strimzi import strimzi_topic
@@ -73,8 +72,8 @@ def from_cluster(
         present = _Present.of_topology(topology, kubeconfig)
     chosen = topics_matching(present.found, topic).tolist()
     beside = None if topology_ref else reference.namespace
-    imported = cluster_topics(present.found, chosen, reference, namespace or beside, present.name)
-    target.write(_reported(imported, present, assignment))
+    imported = cluster_topics(present.found, chosen, reference, namespace or beside, Source(present.name))
+    target.write(_reported(Imported.of(imported), present, assignment))
 
 
 _Converter = Callable[[Source, Part, Topologies], Definition | Skipped | Refused]
@@ -117,7 +116,7 @@ def from_files(
     imported = _defined(files, convert, word, topologies, cluster, namespace)
     present = None
     if topology is not None or source is not None:
-        refuse_several_clusters(imported)
+        _refuse_several_clusters(imported)
     if topology is not None:
         present = _Present.of_topology(topology, kubeconfig)
     elif source is not None:
@@ -135,7 +134,7 @@ def _defined(
 ) -> Imported:
     """The topics that files define, of `cluster` alone if named, with objects in `namespace`. Raises CommandError."""
     documents = read_files(files)
-    results = Imported.of(convert(source, part, topologies) for source, part in documents.found)
+    results = Imported.of(_converted(convert, source, part, topologies) for source, part in documents.found)
     unread = Imported.of(one.outcome(word) for one in documents.unread)
     here = unread + of_cluster(located(results), cluster)
     if here == Imported():
@@ -143,6 +142,15 @@ def _defined(
     if namespace is not None:
         here = replace(here, definitions=tuple(replace(one, namespace=namespace) for one in here.definitions))
     return consistent(here)
+
+
+def _converted(
+    convert: _Converter, source: Source, part: Part, topologies: Topologies
+) -> Definition | Skipped | Refused:
+    try:
+        return convert(source, part, topologies)
+    except ManifestFieldError as error:
+        return Refused(Source(source.name, error.line), str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +221,7 @@ class _Present:
     objects: Mapping[str, ObjectKey]
 
     @classmethod
-    def of_source(
-        cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: options.MissingRackPolicy
-    ) -> Self:
+    def of_source(cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: MissingRackPolicy) -> Self:
         """A cluster of which nothing but Kafka is known. Raises CommandError."""
         why_absent = source.why_absent(len(found.unknown_brokers))
         return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), why_absent, {})
@@ -233,7 +239,7 @@ class _Present:
 
     def without_objects(self, imported: Imported) -> Imported:
         """Leave out topics that have a KafkaTopic: another manifest would drop what only that one says."""
-        return replace(imported, definitions=()) + Imported.of(
+        return imported.redefined(
             one
             if (key := self.objects.get(one.topic)) is None
             else Skipped(one.source, f"topic {one.topic}", f"it has a KafkaTopic, {key}, which may say more")
@@ -250,7 +256,7 @@ def _comparison(snapshot: str | None, servers: str | None, command_config: Path 
     return ClusterSource(snapshot, servers, command_config)
 
 
-def refuse_several_clusters(imported: Imported) -> None:
+def _refuse_several_clusters(imported: Imported) -> None:
     """Refuse to compare topics of several clusters with one. Raises CommandError."""
     clusters = {str(one.cluster) for one in imported.definitions if one.cluster is not None}
     if len(clusters) > 1:
