@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from rackspan.core.snapshot import Partitions
     from rackspan.reconcile.ports import ClusterDescription, TopicConfig
 
 _CONFIGS_AT_ONCE = 1000
@@ -164,24 +165,16 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
         configs |= await admin.configs(names)
         advance(done * _CONFIGS_AT_ONCE + len(names), len(topics))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
-    rows = [
-        (
-            at,
-            number,
-            present(under_way.adding, name, number, partition.replicas),
-            set(partition.isrs),
-            partition.leader if partition.leader >= 0 else None,
-            None,
-        )
-        for at, (name, topic) in enumerate(topics.items())
-        for number, partition in topic.partitions.items()
-    ]
     known = tuple(topics)
-    eligible = await admin.eligible({known[at] for at, _, _, _, leader, _ in rows if leader is None})
+    seen = (
+        (at, number, one.replicas, set(one.isrs), one.leader if one.leader >= 0 else None)
+        for at, topic in enumerate(topics.values())
+        for number, one in topic.partitions.items()
+    )
     snapshot = Snapshot(
         cluster.cluster_id,
         _brokers(cluster, cordoned),
-        table(known, rows, eligible),
+        await _table(admin, known, seen, under_way.adding),
         tuple(_config(configs.get(name)) for name in known),
         tuple(_inherited(configs.get(name)) for name in known),
     )
@@ -224,22 +217,28 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
         configs |= configured
         topics |= {name: described[name] for name in configured}
     under_way = await _under_way(admin)
-    rows = [
-        (
-            at,
-            one.id,
-            present(under_way.adding, name, one.id, _ids(one.replicas)),
-            set(_ids(one.isr)),
-            one.leader.id if one.leader else None,
-            None,
-        )
-        for at, (name, topic) in enumerate(topics.items())
-        for one in topic.partitions
-    ]
     known = tuple(topics)
-    eligible = await admin.eligible({known[at] for at, _, _, _, leader, _ in rows if leader is None})
-    snapshot = Snapshot(None, (), table(known, rows, eligible), tuple(_config(configs[name]) for name in known))
-    return LivePortion(snapshot, unread)
+    seen = (
+        (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None)
+        for at, topic in enumerate(topics.values())
+        for one in topic.partitions
+    )
+    partitions = await _table(admin, known, seen, under_way.adding)
+    return LivePortion(Snapshot(None, (), partitions, tuple(_config(configs[name]) for name in known)), unread)
+
+
+async def _table(
+    admin: _SnapshotAdmin,
+    names: Sequence[str],
+    seen: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None]],
+    adding: Mapping[TopicPartition, frozenset[int]],
+) -> Partitions:
+    """Make the columns from each partition's topic, by its index, and its number, replicas, ISR and leader."""
+    rows = [
+        (at, number, present(adding, names[at], number, replicas), isr, leader, None)
+        for at, number, replicas, isr, leader in seen
+    ]
+    return table(names, rows, await admin.eligible({names[at] for at, _, _, _, leader, _ in rows if leader is None}))
 
 
 def _ids(nodes: Iterable[Any]) -> list[int]:
