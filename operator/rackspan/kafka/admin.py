@@ -342,12 +342,11 @@ class ConfluentAdmin:
 
     @in_thread
     def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Each topic's configuration; a topic that is gone is left out."""
+        """Each topic's configuration; a topic that is gone is left out: the next pass sees it."""
         if not names:
             return {}
-        return {
-            name: config for name, answer in self._configured(names).items() if (config := _config(answer)) is not None
-        }
+        answers = self._configured(names).items()
+        return {name: config_seen(answer.result()) for name, answer in answers if answer.exception() is None}
 
     @in_thread
     def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
@@ -608,12 +607,6 @@ def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]])
         bool(found.is_internal),
         sum(not partition.isr for partition in partitions),
     )
-
-
-def _config(answer: Future[Any]) -> TopicConfig | None:
-    if answer.exception() is not None:
-        return None  # the topic went away between two calls: the next pass sees it
-    return config_seen(answer.result())
 
 
 def config_seen(entries: Mapping[str, Any]) -> TopicConfig:

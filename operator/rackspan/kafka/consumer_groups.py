@@ -18,7 +18,7 @@ from kafka.errors import GroupIdNotFoundError
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
 from rackspan.kafka.admin import ConfluentAdmin, in_thread, parts
 from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
-from rackspan.kafka.kafka_errors import failure_of, failures_sentence
+from rackspan.kafka.kafka_errors import code_of, failure_of, failures_sentence
 from rackspan.kafka.python_connection import failure_of as python_failure
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
@@ -119,7 +119,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
         answers |= await admin.describe_groups(some)
         advance(len(answers), len(names))
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
-    undescribed = {name: error for name, error in failed.items() if not _is_gone(error)}
+    undescribed = {name: error for name, error in failed.items() if code_of(error) not in _GONE}
     warnings += failures_sentence("consumer groups that could not be described", undescribed)
     found = [
         answer for name, answer in answers.items() if name not in failed and answer.state != ConsumerGroupState.DEAD
@@ -190,8 +190,3 @@ def _member(member: Any, subscription: Subscription | None) -> MemberSeen:
 
 def _is_classic(found: Any) -> bool:
     return bool(found.type != ConsumerGroupType.CONSUMER)
-
-
-def _is_gone(error: BaseException) -> bool:
-    cause = error.args[0] if error.args else None
-    return isinstance(cause, KafkaError) and cause.code() in _GONE

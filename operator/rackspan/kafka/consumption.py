@@ -33,7 +33,6 @@ _CALL_SECONDS = 30.0
 _GROUPS_AT_ONCE = 50
 """librdkafka asks for one group in a call."""
 _PARTITIONS_AT_ONCE = 2_000
-_NO_OFFSET = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +154,5 @@ def _offsets(answer: Any) -> Offsets:
     return {
         (one.topic, one.partition): one.offset
         for one in answer.topic_partitions
-        if one.error is None and one.offset >= _NO_OFFSET
+        if one.error is None and one.offset >= 0
     }

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 30.0
 _AT_ONCE = 200
-_TYPES = ("consumer", "share", "streams")
 _REQUESTS = {
     "consumer": ConsumerGroupDescribeRequest,
     "share": ShareGroupDescribeRequest,
@@ -55,7 +54,7 @@ class GroupDescriptions:
 def describe_groups(admin: PythonAdmin) -> GroupDescriptions:
     """Ask all brokers. Brokers before Kafka 3.8, which have no such groups, are left out."""
     found = GroupDescriptions()
-    request = ListGroupsRequest(types_filter=list(_TYPES), min_version=_WITH_TYPES)
+    request = ListGroupsRequest(types_filter=list(_REQUESTS), min_version=_WITH_TYPES)
     for broker, answer in admin.ask_each(dict.fromkeys(admin.brokers(), request), _SECONDS).items():
         if isinstance(answer, IncompatibleBrokerVersion):
             continue
@@ -65,7 +64,7 @@ def describe_groups(admin: PythonAdmin) -> GroupDescriptions:
         names = defaultdict(list)
         for group in answer.groups:
             names[group.group_type.lower()].append(group.group_id)
-        for kind in _TYPES:
+        for kind in _REQUESTS:
             for some in parts(names[kind], _AT_ONCE):
                 _describe(admin, broker, kind, some, found)
     return found

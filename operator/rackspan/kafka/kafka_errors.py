@@ -142,13 +142,18 @@ def failures_sentence(what: str, failed: Mapping[str, BaseException]) -> list[st
     return [f"{what}: {len(failed)}, such as {name}: {failure_of(error).message}"]
 
 
+def code_of(exception: BaseException | None) -> int | None:
+    """The code of Kafka's error inside an exception, None where there is none. The client's own are below zero."""
+    error: Any = exception.args[0] if exception is not None and exception.args else None
+    return error.code() if isinstance(error, KafkaError) else None
+
+
 def is_unknown_topic(exception: BaseException) -> bool:
     """Whether Kafka says that there is no such topic."""
-    error: Any = exception.args[0] if exception.args else None
-    return isinstance(error, KafkaError) and error.code() in UNKNOWN_TOPIC
+    return code_of(exception) in UNKNOWN_TOPIC
 
 
 def is_client_error(exception: BaseException | None) -> bool:
     """Whether the error is the client's own, such as a time-out: no broker has said anything."""
-    error: Any = exception.args[0] if exception is not None and exception.args else None
-    return isinstance(error, KafkaError) and error.code() < 0
+    code = code_of(exception)
+    return code is not None and code < 0
