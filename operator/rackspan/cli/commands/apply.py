@@ -31,12 +31,8 @@ def apply(
     kubeconfig: options.Kubeconfig = None,
     filename: options.Filename = None,
     topic: options.Topic = None,
-    replication_factor: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
-    ] = None,
-    rebalance_too: Annotated[
-        bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
-    ] = False,
+    replication_factor: options.ReplicationFactor = None,
+    rebalance_too: options.Rebalance = False,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     drain_broker: options.DrainBroker = None,

@@ -52,15 +52,11 @@ def plan(
         ),
     ] = options.FileCheck.NONE,
     topic: options.Topic = None,
-    replication_factor: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
-    ] = None,
+    replication_factor: options.ReplicationFactor = None,
     partitions: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC=N", help="Partitions a topic shall have; repeat it for several.")
     ] = None,
-    rebalance_too: Annotated[
-        bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
-    ] = False,
+    rebalance_too: options.Rebalance = False,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     drain_broker: options.DrainBroker = None,

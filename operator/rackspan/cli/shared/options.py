@@ -197,6 +197,12 @@ Topic = Annotated[
         "--topic", metavar="REGEX", help="Only topics whose whole name matches this regular expression. Default: all."
     ),
 ]
+ReplicationFactor = Annotated[
+    list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
+]
+Rebalance = Annotated[
+    bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
+]
 Output = Annotated[Format, output_option("--output", "-o", help="How to print the result.")]
 ProgressOutput = Annotated[
     ProgressFormat, output_option("--output", "-o", help="How to print progress; json is an object per line.")
