@@ -77,6 +77,10 @@ class _Checked:
         return [SEVERITIES[rank] for rank in self.findings.severity.tolist()]
 
     @property
+    def non_compliant(self) -> int:
+        return int(np.count_nonzero(self.examined.broken))
+
+    @property
     def moves(self) -> int:
         """The fewest replicas to copy that would fix it."""
         return int(self.examined.moves_of.sum())
@@ -91,7 +95,7 @@ class _Checked:
 
     @property
     def alarming(self) -> bool:
-        return bool(self.examined.broken.any()) or not ALARMING.isdisjoint(self.severities)
+        return self.non_compliant > 0 or not ALARMING.isdisjoint(self.severities)
 
 
 def check(
@@ -189,17 +193,16 @@ def _ranks(partitions: Partitions) -> IntArray:
 
 
 def _summary(checked: _Checked) -> dict[str, Any]:
-    examined = checked.examined
     by_rule = checked.by_rule
     by_severity = Counter(checked.severities)
     return {
         "partitions": len(checked.partitions),
-        "nonCompliant": int(np.count_nonzero(examined.broken)),
+        "nonCompliant": checked.non_compliant,
         "moves": checked.moves,
         "bytes": checked.bytes,
         "pinned": by_rule[Rule.PINNED_UNFAIR],
         "pinnedMoves": int(checked.findings.moves[checked.findings.rule == RULES.index(Rule.PINNED_UNFAIR)].sum()),
-        "unfair": dict(examined.unfair),
+        "unfair": dict(checked.examined.unfair),
         "findings": len(checked.findings),
         "byRule": {str(rule): by_rule[rule] for rule in RULES if rule in by_rule},
         "bySeverity": {str(severity): by_severity[severity] for severity in SEVERITIES if severity in by_severity},
@@ -233,15 +236,14 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
         them = "it" if dead == 1 else "them"
         sentence = f"{plural(dead, 'partition')} {have(dead)} no leader: clients cannot read or write {them}"
         screen.print(sentence, style="bold red")
-    broken = bool(checked.examined.broken.any())
-    if broken:
+    if checked.non_compliant:
         _print_totals(screen, checked, throttle)
     else:
         number = len(checked.partitions)
         style = "" if checked.alarming else "green"
         all_are = f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant"
         screen.print(f"{all_are}{f'; {_fixing(checked, throttle)}' if checked.moves else ''}", style=style)
-    tables = [_print_partitions] if broken else []
+    tables = [_print_partitions] if checked.non_compliant else []
     for print_table in (_print_others, *tables) if dead else (*tables, _print_others):
         print_table(screen, checked, most)
 
@@ -294,19 +296,16 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
 
 def _fixing(checked: _Checked, throttle: int | None) -> str:
     """What would fix it all, and what that copies."""
-    bad, moves = int(np.count_nonzero(checked.examined.broken)), checked.moves
-    return f"{moves_that_fix(moves, bad, checked.by_rule)}{ending(moves, checked.bytes, throttle)}"
+    moves = checked.moves
+    return f"{moves_that_fix(moves, checked.non_compliant, checked.by_rule)}{ending(moves, checked.bytes, throttle)}"
 
 
 def _print_totals(screen: Console, checked: _Checked, throttle: int | None) -> None:
-    examined = checked.examined
-    bad = int(np.count_nonzero(examined.broken))
+    bad, unfair = checked.non_compliant, checked.examined.unfair
     screen.print(
-        f"{bad:,} of {plural(len(examined.broken), 'partition')} {be(bad)} out of compliance; "
+        f"{bad:,} of {plural(len(checked.partitions), 'partition')} {be(bad)} out of compliance; "
         f"{_fixing(checked, throttle)}",
         style="bold red",
     )
-    if examined.unfair:
-        screen.print(
-            "unfair by level: " + ", ".join(f"{level} {number:,}" for level, number in examined.unfair.items())
-        )
+    if unfair:
+        screen.print("unfair by level: " + ", ".join(f"{level} {number:,}" for level, number in unfair.items()))
