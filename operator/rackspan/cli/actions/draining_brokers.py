@@ -34,7 +34,7 @@ from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
-from rackspan.reconcile.dry_run import ObservedPlan, drains_of
+from rackspan.reconcile.dry_run import drains_of
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
@@ -254,7 +254,8 @@ def _planned(
         made = whole.whole
         connection = live.connection
         changes = measured(connection, made.changes)
-        drains = _drains(live, whole, brokers, connection)
+        with failures_reported():
+            remaining = asyncio.run(remaining_on(brokers, connection))
     except CommandError as error:
         warn(f"how much has to move is not known here: {error}")
         return None
@@ -263,6 +264,7 @@ def _planned(
         warn(f"not all can move: {problem}{more}")
     there = sum(live.stands.state.load.replicas[broker] for broker in brokers)
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
+    drains = drains_of(live.stands, whole, remaining)
     left = tuple(entry for entry in drains if entry.target in asked.targets)
     size = bytes_to_copy(changes)
     return _Planned(
@@ -278,15 +280,6 @@ def _planned(
         left=left,
         limit=_limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size),
     )
-
-
-def _drains(
-    live: LiveTopology, made: ObservedPlan, brokers: Collection[int], connection: Connection
-) -> tuple[DrainStatus, ...]:
-    """What the status will say of the drains before anything moves. Raises CommandError."""
-    with failures_reported():
-        remaining = asyncio.run(remaining_on(brokers, connection))
-    return drains_of(live.stands, made, remaining)
 
 
 def _limit_reached(limits: TopologyReassignment, moves: int, size: int | None) -> str | None:

@@ -35,7 +35,7 @@ class ImportReport:
     def documents(self) -> Iterator[str]:
         """The objects as YAML, each below what there is to say about it."""
         for one, document in zip(self.imported.definitions, self.manifests, strict=True):
-            yield yaml_document(document, _comments(one))
+            yield yaml_document(document, [f"from {one.source}", *map(str, one.remarks)])
 
     @property
     def files(self) -> Mapping[Path, str]:
@@ -145,10 +145,6 @@ class ImportReport:
             "newPartitions": self.plan.changes.created,
             "problems": [str(problem) for problem in self.plan.problems],
         }
-
-
-def _comments(one: Definition) -> list[str]:
-    return [f"from {one.source}", *map(str, one.remarks)]
 
 
 def _stem(name: str) -> str:

@@ -23,7 +23,6 @@ from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Rem
 
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _KUBECTL = "kubectl-"
-_WITH_TRACEBACKS = ("operator",)
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
 _NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
@@ -124,7 +123,7 @@ class OneLineErrors(TyperGroup):
         except (typer.Abort, KeyboardInterrupt):
             code = 130
         except Exception as error:
-            if given[:1] in ([name] for name in _WITH_TRACEBACKS) or os.environ.get("RACKSPAN_DEBUG"):
+            if given[:1] == ["operator"] or os.environ.get("RACKSPAN_DEBUG"):
                 raise
             print_error(
                 f"a defect of rackspan: {type(error).__name__}: {error}",
