@@ -1,5 +1,6 @@
 """`rackspan scan`: look at all partitions of one cluster or of many, and keep what was found."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,12 @@ from typing import Any
 import typer
 from msgspec import to_builtins
 
-from rackspan.cli.actions import scan_watch
+from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import ScanState
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
-from rackspan.cli.rendering.scan_text import print_scan
+from rackspan.cli.rendering.scan_text import print_report, print_scan
 from rackspan.cli.rendering.stderr_lines import print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
@@ -76,7 +78,7 @@ def scan(
     _refuse_files(report, page)
     key = None if topology is None else topology_key(topology)
     if watch and key is not None:
-        code = scan_watch.watch_scan(key, kubeconfig, timeout, output)
+        code = _watched(key, kubeconfig, timeout, output)
         raise typer.Exit(ExitCode.FINE if exit_zero else code)
     request = ScanRequest(
         snapshot=None if snapshot is None else Path(snapshot),
@@ -106,6 +108,32 @@ def scan(
         code = ExitCode.FINE
     with ending_with(code):
         _print(found, output)
+
+
+def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
+    """
+    Ask the operator for a scan, wait at most `patience` seconds, print the report, and give the exit code.
+
+    Raises CommandError where there is no scan by then, or it failed, and FailureError where it cannot be asked for.
+    """
+    from rackspan.kube.topology_edits import request_scan  # noqa: PLC0415 - a client takes long to import
+
+    with step(f"scanning {topology}") as progress:
+        followed = asyncio.run(request_scan(topology, progress.describe, patience, kubeconfig))
+    scan, report = followed.scan, followed.report
+    if scan.state is ScanState.FAILED:
+        raise CommandError(f"scan {scan.scan_id} failed: {scan.reason}: {scan.message}")
+    if report is None:
+        raise CommandError(f"scan {scan.scan_id} ended, and a later one has written the report since", "ask again")
+    counted = report.status.summary
+    if output is not Format.TABLE:
+        print_document(report.status.to_dict(), output)
+    elif counted is None:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    else:
+        print_report(console(), topology, counted, report.status)
+    found = counted.by_severity if counted else {}
+    return ExitCode.OUT_OF_COMPLIANCE if any(found.get(one, 0) for one in ALARMING) else ExitCode.FINE
 
 
 def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: EngineChoice) -> None:

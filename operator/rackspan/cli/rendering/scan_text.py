@@ -1,7 +1,10 @@
-"""A scan document on a terminal: the summary, the worst findings, the worst losses."""
+"""A scan on a terminal: the summary, the worst findings, and of its document the worst losses."""
 
 from rich.console import Console
 
+from rackspan.api.codec import timestamp
+from rackspan.api.compliancereport import ComplianceReportStatus, ReportSummary
+from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findings
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.core.copy_costs import ending
@@ -53,6 +56,21 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
     worst = sorted(map(_loss, document.domains), key=lambda row: (loss_order(row.outage), row.domain))
     if worst:
         screen.print(losses_table(worst[:_LOSSES]))
+
+
+def print_report(screen: Console, topology: ObjectKey, counted: ReportSummary, status: ComplianceReportStatus) -> None:
+    """Print what the ComplianceReport of a topology says; `counted` is its summary."""
+    screen.print(
+        f"{topology}: {plural(counted.topics or 0, 'topic')}, {plural(counted.partitions or 0, 'partition')}, "
+        f"{plural(counted.findings or 0, 'finding')}, "
+        f"{plural(counted.non_compliant or 0, 'partition')} out of compliance"
+    )
+    if status.changes is not None and status.changes.since is not None:
+        screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")
+    lines = [
+        FindingLine.of(one, timestamp(one.first_seen) if one.first_seen else None) for one in status.findings[:ROWS]
+    ]
+    print_findings(screen, lines, counted.findings or 0, "kubectl get compliancereport -o yaml has the worst")
 
 
 def _loss(row: DomainRow) -> DomainOutage:
