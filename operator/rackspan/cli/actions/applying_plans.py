@@ -92,7 +92,7 @@ def apply(
 
     def planned() -> tuple[Plan, RackTree]:
         made, tree = judged()
-        return replace(_feasible(made), changes=measured(connection, made.changes)), tree
+        return measured(connection, _feasible(made)), tree
 
     def judged() -> tuple[Plan, RackTree]:
         if live is not None:

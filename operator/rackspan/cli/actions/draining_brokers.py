@@ -31,7 +31,7 @@ from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.quantities import seconds_of
 from rackspan.cli.shared.selection import broker_ids, first_of, its_brokers, nearest
 from rackspan.cli.shared.topology_access import ask_topology
-from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
+from rackspan.core.copy_costs import removed, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
 from rackspan.reconcile.dry_run import drains_of
@@ -251,9 +251,8 @@ def _planned(
     try:
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
         whole = live.plan()
-        made = whole.whole
         connection = live.connection
-        changes = measured(connection, made.changes)
+        made = measured(connection, whole.whole)
         with failures_reported():
             remaining = asyncio.run(remaining_on(brokers, connection))
     except CommandError as error:
@@ -266,19 +265,18 @@ def _planned(
     leave = sum(len(set(one.before or ()).intersection(brokers).difference(one.replicas)) for one in made.changes)
     drains = drains_of(live.stands, whole, remaining)
     left = tuple(entry for entry in drains if entry.target in asked.targets)
-    size = bytes_to_copy(changes)
     return _Planned(
         hash=made.hash,
         moves=made.moves,
-        bytes=size,
+        bytes=made.bytes,
         removals=made.removals,
-        removed_bytes=bytes_to_remove(changes),
+        removed_bytes=made.removed_bytes,
         empty=made.empty,
         there=there,
         leave=leave,
         throttle=live.throttle,
         left=left,
-        limit=_limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, size),
+        limit=_limit_reached(live.inputs.scan.topology.spec.reassignment, made.moves, made.bytes),
     )
 
 

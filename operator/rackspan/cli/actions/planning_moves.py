@@ -1,7 +1,6 @@
 """`rackspan plan`: the fewest moves to compliance and to what is asked for, with the lower bound that shows it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +162,7 @@ def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) ->
 
 def _with_sizes(connection: Connection, made: Plan) -> Plan:
     try:
-        return replace(made, changes=measured(connection, made.changes))
+        return measured(connection, made)
     except CommandError as error:
         warn(f"brokers do not report how many bytes it copies: {error}")
         return made

@@ -1,25 +1,28 @@
 """Sizes of partitions, as brokers report them."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.connection import Connection
 from rackspan.core.partitions import TopicPartition, largest
-from rackspan.core.planning import Changes
+from rackspan.core.planning import Plan
 from rackspan.core.reassignment import of_change
 from rackspan.core.snapshot import Partitions
 from rackspan.core.topology import IntArray
 
 
-def measured(connection: Connection, changes: Changes) -> Changes:
-    """Changes with the sizes of their partitions, where brokers report them. Raises CommandError."""
+def measured(connection: Connection, plan: Plan) -> Plan:
+    """A plan with the sizes of its partitions, where brokers report them. Raises CommandError."""
+    changes = plan.changes
     holders = {of_change(change): change.before for change in changes if change.copied or change.removed}
     if not holders:
-        return changes
+        return plan
     sizes = _asked(connection, holders)
-    return changes.with_sizes([sizes.get(of_change(change), change.size_bytes) for change in changes])
+    known = [sizes.get(of_change(change), change.size_bytes) for change in changes]
+    return replace(plan, changes=changes.with_sizes(known))
 
 
 def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Partitions:
