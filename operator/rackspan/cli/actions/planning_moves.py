@@ -28,7 +28,6 @@ from rackspan.cli.shared.live_topology import (
     filling_brokers,
     plan_differences,
     refuse_options_of_topology,
-    topology_key,
     unchanged,
 )
 from rackspan.cli.shared.manifest_requirements import (
@@ -41,6 +40,7 @@ from rackspan.cli.shared.options import FileCheck, MissingRackPolicy
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import plan_requested, request_by_options
 from rackspan.cli.shared.selection import TopologyOptions
+from rackspan.cli.shared.topology_access import topology_key
 from rackspan.core.planning import Plan, Problem
 from rackspan.core.snapshot import Partitions
 from rackspan.core.text import plural

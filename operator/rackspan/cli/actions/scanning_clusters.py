@@ -18,11 +18,11 @@ from rackspan.cli.rendering.stderr_lines import print_error, warn
 from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.kept_scans import scan_packages
-from rackspan.cli.shared.live_topology import topology_key
 from rackspan.cli.shared.options import refuse_alone, typed_options
 from rackspan.cli.shared.quantities import producers_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
+from rackspan.cli.shared.topology_access import topology_key
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.engine_choice import EngineChoice
 from rackspan.jobs.scan.scan_request import ScanRequest

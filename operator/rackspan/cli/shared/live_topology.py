@@ -20,6 +20,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.manifest_requirements import NO_FILES, JudgedFiles, applied_files
 from rackspan.cli.shared.options import typed_options
 from rackspan.cli.shared.selection import infeasible, placers
+from rackspan.cli.shared.topology_access import topology_key
 from rackspan.core.placement import MissingRackError
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations
@@ -54,14 +55,6 @@ _SAID = (
 )
 """Options of all commands that a RackTopology and its KafkaTopics say themselves."""
 _DRAINS = ("--drain-broker", "--drain-rack")
-
-
-def topology_key(text: str) -> ObjectKey:
-    """Read `NAMESPACE/NAME`. Raises CommandError."""
-    namespace, slash, name = text.partition("/")
-    if not slash or not namespace or not name or "/" in name:
-        raise CommandError(f'--topology "{text}" is not NAMESPACE/NAME')
-    return ObjectKey(namespace, name)
 
 
 def refuse_options_of_topology(context: typer.Context, *also: str) -> None:

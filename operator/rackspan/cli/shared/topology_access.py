@@ -5,13 +5,21 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from rackspan.api.meta import ObjectKey
 from rackspan.cli.shared.command_errors import CommandError, failures_reported
-from rackspan.cli.shared.live_topology import topology_key
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
 
 T = TypeVar("T")
+
+
+def topology_key(text: str) -> ObjectKey:
+    """Read `NAMESPACE/NAME`. Raises CommandError."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise CommandError(f'--topology "{text}" is not NAMESPACE/NAME')
+    return ObjectKey(namespace, name)
 
 
 def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[[TopologyEdits], Awaitable[T]]") -> T:
