@@ -66,6 +66,11 @@ def test_a_finding_is_told_in_words_with_an_id_of_sixteen_digits():
     assert document_rows.finding_rows([FINDING | {"id": 10}])[0].id == "000000000000000a"
 
 
+def test_a_finding_of_a_rule_of_a_newer_version_is_not_listed():
+    """Of the previous scan, after a way back to an older version."""
+    assert document_rows.finding_rows([FINDING | {"id": 1, "rule": "FromLater"}]) == []
+
+
 def test_what_mends_a_finding_names_the_racktopology_that_the_cluster_is_judged_by():
     finding = FINDING | {"id": 1, "rule": "BrokerOffline", "broker": 3}
     fixes = [document_rows.finding_rows([finding], topology)[0].fix for topology in (None, "kafka/prod")]

@@ -23,7 +23,7 @@ from tests.unit.jobs.tables import NOON, committed, contents, example_document, 
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, TABLES
 from rackspan.jobs.history import delta_tables
 from rackspan.jobs.history.queries import query
-from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 
 DAY = timedelta(days=1)
 ODD_NAMES = ["shop/prod", "größte Küche", "50 % {off} [a]*", "..", "a=b&c", "日本", "%2F", "it's", "a\\'b"]
@@ -219,6 +219,16 @@ def test_a_scan_that_was_forgotten_meanwhile_is_an_error_of_the_history(history)
     history.expire("prod", NOON.date() + DAY)
     with pytest.raises(HistoryError, match="the document of a is not there any more"):
         history.document(entry)
+
+
+@pytest.mark.parametrize(
+    "name", ["日" * 28, ",".join(["b-1.prod.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"] * 5)]
+)
+def test_a_cluster_whose_name_makes_no_folder_is_refused_before_it_is_scanned(history, name):
+    entry = ScanEntry(name, "a", 1, NOON, "attempt")
+    with pytest.raises(HistoryError, match=r"the cluster's name is too long .*: name fewer bootstrap servers"):
+        history.writer(entry)
+    committed(history, "a", "日" * 27)
 
 
 # --- tidying ----------------------------------------------------------------------------------------------------------

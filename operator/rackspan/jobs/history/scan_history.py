@@ -12,18 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
+from rackspan.core.text import shown
 from rackspan.jobs.batches.schemas import KEPT, PARTITIONED_BY, TABLES
 from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError, quoted
 from rackspan.reports.document import ScanDocument, decode
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
 """Tables in the order in which a scan writes them. All scans have brokers, so `brokers` knows of every attempt."""
+_LONGEST_NAME: Final = 255
+"""Of a file or folder, in bytes."""
 _WAITING: Final = timedelta(hours=KEPT_HOURS)
 
 
@@ -150,7 +154,12 @@ class ScanWriter:
     """Writes an attempt: files first, then the commits that add them to their tables, that of `scans` last."""
 
     def __init__(self, tables: DeltaTables, entry: ScanEntry) -> None:
-        """Methods raise HistoryError."""
+        """Raises HistoryError for a cluster whose name is too long, as methods raise it."""
+        if len(f"cluster={quote(entry.cluster, safe='')}") > _LONGEST_NAME:
+            raise HistoryError(
+                f"history {tables.location}: the cluster's name is too long for a folder ({shown(entry.cluster, 60)}): "
+                "name fewer bootstrap servers, or give the snapshot file a shorter name"
+            )
         self._tables = tables
         self._entry = entry
         self._files: dict[str, list[AddAction]] = {name: [] for name in _WRITTEN[:-1]}

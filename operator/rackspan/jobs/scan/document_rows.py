@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from rackspan.api import codec
 from rackspan.core.compliance import BROKER_LEVEL
@@ -36,6 +36,7 @@ _OF_TOPIC = ("partitions", "replication_factor", "non_compliant", "findings", "m
 _NOTHING = dict.fromkeys(("offline", "not_writable", "last_replica", "replicas", "leaders", "leading"), 0) | {
     "bytes": None
 }
+_KNOWN: Final = frozenset(Rule)
 _UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_REASON_LENGTH = 5, 3, 200
 
 
@@ -48,10 +49,11 @@ def finding_rows(rows: Iterable[Row], topology: str | None = None, away: Collect
     """
     Findings with their messages and fixes.
 
-    `rows` have the columns of the table `findings`. `topology` is the key of the RackTopology by which they are found,
-    `away` are all brokers that are not online and hold replicas.
+    `rows` have the columns of the table `findings`; those of a rule that only a newer version knows are left out.
+    `topology` is the key of the RackTopology by which they are found, `away` are all brokers that are not online and
+    hold replicas.
     """
-    return [_finding(row, topology, away) for row in rows]
+    return [_finding(row, topology, away) for row in rows if row["rule"] in _KNOWN]
 
 
 def _finding(row: Row, topology: str | None, away: Collection[int]) -> FindingRow:
