@@ -257,11 +257,11 @@ def test_rows_of_an_attempt_that_was_killed_are_deleted_a_day_later_and_of_no_ot
     assert shown(history, running)
 
 
-@pytest.mark.parametrize("killed", range(-4, 5), ids=lambda days: f"{days} days from a month's end")
+@pytest.mark.parametrize("killed", [-1, 0, 1], ids=lambda days: f"{days} days from a month's end")
 def test_an_attempt_that_was_killed_leaves_no_row_after_three_days_of_scans(history, killed):
     end = NOON.replace(month=3, day=31)
     entries = []
-    for number in range(-5, 9):
+    for number in range(-1, 6):
         entries.append(committed(history, f"scan-{number}", when=end + number * DAY))
         if len(entries) > 1:
             history.compact(entries[-2])
@@ -271,24 +271,44 @@ def test_an_attempt_that_was_killed_leaves_no_row_after_three_days_of_scans(hist
         assert "killed" not in _table(history, name).to_pyarrow_table()["scan_id"].to_pylist(), name
 
 
-@pytest.mark.parametrize("kept_days", [1, 3, None])
-def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, kept_days):
+@pytest.mark.parametrize(("kept_days", "name"), [(1, "shop/50 % {off}"), (3, "prod"), (None, "prod")])
+def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, kept_days, name):
     """As scans tidy, after the first one of a day: a deletion writes the rows that stay into another file."""
-    entries = [committed(history, "scan-0")]
+    other = committed(history, "other", "other")
+    entries = [committed(history, "scan-0", name)]
     for number in range(1, 9):
         if number in (2, 5):
-            written(history, f"killed-{number}", when=NOON + number * DAY)
-        entries.append(committed(history, f"scan-{number}", when=NOON + number * DAY))
+            written(history, f"killed-{number}", name, when=NOON + number * DAY)
+        entries.append(committed(history, f"scan-{number}", name, when=NOON + number * DAY))
         history.compact(entries[-2])
         if kept_days is not None:
-            history.expire("prod", (NOON + (number - kept_days) * DAY).date())
-        assert not shown(history, written(history, entries[-1].scan_id, when=NOON + number * DAY))
-    kept = history.scans("prod")
+            history.expire(name, (NOON + (number - kept_days) * DAY).date())
+        assert not shown(history, written(history, entries[-1].scan_id, name, when=NOON + number * DAY))
+    kept = history.scans(name)
     assert [entry.scan_id for entry in kept] == [entry.scan_id for entry in entries[-(kept_days or 8) - 1 :]]
-    for entry in kept:
+    for entry in (*kept, other):
         assert history.document(entry) == example_document(entry)
-        for name in TABLES:
-            assert set(history.rows(name, [entry])["scan_id"].to_pylist()) == {entry.scan_id}
+        for table in TABLES:
+            count = 1 if table == "scans" else 2
+            assert history.rows(table, [entry])["scan_id"].to_pylist() == [entry.scan_id] * count
+    for table in TABLES:
+        kinds = {pq.read_schema(file).field("attempt").type for file in _table(history, table).file_uris()}
+        assert kinds == {pa.string()}, "others filter these columns"
+    assert len(history.rows("findings", kept)) == 2 * len(kept)
+
+
+def test_a_deletion_loses_nothing_of_a_scan_that_ends_meanwhile(history):
+    first = [committed(history, f"old-{number}") for number in range(3)]
+    history.compact(first[-1])
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(1, 6):
+            later = pool.submit(committed, History(history.location), f"scan-{number}", when=NOON + number * DAY)
+            again = pool.submit(History(history.location).expire, "prod", (NOON + (number - 2) * DAY).date())
+            history.expire("prod", (NOON + (number - 2) * DAY).date())
+            later.result()
+            again.result()
+    assert scan_ids(history) == ["scan-3", "scan-4", "scan-5"]
+    assert len(history.rows("findings", history.scans("prod"))) == 6
 
 
 def test_who_listed_scans_before_they_were_compacted_or_forgotten_can_go_on_reading(history):

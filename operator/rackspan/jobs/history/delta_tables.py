@@ -8,7 +8,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from rackspan.core.text import plural
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
@@ -33,6 +33,7 @@ _ANSWER: Final = re.compile("<Code>(?P<code>[^<]*)</Code>.*<Message>(?P<message>
 _FAILED: Final = re.compile(r"Error performing [A-Z]+ (?P<where>https?://[^/ ]+).* - HTTP error: (?P<what>.*)")
 _BELOW: Final = re.compile("cluster=[^/]+/month=[^/]+/[^/]+")
 _COMMITS, _PAUSE_SECONDS = 20, 0.2
+_ROWS_OF_A_FILE: Final = 1_000_000
 KEPT_HOURS: Final = 24
 """How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
 _SETTINGS: Final = {
@@ -107,22 +108,41 @@ class DeltaTables:
 
         `where` is about the columns that each table has. Files that have no such row by the log are not opened.
         """
-        schema = pa.schema([KEPT[name].field(one).remove_metadata() for one in dict.fromkeys((*columns, *_OF_EACH))])
+        schema = _columns(name, dict.fromkeys((*columns, *_OF_EACH)))
         with self.errors(name):
-            dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
-            paths = [fragment.path for fragment in dataset.get_fragments(filter=where)]
-            self._whole_files(table, name, paths)
-            for path in paths:
+            for path in self._paths_where(table, name, cluster, where):
                 for rows in self._rows(f"{name}/{path}", schema):
                     if len(some := rows.filter(where)):
                         yield some.select(columns)
+
+    def _paths_where(self, table: DeltaTable, name: str, cluster: str, where: pc.Expression) -> list[str]:
+        """Files of a cluster that may have such rows by the log. Raises HistoryError where one is not whole."""
+        dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
+        paths = [fragment.path for fragment in dataset.get_fragments(filter=where)]
+        self._whole_files(table, name, paths)
+        return paths
+
+    def _written_anew(
+        self, table: DeltaTable, name: str, path: str, where: pc.Expression, cluster: str, month: str
+    ) -> Iterator[AddAction]:
+        """Write the rows of a file that stay into others."""
+        known = {field.name for field in table.schema().fields}
+        schema = _columns(name, [one for one in KEPT[name].names if one in known and one not in PARTITIONED_BY])
+        waiting: list[pa.Table] = []
+        for rows in self._rows(f"{name}/{path}", schema):
+            waiting.append(rows.filter(where))
+            if sum(map(len, waiting)) >= _ROWS_OF_A_FILE:
+                yield self.file(name, cluster, month, uuid.uuid4().hex, pa.concat_tables(waiting))
+                waiting = []
+        if sum(map(len, waiting)):
+            yield self.file(name, cluster, month, uuid.uuid4().hex, pa.concat_tables(waiting))
 
     def _rows(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
         """
         Rows of a file, part by part.
 
-        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. In a file
-        that the engine of deletions has written, text has another type than is declared.
+        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. In files
+        that an earlier version has changed, text may have another type than is declared.
         """
         with self._files.open_input_file(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
             has = [one for one in schema.names if one in file.schema_arrow.names]
@@ -185,10 +205,29 @@ class DeltaTables:
                 writer_properties=WriterProperties(compression="ZSTD"),
             )
 
-    def delete(self, name: str, cluster: str, where: str) -> None:
-        """Delete rows of a cluster, those that a predicate selects."""
+    def delete(self, name: str, cluster: str, where: pc.Expression) -> None:
+        """
+        Delete rows of a cluster. `where` is about the columns that each table has.
+
+        What else is in their files is written anew, as `file` writes: the library's own deletion writes text as a type
+        that Arrow cannot filter (delta-rs, issue 4579).
+        """
         with self._changing(name, cluster) as table:
-            table.delete(f"cluster = {quoted(cluster)} AND {where}")
+            changed: list[AddAction | RemoveAction] = []
+            for path in self._paths_where(table, name, cluster, where):
+                of_each = self._rows(f"{name}/{path}", _columns(name, _OF_EACH))
+                if any(len(rows.filter(where)) for rows in of_each):
+                    month = path.split("/")[1].removeprefix("month=")
+                    values: dict[str, str | None] = dict(zip(PARTITIONED_BY, (cluster, month), strict=True))
+                    now = int(time.time() * 1000)
+                    changed.append(
+                        RemoveAction(path, data_change=True, deletion_timestamp=now, partition_values=values)
+                    )
+                    changed += self._written_anew(table, name, path, ~where, cluster, month)
+            if changed:
+                # Not tried again: another one may have removed the same files.
+                table.create_write_transaction(changed, "append", table.schema(), PARTITIONED_BY)
+                table.update_incremental()
 
     def vacuum(self, name: str) -> None:
         """Delete files that the table has not named for as long as it keeps them: also those of killed writers."""
@@ -357,9 +396,8 @@ class DeltaTables:
             raise HistoryError(f"history {self.location}/{place}: {one_line(error)}") from error
 
 
-def quoted(text: str) -> str:
-    """A string in a predicate."""
-    return "'" + text.replace("'", "''") + "'"
+def _columns(name: str, columns: Iterable[str]) -> pa.Schema:
+    return pa.schema([KEPT[name].field(one).remove_metadata() for one in columns])
 
 
 def one_line(error: Exception) -> str:

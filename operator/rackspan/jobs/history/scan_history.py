@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction
 
 from rackspan.core.text import shown
 from rackspan.jobs.batches.schemas import KEPT, PARTITIONED_BY, TABLES
-from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError, quoted
+from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError
 from rackspan.reports.document import ScanDocument, decode
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
@@ -128,7 +128,7 @@ class History:
         for name in _WRITTEN:
             self._tables.compact(name, last.cluster, last.month)
             if killed:
-                self._tables.delete(name, last.cluster, f"attempt IN ({', '.join(map(quoted, killed))})")
+                self._tables.delete(name, last.cluster, pc.field("attempt").isin(killed))
 
     def _attempts(self, name: str, last: ScanEntry) -> set[str]:
         """The attempts in a table, of the month of a scan and the one before, but for the last days."""
@@ -142,7 +142,7 @@ class History:
         """Forget days before this one. Rows go a day after those of `scans`: a reader may have listed their scans."""
         for name in reversed(_WRITTEN):
             day = before if name == "scans" else before - _WAITING
-            self._tables.delete(name, cluster, f"month <= '{day:%Y-%m}' AND date < DATE '{day}'")
+            self._tables.delete(name, cluster, pc.field("date") < pa.scalar(day))
 
     def vacuum(self) -> None:
         """Delete files that no table has named for a day."""
