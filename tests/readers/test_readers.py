@@ -39,11 +39,18 @@ AGE = "(date_part('epoch', s.finished_at) - date_part('epoch', r.first_seen)) / 
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory):
-    """Scans of two clusters over two days, one of them compacted, and a scan that was killed."""
+    """Scans of two clusters over days, one of them compacted, and scans that were killed, one of them deleted since."""
     folder = tmp_path_factory.mktemp("readers")
     history = History(str(folder / "history"))
     scans = Scans(in_process, history, folder)
-    for minutes, first, second in ((0, FAIR, UNFAIR), (10, UNFAIR, FAIR), (40, UNFAIR, UNFAIR), (1500, FAIR, UNFAIR)):
+    written(history, "killed and deleted")
+    for minutes, first, second in (
+        (0, FAIR, UNFAIR),
+        (10, UNFAIR, FAIR),
+        (40, UNFAIR, UNFAIR),
+        (1500, FAIR, UNFAIR),
+        (5800, FAIR, UNFAIR),
+    ):
         scans(cluster(topic("orders", first), topic("old", second)), f"at-{minutes}", minutes)
     for minutes in (15, 20):
         scans(cluster(topic("orders", UNFAIR), name="shop/other"), f"other-{minutes}", minutes, name="shop-other")
