@@ -172,11 +172,10 @@ class KafkaReassignments(ConfluentAdmin):
     def _alter(
         self, targets: Mapping[TopicPartition, Replicas | None], *, resizing: bool
     ) -> dict[TopicPartition, Failure | None]:
-        self._permit.check()
         wanted = {
             PythonTopicPartition(*at): None if replicas is None else list(replicas) for at, replicas in targets.items()
         }
-        answers = self._ask(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
+        answers = self._change(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
         return {
             TopicPartition(one.topic, one.partition): None if error is None else failure_of(error)
             for one, error in answers.items()
@@ -185,12 +184,11 @@ class KafkaReassignments(ConfluentAdmin):
     @in_thread
     def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""
-        self._permit.check()
         wanted: dict[str, list[int]] = defaultdict(list)
         for at in partitions:
             wanted[at.topic].append(at.partition)
         # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
-        answer = self._ask(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
+        answer = self._change(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
         if error := getattr(answer, "error_code", 0):
             raise FailureError(failure_of(for_code(error)()))
         return {
@@ -208,7 +206,9 @@ class KafkaReassignments(ConfluentAdmin):
         topics, brokers = _by_resource(wanted)
         for one in self._settings_seen(one for one in wanted if one.kind is SettingKind.TOPIC):
             found |= _own_values(one, SettingKind.TOPIC, topics[one.resource_name])
-        for broker, answer in self._of_each(brokers, lambda some: _describe(SettingKind.BROKER, some)).items():
+        for broker, answer in self._of_each(
+            brokers, lambda some: _describe(SettingKind.BROKER, some), self._ask
+        ).items():
             found |= (
                 dict.fromkeys(brokers[broker], answer)
                 if isinstance(answer, Failure)
@@ -219,7 +219,6 @@ class KafkaReassignments(ConfluentAdmin):
     @in_thread
     def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
-        self._permit.check()
         outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
         topics, brokers = _by_resource(changes)
 
@@ -232,15 +231,25 @@ class KafkaReassignments(ConfluentAdmin):
                 validate_only=False,
             )
 
-        for broker, answer in self._of_each(brokers, lambda some: change(SettingKind.BROKER, some)).items():
+        changed = self._of_each(brokers, lambda some: change(SettingKind.BROKER, some), self._change)
+        for broker, answer in changed.items():
             outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
             outcomes |= dict.fromkeys(brokers[broker], outcome)
         for names in parts(list(topics), _AT_ONCE):
             asked = change(SettingKind.TOPIC, {name: topics[name] for name in names})
-            for one in self._ask(methodcaller("ask", asked, _TOPICS_SECONDS)).responses:
+            for one in self._change(methodcaller("ask", asked, _TOPICS_SECONDS)).responses:
                 if one.error_code not in UNKNOWN_TOPIC:
                     outcomes |= dict.fromkeys(topics[one.resource_name], _refused(one))
         return outcomes
+
+    def _change(self, change: Callable[[Any], T]) -> T:
+        """Ask for a change, if that is permitted at each attempt: a connection takes time."""
+
+        def permitted(python: Any) -> T:
+            self._permit.check()
+            return change(python)
+
+        return self._ask(permitted)
 
     def _settings_seen(self, settings: Iterable[Setting]) -> list[Any]:
         """What whichever broker answers says of topics' configs, a part of them at a time."""
@@ -252,13 +261,13 @@ class KafkaReassignments(ConfluentAdmin):
         return found
 
     def _of_each(
-        self, brokers: Mapping[str, T], request: Callable[[Mapping[str, T]], Any]
+        self, brokers: Mapping[str, T], request: Callable[[Mapping[str, T]], Any], ask: Callable[..., Any]
     ) -> Mapping[str, Any | Failure]:
         """Ask brokers about themselves, all at the same time; one that is away is a Failure of its own."""
         if not brokers:
             return {}
         requests = {int(name): request({name: one}) for name, one in brokers.items()}
-        answers = self._ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+        answers = ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
         return {
             str(broker): failure_of(answer) if isinstance(answer, BaseException) else answer
             for broker, answer in answers.items()

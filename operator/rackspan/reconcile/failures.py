@@ -63,6 +63,16 @@ GIVEN_UP = Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Reme
 """Of calls to a Kafka client that is closed."""
 
 
+_UNANSWERED = frozenset(
+    (Reason.KAFKA_UNREACHABLE, Reason.KAFKA_CLIENT_FAILED, Reason.KAFKA_CLIENT_WAITING, Reason.UNEXPECTED_ERROR)
+)
+
+
+def is_answer(failure: Failure) -> bool:
+    """Whether Kafka has refused a change; after a failure of another kind it may have made it."""
+    return failure.reason not in _UNANSWERED
+
+
 class FailureError(Exception):
     """Raised where a `Failure` ends a whole call."""
 

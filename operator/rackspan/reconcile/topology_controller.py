@@ -166,7 +166,7 @@ class TopologyReconciler:
     def _releases(self, topology: RackTopology) -> bool:
         """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
         state = self.cluster.state
-        answers = not isinstance(state, Failure) or state.reason == Reason.WAITING
+        answers = not isinstance(state, Failure) or state.reason in (Reason.WAITING, Reason.KAFKA_CLIENT_WAITING)
         return answers and self._cordons.releases(topology)
 
     async def _record_cordons(self, topology: RackTopology) -> bool:

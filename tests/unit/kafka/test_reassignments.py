@@ -20,7 +20,7 @@ from rackspan.core.reassignment import (
 from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka import python_connection
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 AT = TopicPartition("orders", 0)
 HELD = [(0, 5, False), (1, -1, False), (2, -(2**63), False), (3, 0, False), (0, 9, True)]
@@ -235,3 +235,42 @@ async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin)
     assert await admin.min_insync(["orders", "gone", "secret"]) == {"orders": 2}
     ((_, request, _),) = Client.asked
     assert {key for one in request.resources for key in one[2]} == {"min.insync.replicas"}
+
+
+class Ends:
+    """A permit that ends once Kafka has been asked so many times."""
+
+    change_timeout_seconds = 60.0
+
+    def __init__(self, client, most):
+        self._client, self._most = client, most
+
+    def check(self):
+        if self._client.tried >= self._most:
+            raise FailureError(Failure(Reason.LEASE_NOT_HELD, "another operator leads", Remedy.RETRY))
+
+
+@pytest.mark.parametrize("call", ["alter", "elect", "set_settings"])
+async def test_a_change_is_not_tried_again_once_another_operator_may_lead(monkeypatch, call):
+    class Hangs(Client):
+        tried = 0
+
+        def _answer(self, _):
+            Hangs.tried += 1
+            raise KafkaConnectionError("gone")
+
+        def elect_leaders(self, *_, **__):
+            self._answer(None)
+
+    monkeypatch.setattr(Client, "made", [])
+    monkeypatch.setattr(python_connection, "PythonAdmin", Hangs)
+    admin = KafkaReassignments({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, Ends(Hangs, 1))
+    arguments = {
+        "alter": {AT: (0, 1)},
+        "elect": [AT],
+        "set_settings": {Setting(SettingKind.BROKER, "0", RATES[0]): "1"},
+    }
+    with pytest.raises(FailureError):
+        await getattr(admin, call)(arguments[call])
+    await admin.close()
+    assert Hangs.tried == 1

@@ -24,7 +24,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.broker_events import broker_list
 from rackspan.reconcile.cluster.client import Session
-from rackspan.reconcile.failures import FailureError, Remedy
+from rackspan.reconcile.failures import FailureError, Remedy, is_answer
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ class Cordons:
         except FailureError as error:
             lost = str(error)
         released = {broker for broker in changes.release & answers.keys() if answers[broker] is None}
-        not_set = {broker for broker in changes.cordon if not asked or _is_answer(answers.get(broker))}
+        refused = {broker for broker, failure in answers.items() if failure is not None and is_answer(failure)}
+        not_set = changes.cordon & refused if asked else changes.cordon
         self._recorded = tuple(sorted(changes.recorded - released - not_set))
         failed = {broker: failure.message for broker, failure in answers.items() if failure is not None}
         self.problem = lost or _problem(changes.unable, failed)
@@ -242,11 +243,6 @@ async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaC
     finally:
         await session.close()
     return [broker for broker in ours if refused.get(broker) is not None]
-
-
-def _is_answer(failure: Failure | None) -> bool:
-    """Whether Kafka has refused a change; after a failure of another kind it may have been made."""
-    return failure is not None and failure.reason is not Reason.KAFKA_UNREACHABLE
 
 
 async def _asked(

@@ -133,8 +133,10 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
         {row.id for row in state.racks.missing} | (set(state.load.holders) - {r.id for r in state.racks.rows})
     )
     uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may be in this rack"
+    # A label that is wrong for a moment takes no broker out of a rack, as it ends no drain of it.
+    seen = [*state.racks.known_racks.items(), *state.for_plans.racks.known_racks.items()]
     for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
-        brokers = frozenset(broker for broker, rack in state.racks.known_racks.items() if is_within(rack, path))
+        brokers = frozenset(broker for broker, rack in seen if is_within(rack, path))
         name = domain_name(path)
         message = f"no broker is in {name}: correct spec.drainRacks, or take it off that list if all have gone"
         unknown = Reason.UNKNOWN_RACK, f"{message}; {uncertain}" if rackless else message

@@ -18,7 +18,7 @@ from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remed
 from rackspan.reconcile.runtime.waiting import Debounce, wait_for_any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology, RackTopologySpec
@@ -219,7 +219,7 @@ class Observer:
         if self.racks is not None and (self.racks, self._settled) != (racks, settled):
             # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
             await self._load.recount(admin)
-        await self._count_remaining(admin, topology, racks)
+        await self._count_remaining(admin, topology, (racks, lasting))
         # Nothing is awaited from here until `state` is set: else the status would show racks that topics are not
         # placed by yet.
         self.racks, self._settled, self._checked = racks, settled, admin
@@ -246,9 +246,9 @@ class Observer:
             self._cordons_at = now
         return {broker for broker, cordoned in self._cordoned.items() if cordoned}
 
-    async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology, racks: RackView) -> None:
-        """Count the replicas on drained brokers unless done lately: people remove brokers that are reported empty."""
-        drained = {row.id for row in racks.rows if row.draining}.union(topology.spec.drain_brokers)
+    async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology, views: Iterable[RackView]) -> None:
+        """Count the replicas on brokers that are drained in a view, unless done lately: people remove empty brokers."""
+        drained = {row.id for racks in views for row in racks.rows if row.draining}.union(topology.spec.drain_brokers)
         now = asyncio.get_running_loop().time()
         fresh = now - self._remaining_at < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
         if not drained:

@@ -303,8 +303,8 @@ class Executor:
         topics = {at.topic for at in looked_at}
         if self._is_whole(looked_at) and self._passes >= self._read_at + _PASSES_UNTIL_STALE:
             self._read_at = self._passes
-            self._min_insync = await self._admin.min_insync(topics)
-            self._disks = await self._admin.disks(online & self._takers)
+            self._min_insync = {**self._min_insync, **await self._admin.min_insync(topics)}
+            self._disks = {**self._disks, **await self._admin.disks(online & self._takers)}
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}

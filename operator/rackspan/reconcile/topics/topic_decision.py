@@ -11,7 +11,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.text import have, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy, is_answer
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 from rackspan.reconcile.specs.ownership import adoption_refused, in_another_cluster, internal
 from rackspan.reconcile.specs.placement import Judged, ManagedConfig, managed_config, place, too_large
@@ -236,8 +236,9 @@ class Outcome:
         if not self.failures:
             return True
         failure = self.failures[0]
-        unclear = failure.reason == Reason.KAFKA_UNREACHABLE
-        return unclear or (failure.remedy is Remedy.RETRY and bool(self.topic.status.creating) and not self.new_claim)
+        return not is_answer(failure) or (
+            failure.remedy is Remedy.RETRY and bool(self.topic.status.creating) and not self.new_claim
+        )
 
     @property
     def judged(self) -> Judged | None:

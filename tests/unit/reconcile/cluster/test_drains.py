@@ -121,6 +121,16 @@ def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
     )
 
 
+def test_a_broker_that_seems_to_have_left_the_rack_for_a_moment_is_still_drained_with_it():
+    """A label that is wrong for a second must not let somebody believe that the rack is empty."""
+    lasting = draining(drainRacks=["/z0"])
+    seen = replace(draining({**EVEN, 3: "/z1"}, drainRacks=["/z0"]), settled=lasting.racks)
+    (drain,) = drains = drain_statuses(seen, held(b0={}, b3={"t": 7}), [])
+    assert assessment(drains) == ("False", "Draining")
+    assert (drain.brokers, drain.replicas.total) == (2, 7)
+    assert assessment(drain_statuses(seen, held(b0={}), [])) == ("Unknown", "Waiting")
+
+
 def test_the_same_rack_written_twice_is_one_drain_and_lists_stay_short():
     topics = {f"t{number}": 1 for number in range(9)}
     drains = drain_statuses(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])

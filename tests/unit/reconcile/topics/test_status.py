@@ -14,7 +14,7 @@ from rackspan.api.kafkatopic import MAX_DOMAINS, MAX_SAMPLES
 from rackspan.api.plans import TopicPlanStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.compliance import judge
-from rackspan.reconcile.failures import Failure, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, Remedy
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
 from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision, decide
@@ -446,11 +446,23 @@ def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_
     [
         ({}, [], False, True),
         ({}, [AWAY], False, True),
+        ({}, [Failure(Reason.KAFKA_CLIENT_FAILED, "its process ended", Remedy.RETRY)], False, True),
+        ({}, [Failure(Reason.KAFKA_CLIENT_WAITING, "another namespace takes its turn", Remedy.RETRY)], False, True),
+        ({}, [UNEXPECTED], False, True),
         (BEGUN, [REFUSED], True, None),
         (BEGUN, [EXISTS], True, None),
         (BEGUN, [EXISTS], False, True),
     ],
-    ids=["not shown yet", "no answer", "refused", "somebody was quicker", "it may be ours"],
+    ids=[
+        "not shown yet",
+        "no answer",
+        "no client",
+        "no turn",
+        "no idea",
+        "refused",
+        "somebody was quicker",
+        "it may be ours",
+    ],
 )
 def test_what_may_have_been_made_is_remembered(status, failures, new_claim, creating):
     unseen = Outcome(topic(status=status), decision=CREATION, failures=failures, new_claim=new_claim)
