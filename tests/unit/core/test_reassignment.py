@@ -64,6 +64,13 @@ def test_an_old_replica_stays_while_another_one_is_out_of_sync():
     assert waiting(held) == [(WaitReason.NOT_IN_SYNC, (2,))]
 
 
+def test_where_min_insync_is_not_known_no_replica_is_removed_that_writes_may_need():
+    held = decided(change([0, 1, 2], [0]), state(0, 1, 2))
+    assert (held.alter, waiting(held)) == ({}, [(WaitReason.MIN_INSYNC, ())])
+    assert held.waiting[0].min_insync is None, "it may be low enough"
+    assert decided(change([0, 1, 2], [3, 1, 2]), state(0, 1, 2, 3), {AT: (0, 1, 2, 3)}).alter == {AT: (3, 1, 2)}
+
+
 def test_fewer_replicas_than_min_insync_are_not_left():
     held = decided(change([0, 1], [0]), state(0, 1), min_insync={"orders": 2})
     assert waiting(held) == [(WaitReason.MIN_INSYNC, ())]
@@ -238,9 +245,12 @@ def test_a_replica_leaves_a_cordoned_broker_in_the_step_that_replaces_it():
 
 def test_a_replica_on_a_cordoned_broker_that_is_not_needed_goes_before_others():
     shut = frozenset({0})
-    assert decided(change([0, 1, 2, 3], [1, 4]), state(0, 1, 2, 3), cordoned=shut).alter == {AT: (1, 2)}
-    assert decided(change([0, 1, 2], [1, 2]), state(0, 1, 2), cordoned=shut).alter == {AT: (1, 2)}
-    needed = decided(change([0, 1, 2], [1, 2]), state(0, 1, 2, in_sync=[0, 1]), cordoned=shut)
+    known = {"orders": 1}
+    few = decided(change([0, 1, 2, 3], [1, 4]), state(0, 1, 2, 3), cordoned=shut, min_insync=known)
+    assert few.alter == {AT: (1, 2)}
+    fewer = change([0, 1, 2], [1, 2])
+    assert decided(fewer, state(0, 1, 2), cordoned=shut, min_insync=known).alter == {AT: (1, 2)}
+    needed = decided(fewer, state(0, 1, 2, in_sync=[0, 1]), cordoned=shut, min_insync=known)
     assert waiting(needed) == [(WaitReason.NOT_IN_SYNC, (2,))]
 
 

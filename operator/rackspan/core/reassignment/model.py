@@ -20,7 +20,7 @@ class Observed:
     What Kafka says now.
 
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
-    `min_insync` is per topic, 1 where it is not known; `sizes` are bytes of one replica. A broker without an entry in
+    `min_insync` is per topic, as far as it is known; `sizes` are bytes of one replica. A broker without an entry in
     `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
     of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas,
     `cordoned` those that take no new ones for the time being (KIP-1066), and `replaced` those that were cordoned when

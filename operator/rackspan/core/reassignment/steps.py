@@ -71,18 +71,22 @@ class StepContext:
     """
     What a partition's step depends on beside itself.
 
-    `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas.
+    `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas. Where it
+    `is_unknown`, all of them: no replica is removed that writes may need.
     """
 
     observed: Observed
     racks: Racks
     min_insync: int
+    is_unknown: bool
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "StepContext":
         """Take them from what Kafka says."""
         most = max(len(change.before), len(change.replicas))
-        return cls(observed, racks, int(effective_min_insync(observed.min_insync.get(change.topic, 1), most)))
+        min_insync = observed.min_insync.get(change.topic)
+        asked = int(effective_min_insync(most if min_insync is None else min_insync, most))
+        return cls(observed, racks, asked, is_unknown=min_insync is None)
 
 
 def next_step(
@@ -282,7 +286,7 @@ def _held(
     able: Collection[int] = (),
 ) -> StepHold:
     """Wait for planned replicas to be in sync, but for `able`, which are copied afterwards."""
-    too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned)
+    too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned) and not around.is_unknown
     return StepHold(reason, _behind(state, planned.difference(able)), len(planned) if too_high else None)
 
 
