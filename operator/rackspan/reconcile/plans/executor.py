@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
 
 _PASSES_UNTIL_STALE = 20
-"""Passes for which disks and min.insync.replicas are remembered, and those between two that look at all partitions."""
+"""Passes for which min.insync.replicas is remembered, and those between two that look at all partitions."""
 _PASSES_UNTIL_CORDONS = 5
 """How often brokers are asked whether they are cordoned: each answers with all its configs."""
 _PASSES_UNTIL_DISKS = 3
@@ -163,8 +163,8 @@ class Executor:
         """How many partitions that are left a throttle may be needed for, by what it is set on."""
         for change in record.changes:
             self._users.update(_throttled_by(change))
-        self._takers = {broker for change in record.changes for broker in change.replicas}
-        self._holders = self._takers.union(*(change.before for change in record.changes))
+        takers = {broker for change in record.changes for broker in change.replicas}
+        self._holders = takers.union(*(change.before for change in record.changes))
         self._min_insync: Mapping[str, int] = {}
         self._disks: Mapping[int, Disk] = {}
         self._unreported: frozenset[tuple[TopicPartition, int]] = frozenset()
@@ -304,10 +304,14 @@ class Executor:
         if self._is_whole(looked_at) and self._passes >= self._read_at + _PASSES_UNTIL_STALE:
             self._read_at = self._passes
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(topics)}
-            self._disks = {**self._disks, **await self._admin.disks(online & self._takers)}
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
+        if limits is not None:  # copies fill disks from pass to pass
+            takers = {
+                broker for change in looked_at.values() for broker in {*change.replicas}.difference(change.before)
+            }
+            self._disks = {**self._disks, **await self._admin.disks(online & takers)}
         if self._passes >= self._cordons_due:
             await self._look_at_cordons(online & self._holders)
         seen = await self._admin.partitions(topics | self._throttled_topics)
