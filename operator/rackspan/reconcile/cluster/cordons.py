@@ -72,15 +72,11 @@ def cordon_changes(
     that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
     until it is back, and one whose rack is not known while racks are drained until it is: it may stand in one of them.
     One whose rack is `unproven` stays as it is until then.
-    One that nobody knows any more is forgotten, unless it is to be drained: empty and offline it is in no row, and
-    comes back with its cordon.
+    Empty and offline a broker is in no row; it comes back with its cordon, and then gets its turn.
     """
     wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
     drained = {row.id for row in racks.rows if row.draining} if wanted else set()
-    there = {row.id for row in racks.rows}
-    spec = topology.spec
-    away = set(known if spec.drain_racks else spec.drain_brokers) if wanted else set()
-    recorded = frozenset(known) & (there | away)
+    spec, recorded = topology.spec, frozenset(known)
     by_rack = wanted and spec.drain_racks
     doubtful = set(unproven).difference(spec.drain_brokers) if by_rack else set()
     kept = drained.union(doubtful, (row.id for row in racks.missing if by_rack))
@@ -107,6 +103,8 @@ class Cordons:
     def __init__(self) -> None:
         self.problem: str | None = None
         """Why a broker could not be cordoned or released when that was tried last."""
+        self._gone: frozenset[int] = frozenset()
+        """Brokers that were in no row when that was tried last: only once they are back can they be released."""
         self._at_the_end = False
         """Whether that was while the topology is being deleted: what failed before says nothing of the last release."""
         self._recorded: tuple[int, ...] | None = None
@@ -121,8 +119,11 @@ class Cordons:
         return topology.status.cordons if self._recorded is None else self._recorded
 
     def releases(self, topology: RackTopology) -> bool:
-        """Whether a topology that is being deleted has cordons, and none could not be released when that was tried."""
-        return bool(self.held(topology)) and not (self._at_the_end and self.problem)
+        """Whether a topology that is being deleted has cordons that can be released.
+
+        They cannot where that was tried and failed, or where brokers are in no row.
+        """
+        return not self._gone.issuperset(self.held(topology)) and not (self._at_the_end and self.problem)
 
     def shown(self, status: RackTopologyStatus) -> RackTopologyStatus:
         """`status` with the brokers whose cordons are the operator's."""
@@ -156,6 +157,7 @@ class Cordons:
         Never raises FailureError: a failure is the `problem`, and the same is tried again after a minute.
         """
         changes = cordon_changes(topology, self.held(topology), racks, able, empty, unproven)
+        self._gone = changes.held.difference(row.id for row in racks.rows)
         if changes.cordon:
             # Somebody else may have cordoned one since brokers were asked last.
             reported = await admin.cordoned(sorted(changes.cordon))

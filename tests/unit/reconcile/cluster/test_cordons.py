@@ -39,16 +39,14 @@ def about(*, cordon=True, recorded=(), deleting=False):
     return structs.replace(found, meta=meta, spec=spec, status=structs.replace(found.status, cordons=tuple(recorded)))
 
 
-@pytest.mark.parametrize(
-    ("drains", "kept"), [({"drain_brokers": (77,)}, True), ({"drain_racks": ("/eu",)}, True), ({}, False)]
-)
+@pytest.mark.parametrize("drains", [{"drain_brokers": (77,)}, {"drain_racks": ("/eu",)}, {}])
 @pytest.mark.parametrize("deleting", [True, False])
-def test_the_cordon_of_a_drained_broker_that_is_empty_and_down_is_not_forgotten(drains, kept, deleting):
+def test_the_cordon_of_a_broker_that_is_empty_and_down_is_not_forgotten(drains, deleting):
     found = about(recorded=[77], deleting=deleting)
     found = structs.replace(found, spec=structs.replace(found.spec, **drains))
     changes = cordon_changes(found, {77}, view(), {77}, {77}, ())
     assert 77 not in {row.id for row in view().rows}
-    assert changes.recorded == ({77} if kept and not deleting else set())
+    assert changes.recorded == {77}
     assert not changes.cordon | changes.release
 
 
@@ -74,8 +72,12 @@ def test_one_broker_in_every_state(cordon, deleting):
         assert changes.recorded == ({1} if ours or changes.cordon else set()), "others' cordons are theirs"
 
 
-def test_a_broker_that_nobody_knows_is_forgotten():
-    assert cordon_changes(about(), {1, 77}, view(drained={1}), BROKERS, BROKERS, ()).recorded == {1}
+def test_a_broker_that_comes_back_after_its_drain_was_taken_back_is_released():
+    """It was stopped while it was drained, and started again later."""
+    changes = cordon_changes(about(), {1, 77}, view(), BROKERS, BROKERS, ())
+    assert (changes.recorded, changes.release) == ({1, 77}, {1})
+    back = replace(view(), rows=(*view().rows, replace(view().rows[0], id=77)))
+    assert cordon_changes(about(), {77}, back, BROKERS, BROKERS, ()).release == {77}
 
 
 @pytest.mark.parametrize(
@@ -326,3 +328,13 @@ async def test_a_drain_that_is_put_back_after_its_cordon_was_given_up_cordons_at
     await cordons.reconcile(about(), view(drained={1}), BROKERS, BROKERS, kafka, record, ())
     await reconcile(cordons, kafka, about(), drained={1})
     assert kafka.set == {1}
+
+
+async def test_a_topology_whose_cordoned_brokers_are_gone_waits_for_none_and_names_them():
+    cordons, kafka = Cordons(), Kafka()
+    found = about(recorded=[1], deleting=True)
+    assert cordons.releases(found), "before it was tried"
+    gone = replace(view(), rows=tuple(row for row in view().rows if row.id != 1))
+    await cordons.reconcile(found, gone, BROKERS, (), kafka, AsyncMock(return_value=True), ())
+    assert not cordons.releases(found)
+    assert cordons.held(found) == (1,), "the Event CordonsLeft names it"
