@@ -7,7 +7,7 @@ import datetime as dt
 import logging
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api.codec import timestamp
@@ -52,7 +52,11 @@ class EventQueue:
         self._correlator = Correlator()
 
     def put(self, announcement: KubernetesEvent) -> None:
-        """Queue an Event without waiting; what is dropped for it is counted in `rackspan_events_dropped_total`."""
+        """Queue an Event without waiting; what is dropped for it is counted in `rackspan_events_dropped_total`.
+
+        Its message is cut here: users can make it long, and it stays in memory long after it was posted.
+        """
+        announcement = replace(announcement, message=announcement.message[:_MESSAGE_LIMIT])
         self._waiting.setdefault(announcement.about.key.namespace, deque()).append(announcement)
         self._count += 1
         if self._count > _MOST_WAITING:

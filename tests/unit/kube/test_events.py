@@ -102,6 +102,18 @@ def of(namespace, message="Compliant"):
     return said(message, ObjectRef("KafkaTopic", ObjectKey(namespace, "orders"), f"uid-of-{namespace}"))
 
 
+async def test_no_more_is_kept_of_a_message_than_is_posted(api):
+    queue = EventQueue(Rest(api))
+    queue.put(said("x" * 1_000_000))
+    assert [len(one.message) for one in queue._waiting["shop"]] == [1_000]
+
+    running = asyncio.create_task(queue.run())
+    await queue.drain(10)
+    running.cancel()
+    assert [len(body["message"]) for body in api.sent] == [1_000]
+    assert [len(key[-1]) for key in queue._correlator._posted] == [1_000]
+
+
 async def test_namespaces_take_turns_at_posting(api):
     queue = EventQueue(Rest(api))
     for number in range(100):
