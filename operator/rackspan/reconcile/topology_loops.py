@@ -6,6 +6,7 @@ Users can refer to any number of topologies that do not exist, so each of these 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from rackspan.api.labels import CONFIRM_DELETIONS
@@ -152,14 +153,24 @@ class TopologyLoops:
 
     def requeue(self, topics: Iterable[KafkaTopic]) -> None:
         """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""
-        for topic in topics:
+        for topology, keys in self._claims_of(topics).items():
+            if topology in self._running:
+                self._running[topology][0].topics.add(keys)
+            elif topology in self._cache.topologies:
+                self.start(topology)  # which queues all of its topics at first
+            else:
+                self._orphans.add(keys)
+
+    def _claims_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, Collection[ObjectKey]]:
+        """By topology, the keys of all that claim the topics of these.
+
+        Any number of objects can claim one topic: each topic is looked up once, and not for each of them.
+        """
+        found: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
+        for topic in {(topic.topology, topic.topic_name): topic for topic in topics}.values():
             for claim in self._cache.claims(topic):
-                if claim.topology in self._running:
-                    self._running[claim.topology][0].topics.add([claim.key])
-                elif claim.topology in self._cache.topologies:
-                    self.start(claim.topology)  # which queues all of its topics at first
-                else:
-                    self._orphans.add([claim.key])
+                found[claim.topology][claim.key] = None
+        return found
 
     # --- all of them -------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,27 @@ def test_a_topology_that_is_made_anew_while_no_watch_looks_begins_anew():
     assert cache._cluster_of(ObjectKey("shop", "one")) is None
 
 
+def test_many_objects_for_one_topic_are_looked_up_and_queued_once():
+    cache = Cache()
+    cache.topologies[examples.topology().key] = examples.topology()
+    for number in range(20):
+        cache.keep_topic(examples.topic(f"orders-{number}", topicName="orders"))
+    for number in range(5):
+        cache.keep_topic(examples.topic(f"lost-{number}", topicName="lost", topologyRef={"name": "absent"}))
+    cache.claims = MagicMock(wraps=cache.claims)
+    loops, running = TopologyLoops(MagicMock(cache=cache)), MagicMock()
+    loops._running = {examples.topology().key: (running, MagicMock())}
+    loops._orphans = MagicMock()
+
+    loops.namespace_changed("shop")
+
+    assert cache.claims.call_count == 2
+    queued = [sorted(call.args[0]) for call in running.topics.add.call_args_list]
+    assert queued == [sorted(ObjectKey("shop", f"orders-{number}") for number in range(20))]
+    lost = [sorted(call.args[0]) for call in loops._orphans.add.call_args_list]
+    assert lost == [[ObjectKey("shop", f"lost-{number}") for number in range(5)]]
+
+
 async def test_nothing_is_kept_of_a_topic_that_went_after_its_status_could_not_be_written():
     away = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
     statuses, topic = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away))), examples.topic()
