@@ -77,6 +77,10 @@ class Manager:
             for kind, handler in routes.handlers.items()
         }
         self._watched = scans.namespaces
+        self._refused: frozenset[str] = frozenset()
+        """Namespaces whose watches are refused."""
+        self._denied: frozenset[str] = frozenset()
+        """Namespaces that could not be listed at the start, until a watch is refused there or a sweep reads them."""
         self._reflectors = [
             reflector
             for kind, listener in routes.listeners.items()
@@ -91,9 +95,12 @@ class Manager:
             with contextlib.suppress(DeniedError):  # the watches go on asking for what may not be read
                 await reflector.list()
         for kind, informer in self.informers.items():
-            with contextlib.suppress(DeniedError):
+            try:
                 async for body in self._dependencies.kube.objects(kind):
                     informer.known(body)
+            except DeniedError as error:
+                self._denied |= error.namespaces
+        self._update_left_out()
         self._relisted.set()  # what goes before the watches begin, none of them reports
 
     def start(self) -> None:
@@ -146,10 +153,18 @@ class Manager:
 
     async def sweep(self) -> None:
         """Learn what no watch has told. Raises FailureError."""
-        await sweep(self.cache.versions, self._dependencies.kube, self.informers)
+        denied = await sweep(self.cache.versions, self._dependencies.kube, self.informers)
+        self._denied &= denied  # a watch may have been refused meanwhile
+        self._update_left_out()
 
     def leave_out(self, namespaces: frozenset[str]) -> None:
         """Do nothing for the objects of these namespaces, whose watches are refused, and go on with all others."""
+        self._refused = namespaces
+        self._denied -= namespaces  # their watches tell when they are read again
+        self._update_left_out()
+
+    def _update_left_out(self) -> None:
+        namespaces = self._refused | self._denied
         new, back = namespaces - self.cache.left_out, self.cache.left_out - namespaces
         self.cache.left_out = namespaces
         metrics.NAMESPACES_LEFT_OUT.set(len(namespaces))

@@ -9,7 +9,7 @@ from tests.support.loop_dependencies import rack_dependencies, scan_dependencies
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
-from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
+from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, MemoryReflector, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
 from rackspan.api import kafkatopic, racktopology, reassignment
@@ -18,6 +18,7 @@ from rackspan.core.planning import Change
 from rackspan.metrics import KAFKA_CLIENT_FAILURES
 from rackspan.reconcile import topology_controller
 from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.failures import DeniedError
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, reassignments_of
 from rackspan.reconcile.ports import BrokerDescription, ClusterDescription, ReplicaCounts
@@ -373,6 +374,38 @@ async def test_a_topology_that_may_not_be_read_is_not_taken_for_none(two, kube):
     two.leave_out(frozenset())
     tell(two, TOPOLOGY)
     await until(lambda: reason(kube, 1) == "NamespaceNotAllowed")
+
+
+async def test_what_may_not_be_read_at_the_start_is_left_out_before_a_watch_is_refused(two, kube):
+    kube.denied = frozenset({"shop"})
+    await two.prime()
+    assert two.cache.left_out == {"shop"}
+    two.start()
+    tell(two, theirs(1), theirs(2, name="made-up", namespace="theirs"))
+    await until(lambda: reason(kube, 2) == "TopologyNotFound")
+    assert reason(kube, 1) is None
+    two.leave_out(frozenset({"theirs"}))
+    assert two.cache.left_out == {"shop", "theirs"}, "the watch of another namespace may be refused first"
+
+
+async def test_what_could_not_be_read_at_the_start_only_is_read_again_without_a_refused_watch(two, kube):
+    kube.there = {racktopology.KIND: [TOPOLOGY], kafkatopic.KIND: [theirs(1)]}
+    kube.denied = frozenset({"shop"})
+    await two.prime()
+    await two.sweep()
+    assert two.cache.left_out == {"shop"}
+    kube.denied = frozenset()
+    await two.sweep()
+    assert two.cache.left_out == frozenset()
+
+
+async def test_pods_that_may_not_be_read_leave_no_namespace_out(two, kube, monkeypatch):
+    async def denied(reflector):
+        raise DeniedError(REFUSED.failure, frozenset({"shop"}))
+
+    monkeypatch.setattr(MemoryReflector, "list", denied)
+    await two.prime()
+    assert two.cache.left_out == frozenset()
 
 
 async def test_an_operator_that_may_read_no_namespace_is_not_ready(two, kube):

@@ -164,15 +164,18 @@ class Informer:
             self._handler.drop(key_of(body))
 
 
-async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> None:
+async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> frozenset[str]:
     """Make up for what no watch has told: objects that are gone, were added or changed, or were made anew.
 
-    Objects that a watch tells of since the list was asked for are left to it: it knows better. Raises FailureError.
+    Objects that a watch tells of since the list was asked for are left to it: it knows better. Returns the namespaces
+    that may not be read. Raises FailureError.
     """
     versions.deleted_uids.clear()
+    denied: frozenset[str] = frozenset()
     for kind, informer in informers.items():
         known = versions.known(kind)
         listed = await kube.listed(kind)
+        denied |= listed.denied
         for key in {**known, **listed.there}:
             if key.namespace in listed.denied:
                 continue
@@ -187,3 +190,4 @@ async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str,
                 continue
             if versions.latest(kind, key) == before:
                 informer.seen(body, listed=True)
+    return denied
