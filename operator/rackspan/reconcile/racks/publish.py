@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from rackspan.api.labels import API_VERSION, PUBLISH_RACKS, RACK_FILE, RACK_FILE
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackSource
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_file import RackFileError, rack_file, rack_of
+from rackspan.core.rack_file import RackFileError, rack_file
 from rackspan.core.rack_path import format_rack
 from rackspan.core.text import be, few, plural
 from rackspan.reconcile.cluster.racks import not_shared, path_from_labels
@@ -45,10 +45,11 @@ _TITLE = "The rack id of every node, kept by Rackspan: changes by hand are put b
 
 @dataclass(frozen=True, slots=True)
 class RackText:
-    """The file for one choice of levels: its text, of how many nodes, and of how many the labels give no rack."""
+    """The file for one choice of levels: its text, and of how many nodes the labels give no rack."""
 
     text: str
-    nodes: int
+    racks: Mapping[str, str] = field(compare=False)
+    """What the text says, by node."""
     unknown: int
     example: str | None
     """Why one of them has none."""
@@ -63,7 +64,7 @@ def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) ->
         text = rack_file(racks, _TITLE)
     except RackFileError as error:
         return Failure(Reason.TOO_LARGE, str(error), Remedy.SPEC)
-    return RackText(text, len(racks), len(failures), failures[0] if failures else None)
+    return RackText(text, racks, len(failures), failures[0] if failures else None)
 
 
 def target_namespaces(
@@ -147,7 +148,7 @@ def _condition(topology: RackTopology, facts: RackFacts) -> tuple[ConditionStatu
     if isinstance(found, Failure):
         return ConditionStatus.FALSE, found.reason, found.message
     name, where = file_key(topology.key, "").name, few(facts.namespaces, _NAMED)
-    message = f"the racks of {plural(found.nodes, 'node')} are in ConfigMap {name} of {where}"
+    message = f"the racks of {plural(len(found.racks), 'node')} are in ConfigMap {name} of {where}"
     if found.unknown:
         message += f"; {plural(found.unknown, 'node')} {be(found.unknown)} left out: {found.example}"
     return ConditionStatus.TRUE, Reason.RACKS_PUBLISHED, message
@@ -199,8 +200,8 @@ class RacksReconciler(Controller):
         self._facts: dict[ObjectKey, RackFacts] = {}
         self._has_looked = False
         self._published: dict[ObjectKey, RackFileMeta] = {}
-        self._written: dict[ObjectKey, tuple[str, str]] = {}
-        """By ConfigMap: the text that this process wrote, and the resourceVersion since."""
+        self._written: dict[ObjectKey, tuple[RackText, str]] = {}
+        """By ConfigMap: what this process wrote, and the resourceVersion since."""
         self._unlisted: Mapping[str, Failure] = {}
         self._list_due = 0.0
 
@@ -212,8 +213,8 @@ class RacksReconciler(Controller):
 
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
         """What this process published there about a node; None where that is nothing."""
-        text, _ = self._written.get(file_key(topology, namespace), ("", ""))
-        return rack_of(text, node)
+        written, _ = self._written.get(file_key(topology, namespace), (None, ""))
+        return None if written is None else written.racks.get(node)
 
     async def reconcile(self) -> float:
         """One pass over all topologies; the seconds until the next one. Raises FailureError."""
@@ -291,19 +292,20 @@ class RacksReconciler(Controller):
         failures = []
         for namespace in namespaces:
             try:
-                await self._publish(topology, namespace, racks.text)
+                await self._publish(topology, namespace, racks)
             except FailureError as error:
                 failures.append(error.failure)
         return failures[0] if failures else racks
 
-    async def _publish(self, topology: RackTopology, namespace: str, text: str) -> None:
+    async def _publish(self, topology: RackTopology, namespace: str, racks: RackText) -> None:
         key, files = file_key(topology.key, namespace), self._dependencies.files
         if failure := self._not_listed(key):
             raise FailureError(failure)
         known = self._published.get(key)
-        if known is not None and self._written.get(key) == (text, known.version):
+        before, version = self._written.get(key, (None, ""))
+        if known is not None and before is not None and (before.text, version) == (racks.text, known.version):
             return
-        body = config_map(topology, namespace, text)
+        body = config_map(topology, namespace, racks.text)
         if known is None:
             written = await files.create(body)
         elif known.topology == topology.key:
@@ -317,7 +319,7 @@ class RacksReconciler(Controller):
             raise FailureError(
                 Failure(Reason.API_SERVER_REFUSED, f"ConfigMap {key} changed just now: tried again", Remedy.RETRY)
             )
-        self._published[key], self._written[key] = written, (text, written.version)
+        self._published[key], self._written[key] = written, (racks, written.version)
 
     async def _delete_others(self, kept: _Kept, asked: Collection[ObjectKey]) -> None:
         """Delete what no topology publishes any more. What belongs to one that cannot be read now stays.

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from unittest.mock import MagicMock
 
 import pytest
 from msgspec import structs
@@ -12,6 +13,7 @@ from tests.unit.reconcile.examples import NOON
 from rackspan.api.conditions import RACKS_PUBLISHED, find_condition
 from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
+from rackspan.core import rack_file
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed, ObjectVersion, RackFileList, RackFileMeta
@@ -150,6 +152,20 @@ async def test_what_went_with_its_namespace_is_not_published_there(relisting):
     await world.loop.reconcile()
     assert world.loop.published_rack(topology, "shop", "n1") is None
     assert world.loop.published_rack(topology, "kafka", "n1") == "/eu/a"
+
+
+async def test_what_was_published_about_a_node_is_known_without_reading_the_file(monkeypatch):
+    world, topology = World(), ObjectKey("kafka", "prod")
+    await world.loop.reconcile()
+    parsed = MagicMock(wraps=rack_file.parse_rack)
+    monkeypatch.setattr(rack_file, "parse_rack", parsed)
+    assert world.loop.published_rack(topology, "kafka", "n1") == "/eu/a"
+    assert world.loop.published_rack(topology, "kafka", "n2") is None
+    world.node("n2", "eu", "b")
+    assert world.loop.published_rack(topology, "kafka", "n2") is None, "it is not written yet"
+    await world.loop.reconcile()
+    assert world.loop.published_rack(topology, "kafka", "n2") == "/eu/b"
+    assert not parsed.called
 
 
 async def test_a_file_is_written_once_and_again_only_when_it_changes(relisting):
