@@ -38,9 +38,9 @@ class ObjectVersions:
     def record(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
         """Record a body; whether it is new, and so has to be handled.
 
-        `listed` says that it comes from a list. A watch starts from a list, so an older version of the known object
-        counts too: etcd may have been restored from a backup. A body with another uid counts only where it is newer,
-        since that object may have been deleted after it was listed; the sweep after every list corrects that.
+        `listed` says that it was read just now, while nothing else was learnt of it. An older version of the known
+        object counts then, too: etcd may have been restored from a backup. A body with another uid counts only where
+        it is newer, since that object may have been deleted after it was read.
         """
         key, received = key_of(body), version_of(body)
         known = self._known[kind].get(key)
@@ -130,14 +130,17 @@ class Informer:
         self._relisted = relisted
 
     def take(self, event_type: str | None, body: Mapping[str, Any]) -> None:
-        """One event as kopf gives it: ADDED, MODIFIED or DELETED, and None for an object of a (re)list."""
+        """One event as kopf gives it: ADDED, MODIFIED or DELETED, and None for an object of a (re)list.
+
+        What was listed may be older than the answer to a write since. Where a backup was restored, the sweep that
+        follows a list learns of it.
+        """
         if event_type == "DELETED":
             self.gone(body)
-        elif event_type is None:
-            self.seen(body, listed=True)
+            return
+        self.seen(body)
+        if event_type is None:
             self._relisted()
-        else:
-            self.seen(body)
 
     def known(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
         """Remember an object, without `changed`: ignored where a newer one of the name is known.

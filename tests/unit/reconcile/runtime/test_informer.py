@@ -41,7 +41,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come():
     assert versions.record(KIND, body("a"))
 
 
-def test_a_new_list_counts_even_where_it_shows_less(known):
+def test_what_was_read_just_now_counts_even_where_it_shows_less(known):
     assert known.record(KIND, body("7"), listed=True)
     assert known.record(KIND, body("8"))
 
@@ -131,6 +131,15 @@ def test_what_went_before_drops_nothing(event):
     found.informer.take(event, body("1"))
     assert ("drop", "2") not in found.told
     assert found.cache.topics[KEY].meta.uid == "2"
+
+
+def test_a_list_that_was_read_before_a_write_takes_nothing_back():
+    found = Told(Cache())
+    found.informer.take("ADDED", body("9"))
+    written = body("10") | {"status": {"topicId": "id-1"}}
+    found.cache.put_answer(written)
+    found.informer.take(None, body("9"))
+    assert found.cache.topics[KEY].status.topic_id == "id-1"
 
 
 @pytest.mark.parametrize(("uid", "stays"), [("1", True), ("2", False)])
