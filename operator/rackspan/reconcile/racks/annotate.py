@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rackspan import metrics
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import KIND, RackSource
+from rackspan.api.reasons import Reason
 from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.racks import is_broker_pod, not_shared, path_from_labels
 from rackspan.reconcile.failures import Failure, FailureError
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _RESYNC_SECONDS: Final = 60.0
 """How often all pods are looked at, so that what others did to the annotation is put back."""
+_OF_ALL_PODS: Final = frozenset({Reason.NOT_AUTHORIZED, Reason.API_SERVER_UNREACHABLE})
+"""Failures that the other pods of a namespace share; any other may be of one pod alone."""
 
 
 def racks_of_pods(
@@ -62,7 +65,10 @@ class _WantedRack:
 
 
 class AnnotationsReconciler(Controller):
-    """Level-triggered: each pass compares all pods with what their nodes say. One namespace's failure is its own."""
+    """Level-triggered: each pass compares all pods with what their nodes say. One namespace's failure is its own.
+
+    Of the failures of one topology's pods the first of a pass is told.
+    """
 
     name = "annotations"
     watched = frozenset({NODE, NAMESPACE, POD})
@@ -87,11 +93,13 @@ class AnnotationsReconciler(Controller):
             refused: set[str] = set()
             for key, wanted in (await self._wanted()).items():
                 failure = None if key.namespace in refused else await self._write(key, wanted.rack)
-                if failure is not None:
+                if failure is None:
+                    continue
+                if failure.reason in _OF_ALL_PODS:
                     refused.add(key.namespace)
-                    if wanted.topology is not None:
-                        failures[wanted.topology.key] = failure
-                        self._report_failure(wanted.topology, key.namespace, failure)
+                if wanted.topology is not None and wanted.topology.key not in failures:
+                    failures[wanted.topology.key] = failure
+                    self._report_failure(wanted.topology, key.namespace, failure)
             self._failures = failures
         return _RESYNC_SECONDS
 

@@ -28,6 +28,8 @@ class World:
     written: list = field(default_factory=list)
     events: list = field(default_factory=list)
     forbidden: set = field(default_factory=set)
+    refused: dict = field(default_factory=dict)
+    """By pod, why the API server does not take what is written on it."""
 
     def __post_init__(self):
         self.restart()
@@ -46,6 +48,9 @@ class World:
         if key.namespace in self.forbidden:
             self.written.append((key, "refused"))
             raise FailureError(FORBIDDEN)
+        if key in self.refused:
+            self.written.append((key, "refused"))
+            raise FailureError(self.refused[key])
         self.written.append((key, rack))
         pod = self.cache.pods[key]
         self.pod(key, pod.node, rack, **pod.labels)
@@ -193,3 +198,22 @@ async def test_a_right_that_is_missing_is_told_once_and_holds_up_no_other_namesp
     assert "cannot be written on pods of namespace kafka: pods/status is forbidden" in event.message
     world.forbidden.clear()
     assert await world.writes() == [(POD, "/eu/a"), (second, "/eu/a")]
+
+
+async def test_a_pod_that_is_refused_holds_up_no_other_pod():
+    world, second, third = World(), ObjectKey("kafka", "kafka-1"), ObjectKey("kafka", "kafka-2")
+    world.pod(second)
+    world.pod(third)
+    for key in (POD, second):
+        world.refused[key] = Failure("ApiServerRefused", f"{key.name} is invalid", Remedy.SPEC)
+    assert await world.writes() == [(POD, "refused"), (second, "refused"), (third, "/eu/a")]
+    assert await world.writes() == [(POD, "refused"), (second, "refused")]
+    (event,) = world.events
+    assert "kafka-0 is invalid" in event.message
+
+
+async def test_an_api_server_that_does_not_answer_is_asked_once_for_each_namespace():
+    world = World()
+    world.pod(ObjectKey("kafka", "kafka-1"))
+    world.refused[POD] = Failure("ApiServerUnreachable", "connection refused", Remedy.RETRY)
+    assert await world.writes() == [(POD, "refused")]
