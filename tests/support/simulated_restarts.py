@@ -70,6 +70,8 @@ class RestartWorld:
     partitions: list[tuple[str, tuple[int, ...]]]
     min_insync: int
     now: int = 0
+    skew: int = 0
+    """How far the time of day was set forward."""
     zones: dict[int, str] = field(default_factory=dict)
     published: dict[int, str] = field(default_factory=dict)
     budget: bool = True
@@ -115,7 +117,11 @@ class RestartWorld:
         """A new process, which knows what the status says."""
         dependencies = rack_dependencies(self.cache, self, pods=self, restart_in=self.allowed)
         self.loop = RestartsReconciler(
-            dependencies, self, self.published_rack, lambda: NOON + timedelta(seconds=self.now)
+            dependencies,
+            self,
+            self.published_rack,
+            now=lambda: NOON + timedelta(seconds=self.now + self.skew),
+            clock=lambda: self.now,
         )
 
     def change(self, *, annotations=None, **brokers):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
@@ -86,7 +87,8 @@ class RestartsReconciler(Controller):
     """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
 
     One topology's failure does not affect the others, nor does a Kafka that is slow to answer. `published_rack` gives
-    what the published racks of a topology say in a namespace of a node, and `now` the time.
+    what the published racks of a topology say in a namespace of a node, `now` the time, and `clock` seconds that go on
+    whatever the time is set to.
     """
 
     name = "restarts"
@@ -97,6 +99,7 @@ class RestartsReconciler(Controller):
         topologies: ObservedTopologies,
         published_rack: Callable[[ObjectKey, str, str], str | None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(dependencies.liveness)
         self._dependencies = dependencies
@@ -104,11 +107,12 @@ class RestartsReconciler(Controller):
         self._topologies = topologies
         self._published_rack = published_rack
         self._now = now
+        self._clock = clock
         self._facts: dict[ObjectKey, RestartFacts] = {}
         self._tried: dict[ObjectKey, int] = {}
         """By topology: the broker whose restart was tried last."""
-        self._ready: dict[ObjectKey, tuple[str, datetime]] = {}
-        """By topology: the uid of the new pod of the broker that restarts, and since when it was seen ready."""
+        self._ready: dict[ObjectKey, tuple[str, float]] = {}
+        """By topology: the uid of the new pod of the broker that restarts, and since when, by `clock`, it is ready."""
         self._steps: dict[ObjectKey, asyncio.Task[None]] = {}
         """By topology: the step that is under way."""
 
@@ -319,8 +323,8 @@ class RestartsReconciler(Controller):
             return None
         known = self._ready.get(topology.key)
         if known is None or known[0] != pod.uid:
-            known = self._ready[topology.key] = pod.uid, self._now()
-        return self._now() - known[1]
+            known = self._ready[topology.key] = pod.uid, self._clock()
+        return timedelta(seconds=self._clock() - known[1])
 
     # --- a new one ---------------------------------------------------------------------------------------------------
 

@@ -328,6 +328,20 @@ async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
     assert (one.drifted, one.wrong, len(one.evicted)) == (set(), [], 2)
 
 
+@pytest.mark.parametrize("skew", [-600, 600])
+async def test_a_time_that_is_set_anew_neither_holds_up_a_restart_that_is_back_nor_ends_it_early(skew):
+    one, stays = world(), "broker 1 is back, and has to stay for 20 seconds"
+    one.partitions = []
+    one.relabel(1, "moved")
+    await one.run(20)
+    assert message(one) == stays
+    one.skew = skew
+    await one.step()
+    assert message(one) == stays
+    await one.run(30)
+    assert told(one) is None
+
+
 @pytest.mark.parametrize("returns", [True, False])
 @pytest.mark.parametrize("restarted", ["before", "after", "never"])
 async def test_a_restart_in_the_cluster_before_is_none_of_the_one_that_the_topology_leads_to_now(restarted, returns):
