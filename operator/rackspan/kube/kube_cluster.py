@@ -86,6 +86,10 @@ class KubeCluster:
         """Take one annotation off the object as it was at `version`; None where it changed or is gone."""
         return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: None}})
 
+    async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
+        """Give one annotation of the object as it was at `version` another value; None where it changed or is gone."""
+        return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: value}})
+
     async def _patch_metadata(
         self, operation: str, ref: ObjectRef, version: str, metadata: JsonObject
     ) -> JsonObject | None:

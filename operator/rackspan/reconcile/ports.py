@@ -324,6 +324,9 @@ class KubeApi(Protocol):
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
         """Remove an annotation at resourceVersion `version`; the object as written, None on a conflict or if gone."""
 
+    async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
+        """Give an annotation another value, like `remove_annotation`."""
+
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
         """Which of Rackspan's CRDs, and of these namespaces, are being deleted."""
 

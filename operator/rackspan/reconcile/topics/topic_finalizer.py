@@ -18,7 +18,6 @@ from rackspan.api import racktopology
 from rackspan.api.kafkatopic import KIND
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.reasons import Reason
-from rackspan.core.text import shown
 from rackspan.metrics import BATCH_TOPICS, count_error
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.cluster.batching import MAX_RECORDS, CommitGroup, batches
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import DeletionsStatus, RackTopology
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.ports import KafkaAdmin
+    from rackspan.reconcile.ports import JsonObject, KafkaAdmin
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
@@ -58,7 +57,6 @@ _LAG_SECONDS = 0.5
 librdkafka deletes by name, and any broker may answer a look. One that lags may still show the object's topic where
 somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
 """
-_MAX_SHOWN = 63
 _CHANGED = DeletionDecision(DeletionStep.RETRY, "the object changed while its deletion was decided")
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet", Remedy.RETRY)
 
@@ -195,7 +193,7 @@ class TopicFinalizer:
         self._gate.review(chosen, ends, topology.spec.max_deletions_per_minute)
 
     async def _read_confirmation(self, topology: RackTopology) -> None:
-        """Confirm the deletions of namespaces whose confirmation the annotation has, and remove it: it counts once.
+        """Confirm the deletions of namespaces whose confirmation the annotation has, and take it off: it counts once.
 
         One of a namespace where nothing waits is kept until something does, whatever waits in other namespaces.
         """
@@ -203,25 +201,34 @@ class TopicFinalizer:
         waiting = {one.namespace for one in self._gate.held()}
         if given is None or not waiting or (given and waiting.isdisjoint(given)):
             return
+        used = {namespace: word for namespace, word in given.items() if namespace in waiting}
+        kept = [word for namespace, word in given.items() if namespace not in used]
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
         try:
-            written = await self._kube.remove_annotation(about, CONFIRM_DELETIONS, topology.meta.resource_version)
+            written = await self._keep_confirmations(about, kept, topology.meta.resource_version)
         except FailureError as error:
             _log.warning("topology %s: a confirmation waits for the API server: %s", self._topology, error)
             return
         if written is None:
             return  # changed meanwhile: its watch event follows
         self._cache.put_topology_answer(written)
-        fits = {one.namespace for one in self._gate.held() if one.confirmation == given.get(one.namespace)}
+        fits = {one.namespace for one in self._gate.held() if one.confirmation == used.get(one.namespace)}
         for namespace in fits:
             self._gate.confirm(namespace)
-        if not given or given.keys() - fits:
-            which = "" if not given else f" in namespace {shown(min(given.keys() - fits), _MAX_SHOWN)}"
+        refused = used.keys() - fits
+        if refused or not given:
+            which = f" in namespace {min(refused)}" if refused else ""
             message = (
                 f"{CONFIRM_DELETIONS} does not name just the deletions that wait{which}: none was carried out there; "
                 "the condition DeletionsHeld says how to confirm them"
             )
             self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
+
+    async def _keep_confirmations(self, about: ObjectRef, kept: Sequence[str], version: str) -> JsonObject | None:
+        """Leave just these in the annotation; None where the RackTopology changed. Raises FailureError."""
+        if kept:
+            return await self._kube.replace_annotation(about, CONFIRM_DELETIONS, ",".join(kept), version)
+        return await self._kube.remove_annotation(about, CONFIRM_DELETIONS, version)
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class MemoryKube:
         self.around = around or Terminating()
         self.announced = []
         self.removed = []
+        self.kept = []
+        """Annotations that were given another value, with that value."""
 
     async def set_finalizers(self, ref, finalizers, version, annotations):
         if ref.key.name in self.failing:
@@ -63,6 +65,12 @@ class MemoryKube:
 
     async def remove_annotation(self, ref, name, version):
         self.removed.append(name)
+        return {
+            "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
+        }
+
+    async def replace_annotation(self, ref, name, value, version):
+        self.kept.append((name, value))
         return {
             "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
         }
@@ -335,6 +343,24 @@ async def test_a_confirmation_given_before_is_kept_until_its_namespace_waits_wha
     for one in topics:
         house.cache.keep_topic(one)
     assert await house.process(*topics) == {}
+    assert kube.removed == [CONFIRM_DELETIONS]
+
+
+@pytest.mark.parametrize("fits", [True, False])
+async def test_of_several_confirmations_those_of_namespaces_where_nothing_waits_yet_are_kept(fits):
+    topics, others = burst(11), burst(12, namespace="loud", name="noise")
+    kube, kafka = MemoryKube(), all_of([*topics, *others])
+    house = House(kube, kafka, *topics, prod=topology())
+    await house.process()
+    house.annotate(confirming(confirmation(*topics[1 - fits :]), confirmation(*others)))
+    assert held_by(await house.process()) == (set() if fits else {Reason.DELETION_HELD})
+    assert (kube.removed, kube.kept) == ([], [(CONFIRM_DELETIONS, confirmation(*others))])
+    assert kube.announced.count(Reason.DELETION_HELD) == 1 - fits
+
+    house.annotate(confirming(confirmation(*others)))
+    for one in others:
+        house.cache.keep_topic(one)
+    assert await house.process(*others) == {}
     assert kube.removed == [CONFIRM_DELETIONS]
 
 
