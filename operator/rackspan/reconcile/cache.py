@@ -90,7 +90,10 @@ class Cache:
 
         Those of another topology count only where both topologies share the cluster, see `share_cluster`.
         """
-        found = (self.topics[key] for key in self._claims.get(topic.topic_name, ()))
+        keys: Collection[ObjectKey] = self._claims.get(topic.topic_name, set())
+        if not self._cluster_of(topic.topology):  # anybody can name any number of topologies that do not exist
+            keys = self._topics_of.get(topic.topology, set()).intersection(keys)
+        found = (self.topics[key] for key in keys)
         return [claim for claim in found if self.share_cluster(topic.topology, claim.topology)]
 
     def claimed_by_others(self, topology: ObjectKey) -> Collection[str]:

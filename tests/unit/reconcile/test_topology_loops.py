@@ -115,6 +115,21 @@ def test_many_objects_for_one_topic_are_looked_up_and_queued_once():
     assert lost == [[ObjectKey("shop", f"lost-{number}") for number in range(5)]]
 
 
+def test_objects_of_topologies_that_do_not_exist_are_not_compared_with_each_other():
+    cache = Cache()
+    for number in range(20):
+        cache.keep_topic(examples.topic(f"orders-{number}", topicName="orders", topologyRef={"name": f"no-{number}"}))
+    cache.share_cluster = MagicMock(wraps=cache.share_cluster)
+    loops = TopologyLoops(MagicMock(cache=cache))
+    loops._orphans = MagicMock()
+
+    loops.namespace_changed("shop")
+
+    assert cache.share_cluster.call_count <= 20
+    queued = [list(call.args[0]) for call in loops._orphans.add.call_args_list]
+    assert sorted(queued) == sorted([ObjectKey("shop", f"orders-{number}")] for number in range(20))
+
+
 async def test_nothing_is_kept_of_a_topic_that_went_after_its_status_could_not_be_written():
     away = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
     statuses, topic = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away))), examples.topic()
