@@ -103,6 +103,23 @@ def test_a_cancellation_tells_what_holds_it_up():
         assert waiting(back) == [held]
 
 
+@pytest.mark.parametrize(
+    ("now", "asked"),
+    [
+        (state(0, 1, 2, 3, in_sync=[], offline=[3]), (0, 1, 2, 3)),
+        (state(0, 1, 2, 3, in_sync=[], adding=[3]), (0, 1, 2, 3)),
+        (state(1, 2, 3, 0, in_sync=[], removing=[0]), (1, 2, 3)),
+        (state(1, 2, 0, in_sync=[]), (1, 2, 0)),
+    ],
+)
+def test_a_cancellation_changes_nothing_about_a_partition_without_a_leader(now, asked):
+    """Kafka names no ISR then, and the eligible leaders (KIP-966) apart: the new replica may be one of them."""
+    seen = Observed({AT: replace(now, leader=None)}, frozenset({0, 1, 2}))
+    back = cancel([change([0, 1, 2], [3, 1, 2])], seen, {AT: asked}, ZONES)
+    held = [broker for broker in now.replicas if broker == 3] or [0, 1, 2]
+    assert (back.alter, waiting(back)) == ({}, [(WaitReason.BROKER_OFFLINE, tuple(held))])
+
+
 def test_a_cancellation_leaves_alone_what_somebody_else_has_given_other_replicas():
     seen = Observed({AT: state(0, 1, 2)}, frozenset(range(9)))
     back = cancel([change([3, 1], [0])], seen, {AT: (3, 1, 0)}, ZONES)

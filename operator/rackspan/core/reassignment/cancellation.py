@@ -1,12 +1,22 @@
 """Taking back what is under way: each partition to the replicas it had before its last step."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from rackspan.core.partitions import TopicPartition
+from rackspan.core.partitions import PartitionState, TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
 from rackspan.core.reassignment.move_decision import MoveDecision
-from rackspan.core.reassignment.steps import StepContext, why_needed, without_leader
+from rackspan.core.reassignment.steps import Arrange, Settled, StepContext, StepHold, why_needed, without_leader
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """The reassignment under way is to be cancelled."""
+
+
+_StepBack: TypeAlias = Settled | _Undo | Arrange | StepHold
 
 
 def cancel(
@@ -19,8 +29,8 @@ def cancel(
     Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
 
     A reassignment of ours is cancelled. A new replica that is in sync and has not replaced an old one yet is taken off
-    again, unless it is needed by now. What somebody else has given other replicas is left as it is. `settled` are those
-    at rest.
+    again, unless it is needed by now. What somebody else has given other replicas is left as it is, and nothing is
+    changed about a partition without a leader. `settled` are those at rest.
     """
     alter: dict[TopicPartition, tuple[int, ...] | None] = {}
     waiting: list[Waiting] = []
@@ -30,34 +40,50 @@ def cancel(
         state = observed.partitions.get(at)
         if state is None or at not in started:
             settled.add(at)
-        elif state.under_way:
-            if state.heading_for == frozenset(started[at]):
-                alter[at] = None
-            else:
-                waiting.append(Waiting(at, WaitReason.REASSIGNED_BY_OTHERS))
-        elif not {*change.before, *change.replicas}.issuperset(state.replicas):
-            settled.add(at)
-        elif len(state.replicas) > max(len(change.before), len(change.replicas)):
-            around, had = StepContext.of(change, observed, racks), frozenset(change.before)
-            new = [broker for broker in reversed(state.replicas) if broker not in had]
-            why = {broker: why_needed(state, had, {broker}, around) for broker in new}
-            extra = next((broker for broker in new if why[broker] is None), None)
-            if extra is not None:
-                alter[at] = tuple(broker for broker in state.replicas if broker != extra)
-            elif state.leader is None:
+            continue
+        around = StepContext.of(change, observed, racks)
+        match _step_back(change, state, started[at], around):
+            case Settled():
+                settled.add(at)
+            case StepHold(reason, brokers):
+                waiting.append(Waiting(at, reason, brokers))
+            case _ if state.leader is None:
+                # Who is in sync is not known then: Kafka may take off the replica that has all that was written.
                 held = without_leader(state, around)
                 waiting.append(Waiting(at, held.reason, held.brokers))
-            else:
-                reason = why[new[0]] or WaitReason.NOT_IN_SYNC
-                waiting.append(Waiting(at, reason, tuple(sorted(set(state.replicas) - state.in_sync))))
-        elif (
-            set(state.replicas) == set(change.before)
-            and state.replicas not in (change.before, change.replicas)
-            and observed.cordoned.isdisjoint(change.before)
-        ):
-            # A removal that is cancelled leaves the replicas in the order that was asked for. It stays where a broker
-            # of the list is cordoned: Kafka 4.4 takes none.
-            alter[at] = change.before
-        else:
-            settled.add(at)
+            case Arrange(replicas):
+                alter[at] = replicas
+            case _Undo():
+                alter[at] = None
     return MoveDecision(alter, (), {}, tuple(waiting), frozenset(settled))
+
+
+def _step_back(change: Change, state: PartitionState, asked: tuple[int, ...], around: StepContext) -> _StepBack:
+    """Give the step that takes back a partition of which the list `asked` was last asked for, by us."""
+    if state.under_way:
+        ours = state.heading_for == frozenset(asked)
+        return _Undo() if ours else StepHold(WaitReason.REASSIGNED_BY_OTHERS)
+    if not {*change.before, *change.replicas}.issuperset(state.replicas):
+        return Settled()
+    if len(state.replicas) > max(len(change.before), len(change.replicas)):
+        return _without_new(change, state, around)
+    # A removal that is cancelled leaves the replicas in the order that was asked for. It stays where a broker of the
+    # list is cordoned: Kafka 4.4 takes none.
+    is_reordered = set(state.replicas) == set(change.before) and state.replicas not in (change.before, change.replicas)
+    if is_reordered and around.observed.cordoned.isdisjoint(change.before):
+        return Arrange(change.before)
+    return Settled()
+
+
+def _without_new(change: Change, state: PartitionState, around: StepContext) -> Arrange | StepHold:
+    """Take off a new replica that has not replaced an old one, unless it is needed."""
+    had = frozenset(change.before)
+    new = [broker for broker in reversed(state.replicas) if broker not in had]
+    why = {broker: why_needed(state, had, {broker}, around) for broker in new}
+    extra = next((broker for broker in new if why[broker] is None), None)
+    if extra is not None:
+        return Arrange(tuple(broker for broker in state.replicas if broker != extra))
+    if state.leader is None:
+        return without_leader(state, around)
+    reason = why[new[0]] or WaitReason.NOT_IN_SYNC
+    return StepHold(reason, tuple(sorted(set(state.replicas) - state.in_sync)))
