@@ -19,6 +19,7 @@ def a_pass(copying=1, *, finished=False, size=0):
         pace=None,
         reached=(0, 0, 0),
         under_way=0,
+        as_planned=False,
     )
 
 

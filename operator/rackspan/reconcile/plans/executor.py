@@ -86,7 +86,7 @@ class Pass:
     where nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It differs
     where a broker does not report these bytes. `under_way` are reassignments of ours, also to brokers that are away. A
     pass is `finished` when nothing is under way or left to do but what no waiting helps, and no throttle is left but on
-    brokers that are away.
+    brokers that are away. `as_planned` says whether all partitions have the replicas of the plan.
     """
 
     progress: Progress
@@ -101,6 +101,7 @@ class Pass:
     pace: PaceReason | None
     reached: tuple[int, int, int]
     under_way: int
+    as_planned: bool
 
     @property
     def others(self) -> str:
@@ -558,7 +559,13 @@ class Executor:
                 sum(known.values()) if len(known) == len(copied) else -self._passes,
             ),
             len(self._ours(observed).difference(decision.alter).union(decision.copying)),
+            not self._taken_over and all(self._is_as_planned(one, observed) for one in self._worklist.left),
         )
+
+    def _is_as_planned(self, change: Change, observed: Observed) -> bool:
+        """Whether a partition that is left has its planned replicas, as this pass has seen it."""
+        state = observed.partitions.get(of_change(change))
+        return state is not None and not state.under_way and state.replicas == change.replicas
 
     def _ours(self, observed: Observed) -> set[TopicPartition]:
         """Partitions that are being reassigned as we have asked for last."""

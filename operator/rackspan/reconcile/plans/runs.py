@@ -142,9 +142,7 @@ class Run:
         if self.stopping is not None:
             state = ReassignmentState.STOPPED
             message = f"stopped: {self.stopping}; the moves under way were cancelled; make a new plan"
-        elif intent is Intent.CANCEL and not (
-            state is ReassignmentState.SUCCEEDED and seen.progress.moved == seen.progress.moves
-        ):
+        elif intent is Intent.CANCEL and not (state is ReassignmentState.SUCCEEDED and seen.as_planned):
             left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
             state = ReassignmentState.CANCELLED
             message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"

@@ -76,8 +76,9 @@ def obstacle(
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
     for part in range(1, spec.part):
         before = plan.get(part)
-        if before is not None and before.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
-            return before.status.state, f"part {part} of the plan was {before.status.state.lower()}, so this one is too"
+        ended = None if before is None else _given_up(before)
+        if ended is not None:
+            return ended, f"part {part} of the plan was {ended.lower()}, so this one is too"
     if one.status.state is ReassignmentState.PAUSED:
         return None  # nothing was in its way when its turn came
     begun = max((part for part, two in plan.items() if has_begun(two)), default=0)
@@ -90,6 +91,16 @@ def obstacle(
     if created is not None and now - created > _PARTS_LATE:
         return ReassignmentState.STOPPED, f"{first}: approve the plan again"
     return ReassignmentState.QUEUED, f"{first} yet"
+
+
+def _given_up(part: Reassignment) -> ReassignmentState | None:
+    """The state of a part after which no later one begins; None where they do.
+
+    Who cancels a part means the plan, also where all of that part was moved before anybody saw it.
+    """
+    if part.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
+        return part.status.state
+    return ReassignmentState.CANCELLED if part.spec.cancelled else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,6 +359,27 @@ async def test_what_is_cancelled_takes_back_what_is_under_way():
     assert is_true(world.read().status.conditions, STALLED)
 
 
+async def test_a_removal_that_is_cancelled_while_it_waits_has_not_succeeded():
+    world, at = World(min_insync_replicas=3), TopicPartition("orders", 0)
+    world.kafka.planned = planned = {at: (1, 2)}
+    await world.begin(world.plan(planned=planned))
+    await world.passes(4)
+    await _cancel(world)
+    await world.until_ended()
+    assert (world.at(at)[0], world.read().status.state) == (BEFORE[at], "Cancelled")
+
+
+async def test_what_is_cancelled_when_all_is_as_planned_has_succeeded():
+    world = World()
+    await world.begin()
+    while any(world.at(at)[0] != PLANNED[at] for at in PLANNED):
+        world.kafka.catch_up_all()
+        await world.passes()
+    await _cancel(world)
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+
+
 async def test_what_is_cancelled_before_its_turn_asks_kafka_nothing():
     world = World()
     await world.begin()
@@ -1105,6 +1126,21 @@ async def test_a_cancelled_part_cancels_those_after_it():
     assert {world.read(name).status.state for name in world.objects.names()} == {"Cancelled"}
     world.nothing_left()
     assert len(world.kafka.copies) == 1
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_part_that_is_cancelled_when_all_of_it_is_moved_cancels_those_after_it():
+    world, at = World(), min(PLANNED)
+    await world.begin()
+    while world.at(at)[0] != PLANNED[at]:
+        world.kafka.catch_up_all()
+        await world.passes()
+    world.objects.edit(f"{NAME}-1", cancelled=True)
+    await world.until_ended()
+    ends = [world.read(name).status for name in world.objects.names()]
+    assert [one.state for one in ends] == ["Succeeded", "Cancelled", "Cancelled"]
+    assert ends[1].message == "part 1 of the plan was cancelled, so this one is too"
+    world.nothing_left()
 
 
 @pytest.mark.usefixtures("_small_parts")
