@@ -96,7 +96,7 @@ def test_what_a_partition_never_met_and_never_will_protects_nothing():
 def test_a_cancellation_tells_what_holds_it_up():
     for now, held in (
         (state(0, 1, 2, 3, in_sync=[0, 3]), (WaitReason.NOT_IN_SYNC, (1, 2))),
-        (replace(state(0, 1, 2, 3, in_sync=[3]), leader=None), (WaitReason.BROKER_OFFLINE, (3,))),
+        (replace(state(0, 1, 2, 3, in_sync=[2]), leader=None), (WaitReason.BROKER_OFFLINE, (2,))),
     ):
         seen = Observed({AT: now}, frozenset({0, 1, 2}), {"orders": 2})
         back = cancel([change([0, 1, 2], [0, 1, 3])], seen, {AT: (0, 1, 2, 3)}, ZONES)
@@ -104,20 +104,37 @@ def test_a_cancellation_tells_what_holds_it_up():
 
 
 @pytest.mark.parametrize(
-    ("now", "asked"),
+    ("now", "online", "held"),
     [
-        (state(0, 1, 2, 3, in_sync=[], offline=[3]), (0, 1, 2, 3)),
-        (state(0, 1, 2, 3, in_sync=[], adding=[3]), (0, 1, 2, 3)),
-        (state(1, 2, 3, 0, in_sync=[], removing=[0]), (1, 2, 3)),
-        (state(1, 2, 0, in_sync=[]), (1, 2, 0)),
+        (state(0, 1, 2, 3, in_sync=[0, 1, 3]), {0, 1, 3}, (WaitReason.NOT_TAKEN_BACK, (2,))),
+        (state(0, 1, 2, 3, in_sync=[0, 3]), {0, 3}, (WaitReason.NOT_TAKEN_BACK, (1, 2))),
+        (state(0, 1, 2, 3, in_sync=[0, 1, 3], offline=[2]), {0, 1, 2, 3}, (WaitReason.NOT_TAKEN_BACK, (2,))),
+        (state(0, 1, 2, 3, in_sync=[0, 3]), {0, 1, 3}, (WaitReason.NOT_IN_SYNC, (1, 2))),
+        (replace(state(0, 1, 2, 3, in_sync=[3]), leader=None), {0, 1, 2}, (WaitReason.NOT_TAKEN_BACK, (3,))),
+        (state(0, 1, 2, 4, in_sync=[0, 1, 2], adding=[4]), {0, 1, 2}, (WaitReason.CHANGED_BY_OTHERS, ())),
     ],
 )
-def test_a_cancellation_changes_nothing_about_a_partition_without_a_leader(now, asked):
+def test_a_cancellation_does_not_wait_for_brokers_that_are_away_nor_for_others(now, online, held):
+    seen = Observed({AT: now}, frozenset(online), {"orders": 2})
+    back = cancel([change([0, 1, 2], [3, 1, 2])], seen, {AT: (0, 1, 2, 3)}, ZONES)
+    assert (back.alter, waiting(back)) == ({}, [held])
+    assert back.waiting[0].reason.final == (held[0] is not WaitReason.NOT_IN_SYNC)
+
+
+@pytest.mark.parametrize(
+    ("now", "asked", "held"),
+    [
+        (state(0, 1, 2, 3, in_sync=[], offline=[3]), (0, 1, 2, 3), (WaitReason.NOT_TAKEN_BACK, (3,))),
+        (state(0, 1, 2, 3, in_sync=[], adding=[3]), (0, 1, 2, 3), (WaitReason.BROKER_OFFLINE, (3,))),
+        (state(1, 2, 3, 0, in_sync=[], removing=[0]), (1, 2, 3), (WaitReason.BROKER_OFFLINE, (3,))),
+        (state(1, 2, 0, in_sync=[]), (1, 2, 0), (WaitReason.BROKER_OFFLINE, (0, 1, 2))),
+    ],
+)
+def test_a_cancellation_changes_nothing_about_a_partition_without_a_leader(now, asked, held):
     """Kafka names no ISR then, and the eligible leaders (KIP-966) apart: the new replica may be one of them."""
     seen = Observed({AT: replace(now, leader=None)}, frozenset({0, 1, 2}))
     back = cancel([change([0, 1, 2], [3, 1, 2])], seen, {AT: asked}, ZONES)
-    held = [broker for broker in now.replicas if broker == 3] or [0, 1, 2]
-    assert (back.alter, waiting(back)) == ({}, [(WaitReason.BROKER_OFFLINE, tuple(held))])
+    assert (back.alter, waiting(back)) == ({}, [held])
 
 
 def test_a_cancellation_leaves_alone_what_somebody_else_has_given_other_replicas():

@@ -311,7 +311,7 @@ def _cancel(connection: Connection, kept: JournalFile, record: Record | None, pa
         why = "interrupted" if ended is Ended.INTERRUPTED else f"not all moves could be cancelled: {_waits(last)}"
         raise CommandError(f"{why}{still}", "run it again", ExitCode.UNFINISHED)
     _conclude(kept, left, replace(last, waiting=()), lost)
-    note(f"plan {record.plan_hash} is cancelled")
+    note(f"plan {record.plan_hash} is cancelled{f'; {_waits(last)}' if last.waiting else ''}")
 
 
 def _worked(

@@ -29,8 +29,11 @@ def cancel(
     Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
 
     A reassignment of ours is cancelled. A new replica that is in sync and has not replaced an old one yet is taken off
-    again, unless it is needed by now. What somebody else has given other replicas is left as it is, and nothing is
-    changed about a partition without a leader. `settled` are those at rest.
+    again, unless it is needed by now. What somebody else has given other replicas, or is giving, is left as it is, and
+    nothing is changed about a partition without a leader. `settled` are those at rest.
+
+    Brokers that are away may never come back, and no other plan begins before this one has ended: a new replica that is
+    needed for nothing but them stays. Kafka's own reassignment is no such thing: it would go on.
     """
     alter: dict[TopicPartition, tuple[int, ...] | None] = {}
     waiting: list[Waiting] = []
@@ -47,10 +50,6 @@ def cancel(
                 settled.add(at)
             case StepHold(reason, brokers):
                 waiting.append(Waiting(at, reason, brokers))
-            case _ if state.leader is None:
-                # Who is in sync is not known then: Kafka may take off the replica that has all that was written.
-                held = without_leader(state, around)
-                waiting.append(Waiting(at, held.reason, held.brokers))
             case Arrange(replicas):
                 alter[at] = replicas
             case _Undo():
@@ -61,8 +60,24 @@ def cancel(
 def _step_back(change: Change, state: PartitionState, asked: tuple[int, ...], around: StepContext) -> _StepBack:
     """Give the step that takes back a partition of which the list `asked` was last asked for, by us."""
     if state.under_way:
-        ours = state.heading_for == frozenset(asked)
-        return _Undo() if ours else StepHold(WaitReason.REASSIGNED_BY_OTHERS)
+        if state.heading_for != frozenset(asked):
+            return StepHold(WaitReason.CHANGED_BY_OTHERS)
+        return _Undo() if state.leader is not None else without_leader(state, around)
+    step = _rearranged(change, state, around)
+    # Who is in sync is not known without a leader: the new replica may be the one that has all that was written.
+    if isinstance(step, Arrange) and state.leader is None:
+        step = without_leader(state, around)
+    return _given_up(step, state, around) if isinstance(step, StepHold) else step
+
+
+def _given_up(hold: StepHold, state: PartitionState, around: StepContext) -> StepHold:
+    """The same, or an end of it where nothing is waited for but brokers that are away, or their disks."""
+    is_away = bool(hold.brokers) and state.offline.union(set(hold.brokers) - around.observed.online) >= {*hold.brokers}
+    return StepHold(WaitReason.NOT_TAKEN_BACK, hold.brokers) if is_away else hold
+
+
+def _rearranged(change: Change, state: PartitionState, around: StepContext) -> Settled | Arrange | StepHold:
+    """Give the step that takes back a partition of which no reassignment is under way."""
     if not {*change.before, *change.replicas}.issuperset(state.replicas):
         return Settled()
     if len(state.replicas) > max(len(change.before), len(change.replicas)):

@@ -65,11 +65,19 @@ class WaitReason(StrEnum):
     """Its topic was deleted and created again under the same name: another topic, which is left alone."""
     REFUSED = "Refused"
     """Kafka has refused it several times, or every broker that is still to take it: a new plan is needed."""
+    NOT_TAKEN_BACK = "NotTakenBack"
+    """It keeps a new replica, or another order, where a plan is cancelled: what has to be in sync first is away."""
 
     @property
     def final(self) -> bool:
         """Whether no waiting will help."""
-        return self in (WaitReason.CHANGED_BY_OTHERS, WaitReason.GONE, WaitReason.RECREATED, WaitReason.REFUSED)
+        return self in (
+            WaitReason.CHANGED_BY_OTHERS,
+            WaitReason.GONE,
+            WaitReason.RECREATED,
+            WaitReason.REFUSED,
+            WaitReason.NOT_TAKEN_BACK,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,9 @@ class Recorded(SimulatedKafka):
         return await super().set_settings(changes)
 
     def _record(self):
-        (body,) = (one for one in self.objects.there.values() if one.get("status", {}).get("record"))
+        recorded = [one for one in self.objects.there.values() if one.get("status", {}).get("record")]
+        # What has ended keeps its record while throttles are left on brokers that are away.
+        (body,) = [one for one in recorded if not one["status"].get("finishedAt")] or recorded
         return record_from(Reassignment.from_object(body), body["spec"]["plan"])
 
     async def close(self):
@@ -378,6 +380,54 @@ async def test_what_is_cancelled_when_all_is_as_planned_has_succeeded():
     await _cancel(world)
     await world.until_ended()
     assert world.read().status.state == "Succeeded"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "deleted", "stopped"])
+async def test_what_is_taken_back_keeps_a_replica_that_a_dead_broker_needs_and_lets_others_go_on(how, monkeypatch):
+    """The copy to 3 is done, and 2 dies, which stays in the plan: without 3 fewer would be in sync than before."""
+    world, at = World(), TopicPartition("orders", 0)
+    world.kafka.planned = planned = {at: (3, 1, 2), TopicPartition("users", 0): (1, 3, 4)}
+    await world.begin(world.plan(planned={at: planned[at]}))
+    await world.passes(3)
+    world.kafka.kill(2)
+    await world.begin(world.plan("f" * 16, {TopicPartition("users", 0): (1, 3, 4)}))
+    for _ in range(4):
+        world.kafka.catch_up_all()
+        await world.passes()
+    assert (world.at(at)[0], world.kafka.state[at].isr) == ((0, 1, 2, 3), {0, 1, 3})
+    match how:
+        case "cancelled":
+            await _cancel(world)
+        case "deleted":
+            await _delete(world)
+        case _:
+            monkeypatch.setattr(runs, "_GONE_SECONDS", 0.0)
+            status = world.topology.status
+            left = tuple(one for one in status.brokers if one.id != 2)
+            world.topology = replace(world.topology, status=replace(status, brokers=left))
+    await world.until_ended()
+    assert world.at(at)[0] == (0, 1, 2, 3)
+    assert world.read(f"prod-{'f' * 16}").status.state == "Succeeded"
+    told = "cancelled after 1 of 1 move; 1 partition given up (NotTakenBack): orders-0 (broker 2)"
+    assert how != "cancelled" or (world.read().status.state, world.read().status.message) == ("Cancelled", told)
+    world.kafka.revive(2)
+    await world.passes(3)
+    if how != "deleted":  # its object is gone, and an Event has told of the throttle on broker 2
+        world.nothing_left()
+
+
+async def test_what_is_cancelled_does_not_wait_for_what_others_reassign():
+    world, at = World(), TopicPartition("orders", 0)
+    world.kafka.planned = planned = {at: (3, 1, 2)}
+    await world.begin(world.plan(planned=planned))
+    await world.passes(3)
+    world.kafka.kill(5)
+    world.kafka.reassigned_by_others(at, (5, 1, 2))
+    await _cancel(world)
+    await world.until_ended()
+    assert world.read().status.state == "Cancelled"
+    assert "(ChangedByOthers): orders-0" in world.read().status.message
+    assert world.at(at)[1] == {5}
 
 
 async def test_what_is_cancelled_before_its_turn_asks_kafka_nothing():
