@@ -137,6 +137,15 @@ def test_a_cancellation_changes_nothing_about_a_partition_without_a_leader(now, 
     assert (back.alter, waiting(back)) == ({}, [held])
 
 
+def test_a_cancellation_changes_no_more_lists_at_once_than_a_move():
+    ats = [TopicPartition("orders", number) for number in range(1_002)]
+    moves = [change([0, 1, 2], [3, 1, 2], at) for at in ats]
+    begun = [state(0, 1, 2, 3), state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3])]
+    seen = Observed({at: begun[at.partition % 2] for at in ats}, frozenset(range(9)))
+    back = cancel(moves, seen, dict.fromkeys(ats, (0, 1, 2, 3)), ZONES)
+    assert (list(back.alter), list(back.postponed), back.idle) == (ats[:1_000], ats[1_000:], False)
+
+
 def test_a_cancellation_leaves_alone_what_somebody_else_has_given_other_replicas():
     seen = Observed({AT: state(0, 1, 2)}, frozenset(range(9)))
     back = cancel([change([3, 1], [0])], seen, {AT: (3, 1, 0)}, ZONES)

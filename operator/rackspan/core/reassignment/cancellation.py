@@ -7,7 +7,7 @@ from typing import TypeAlias
 from rackspan.core.partitions import PartitionState, TopicPartition
 from rackspan.core.planning.changes import Change
 from rackspan.core.reassignment.model import Observed, Racks, Waiting, WaitReason, of_change
-from rackspan.core.reassignment.move_decision import MoveDecision
+from rackspan.core.reassignment.move_decision import AT_ONCE, MoveDecision
 from rackspan.core.reassignment.steps import Arrange, Settled, StepContext, StepHold, why_needed, without_leader
 
 
@@ -36,6 +36,7 @@ def cancel(
     needed for nothing but them stays. Kafka's own reassignment is no such thing: it would go on.
     """
     alter: dict[TopicPartition, tuple[int, ...] | None] = {}
+    postponed: list[TopicPartition] = []
     waiting: list[Waiting] = []
     settled: set[TopicPartition] = set()
     for change in changes:
@@ -50,11 +51,13 @@ def cancel(
                 settled.add(at)
             case StepHold(reason, brokers):
                 waiting.append(Waiting(at, reason, brokers))
+            case _ if len(alter) >= AT_ONCE:
+                postponed.append(at)
             case Arrange(replicas):
                 alter[at] = replicas
             case _Undo():
                 alter[at] = None
-    return MoveDecision(alter, (), {}, tuple(waiting), frozenset(settled))
+    return MoveDecision(alter, (), {}, tuple(waiting), frozenset(settled), tuple(postponed))
 
 
 def _step_back(change: Change, state: PartitionState, asked: tuple[int, ...], around: StepContext) -> _StepBack:

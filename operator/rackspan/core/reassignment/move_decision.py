@@ -20,7 +20,7 @@ from rackspan.core.reassignment.steps import (
     next_step,
 )
 
-_AT_ONCE = 1_000
+AT_ONCE = 1_000
 """Replica lists changed, or leaders elected, in a pass: far below the 10,000 records of a controller's operation."""
 
 
@@ -178,14 +178,14 @@ class _Pass:
 
     def arrange(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:
         """Change a list without a copy."""
-        if len(self.alter) < _AT_ONCE:
+        if len(self.alter) < AT_ONCE:
             self.alter[at] = replicas
         else:
             self._postponed.append(at)
 
     def lead(self, at: TopicPartition) -> None:
         """Elect the preferred leader."""
-        if len(self.elect) < _AT_ONCE:
+        if len(self.elect) < AT_ONCE:
             self.elect.append(at)
         else:
             self._postponed.append(at)
@@ -196,7 +196,7 @@ class _Pass:
         for added, replicas in add.lists.items():
             if not all(self._has_room(at, broker) for broker in added):
                 wrong = WaitReason.DISK_FULL
-            elif self._within_limits(state.leader, added) and len(self.alter) < _AT_ONCE:
+            elif self._within_limits(state.leader, added) and len(self.alter) < AT_ONCE:
                 self.alter[at] = replicas
                 self.copying[at] = frozenset(added)
                 for broker in added:
