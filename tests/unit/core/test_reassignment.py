@@ -16,6 +16,7 @@ from rackspan.core.reassignment import (
     SetThrottle,
     Setting,
     SettingKind,
+    Tally,
     ThrottledReplicas,
     TopicPartition,
     WaitReason,
@@ -315,6 +316,20 @@ def test_a_replacement_that_is_cancelled_leaves_the_order_as_it_is_while_the_bro
     ):
         seen = Observed({AT: now}, frozenset(range(9)), cordoned=shut)
         assert cancel([move], seen, started, ZONES).alter == alter
+
+
+def test_copies_of_unknown_size_are_counted_while_they_are_left():
+    other, last = TopicPartition("orders", 1), TopicPartition("orders", 2)
+    sizes = {last: 0}
+    moves = [replace(change([0, 1], [2, 3], at), size_bytes=None) for at in (AT, other, last)]
+    tally = Tally(moves, sizes)
+    assert tally.progress.unsized == 4
+    tally.see({AT: state(0, 1, 2)})
+    tally.settle([other])
+    assert tally.progress.unsized == 1
+    sizes[AT] = 7
+    tally.see({AT: state(0, 1, 2)})
+    assert (tally.progress.unsized, tally.progress.bytes) == (0, 14)
 
 
 def test_throttles_are_for_brokers_and_topics_that_take_part():

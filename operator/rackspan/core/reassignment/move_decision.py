@@ -52,7 +52,7 @@ class Progress:
     """
     Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known.
 
-    `removals` are the replicas by which partitions shrink in all.
+    `removals` are the replicas by which partitions shrink in all, `unsized` the copies of unknown size that are left.
     """
 
     moves: int
@@ -60,6 +60,7 @@ class Progress:
     bytes: int
     moved_bytes: int
     removals: int = 0
+    unsized: int = 0
 
 
 def decide(
@@ -111,6 +112,8 @@ class Tally:
         self._done: dict[TopicPartition, int] = {}
         self._moves = self._moved = self._bytes = self._moved_bytes = 0
         self._removals = 0
+        self._unsized: dict[TopicPartition, int] = {}
+        """Copies that are left of partitions whose size is not known."""
         for change in changes:
             self._removals += change.removed
             if not change.copied:
@@ -118,7 +121,10 @@ class Tally:
             at = of_change(change)
             self._new[at] = change.added
             self._moves += len(self._new[at])
-            self._weigh(at, sizes.get(at) or change.size_bytes or 0)
+            size = sizes.get(at, change.size_bytes)
+            if size is None:
+                self._unsized[at] = len(self._new[at])
+            self._weigh(at, size or 0)
 
     def settle(self, some: Iterable[TopicPartition]) -> None:
         """Count partitions that are as planned."""
@@ -130,13 +136,17 @@ class Tally:
         """Count what is in sync of partitions that are not settled."""
         for at, state in partitions.items():
             if at in self._new:
+                if at in self._sizes:
+                    self._unsized.pop(at, None)
                 self._weigh(at, self._sizes.get(at, self._size[at]))
                 self._count(at, len(self._new[at] & state.in_sync))
 
     @property
     def progress(self) -> Progress:
         """How far it is now."""
-        return Progress(self._moves, self._moved, self._bytes, self._moved_bytes, self._removals)
+        return Progress(
+            self._moves, self._moved, self._bytes, self._moved_bytes, self._removals, sum(self._unsized.values())
+        )
 
     def _count(self, at: TopicPartition, done: int) -> None:
         more = done - self._done.get(at, 0)
@@ -144,6 +154,8 @@ class Tally:
             self._done[at] = done
             self._moved += more
             self._moved_bytes += more * self._size[at]
+            if at in self._unsized:
+                self._unsized[at] -= more
 
     def _weigh(self, at: TopicPartition, size: int) -> None:
         more = size - self._size.get(at, 0)

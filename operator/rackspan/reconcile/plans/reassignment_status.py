@@ -140,7 +140,7 @@ def with_pass(
         bytes=progress.bytes,
         moved_bytes=copied,
         rate=per_second,
-        estimated_end=rate.end(max(progress.bytes - copied, 0)),
+        estimated_end=None if progress.unsized else rate.end(max(progress.bytes - copied, 0)),
         copying=seen.copying,
         progress=ProgressTexts(
             f"{progress.moved}/{progress.moves}",
@@ -227,6 +227,8 @@ class Rate:
         """Note what has been copied by `now`, in bytes."""
         if self._seen and (now < self._seen[-1][0] or copied < self._seen[-1][1]):
             self._seen.clear()  # the clock was set back, or copies were taken back
+        elif self._seen and now - self._seen[-1][0] > _WINDOW:
+            self._seen.clear()  # it was paused, and goes on
         self._seen.append((now, copied))
         while len(self._seen) > 1 and self._seen[1][0] <= now - _WINDOW:
             self._seen.popleft()

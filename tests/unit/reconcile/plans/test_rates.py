@@ -36,5 +36,10 @@ def test_a_clock_that_was_set_back_or_copies_that_were_taken_back_begin_anew():
     assert rate((0, 6), (10, 5)).per_second is None
 
 
+def test_it_does_not_count_the_time_of_a_pause():
+    assert rate((0, 0), (10, 100), (86400, 100)).per_second is None
+    assert rate((0, 0), (10, 100), (86400, 100), (86410, 200)).per_second == 10
+
+
 def test_an_end_that_is_beyond_all_calendars_is_cut():
     assert rate((0, 0), (60, 60)).end(10**30).year < 2100

@@ -1,13 +1,16 @@
 """What the status of a Reassignment says while it runs, and when it ends."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.passes import a_pass
 
 from rackspan.api.reassignment import ProgressTexts, Reassignment, ReassignmentState, ReassignmentStatus
 from rackspan.core.partitions import TopicPartition
 from rackspan.core.reassignment.model import Waiting, WaitReason
-from rackspan.reconcile.plans.reassignment_status import in_state, waits
+from rackspan.core.reassignment.move_decision import Progress
+from rackspan.reconcile.plans.reassignment_status import Rate, in_state, waits, with_pass
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OBJECT = {
@@ -25,6 +28,14 @@ def test_only_what_goes_on_has_a_rate(state):
     assert (status.progress.moves, status.progress.bytes) == ("1/3", "5 B/15 B")
     rates = (status.rate, status.estimated_end, status.progress.rate)
     assert rates == ((None, None, None) if state.ended else (5, NOON, "5 B/s"))
+
+
+@pytest.mark.parametrize(("unsized", "end"), [(0, NOON + timedelta(seconds=20)), (1, None)])
+def test_an_end_is_estimated_only_where_the_size_of_each_copy_that_is_left_is_known(unsized, end):
+    seen, rate = replace(a_pass(), progress=Progress(3, 1, 20, 10, unsized=unsized)), Rate()
+    rate.add(NOON, 0)
+    rate.add(NOON + timedelta(seconds=10), 10)
+    assert with_pass(ReassignmentStatus(), seen, 3, rate, "its spec").estimated_end == end
 
 
 def test_what_waits_is_told_from_what_is_given_up():
