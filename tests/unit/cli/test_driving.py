@@ -20,7 +20,7 @@ class Scripted:
 
     script: list
     calls: list = field(default_factory=list)
-    record = SimpleNamespace(throttles=("one",))
+    record: object = field(default_factory=lambda: SimpleNamespace(throttles=("one",), started={}))
     away: list = field(default_factory=list)
     """Signals that come while Kafka does not answer to `pause`."""
 
@@ -45,6 +45,8 @@ class Scripted:
         copying, *signals = self.script.pop(0)
         for one in signals:
             os.kill(os.getpid(), one)
+        if copying is AWAY:
+            raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY))
         return a_pass(0, finished=True) if copying is None else a_pass(copying)
 
 
@@ -65,6 +67,7 @@ class Silent:
         self.told.append((event, message))
 
 
+AWAY = "Kafka does not answer"
 INT, TERM, HUP, QUIT = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
 
@@ -93,6 +96,24 @@ async def test_copies_under_way_end_first_unless_somebody_insists(script, calls,
     assert (await driven(executor, shown))[0] is ended
     assert executor.calls == calls
     assert [event for event, _ in shown.told] == ["ending"] * ("wind down" in calls)
+
+
+@pytest.mark.parametrize(
+    ("throttles", "started", "script", "calls"),
+    [
+        (("one",), {}, [(AWAY, INT), (1,), (0,)], ["advance", "wind down", "wind down", "pause"]),
+        ((), {"orders-0": (0, 1)}, [(AWAY, INT), (AWAY,), (0,)], ["advance", "wind down", "wind down", "pause"]),
+        (("one",), {}, [(AWAY, INT), (AWAY, INT)], ["advance", "wind down", "pause"]),
+        (("one",), {}, [(AWAY, TERM)], ["advance", "pause"]),
+        ((), {}, [(AWAY, INT)], ["advance", "pause"]),
+    ],
+)
+async def test_copies_of_an_earlier_command_end_first_where_no_pass_has_seen_them_yet(
+    throttles, started, script, calls
+):
+    executor = Scripted(script, record=SimpleNamespace(throttles=throttles, started=started))
+    assert (await driven(executor, Silent()))[0] is Ended.INTERRUPTED
+    assert executor.calls == calls
 
 
 @pytest.mark.parametrize(

@@ -61,17 +61,24 @@ async def drive(
     if ended is Ended.FINISHED and last is not None and not last.finished:
         ended = Ended.UNSEEN
         signals.stop.set()
-    if signals.stop.is_set() and last is not None and last.copying and not signals.leave.is_set():
+    if signals.stop.is_set() and _may_copy(last, executor) and not signals.leave.is_set():
+        copies = "copies" if last is None else plural(last.copying, "copy", "copies")
         shown.report(
             "ending",
-            f"{plural(last.copying, 'copy', 'copies')} under way end first, and no other begins; "
-            "Ctrl-C again leaves them to Kafka, without a throttle",
+            f"{copies} under way end first, and no other begins; Ctrl-C again leaves them to Kafka, without a throttle",
         )
         _, seen = await _until_ended(executor.wind_down, lambda seen: not seen.copying, shown, patience, signals.leave)
-        last = last if seen is None else replace(seen, waiting=last.waiting)
+        last = seen if last is None else last if seen is None else replace(seen, waiting=last.waiting)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
     return ended, last
+
+
+def _may_copy(last: Pass | None, executor: Executor) -> bool:
+    """Whether copies of ours may be under way: as the last pass says, or what an earlier command has recorded."""
+    if last is None:
+        return bool(executor.record.started or executor.record.throttles)
+    return bool(last.copying)
 
 
 async def take_back(
