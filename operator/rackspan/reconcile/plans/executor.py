@@ -212,7 +212,7 @@ class Executor:
         decision = self._without_taken_over(observed, decision)
         await self._remember(decision)
         self._settle(decision.settled)
-        failed |= await self._clear(self._unneeded(decision), observed)
+        failed |= await self._clear(self._unneeded(decision, observed), observed)
         refused = {
             **(await self._altered(decision, observed)),
             **(await self._admin.elect(decision.elect) if decision.elect else {}),
@@ -510,15 +510,19 @@ class Executor:
         await self._journal.write(record)
         self.record = record
 
-    def _unneeded(self, decision: MoveDecision) -> list[Setting]:
+    def _unneeded(self, decision: MoveDecision, observed: Observed) -> list[Setting]:
         """Throttles that nothing under way or left to do has a use for.
 
-        Between two copies they stay: brokers get them one by one. Replicas in sync are on no list when old ones go.
+        Between two copies they stay: brokers get them one by one. So do those of a copy to a broker that is away, which
+        goes on as soon as that is back. Replicas in sync are on no list when old ones go.
         """
-        if self._pacer.rate is None or decision.idle:
+        if self._pacer.rate is None:
             return list(self.record.throttles)
-        empty = self._throttled_replicas.is_empty
-        return [one for one in self.record.throttles if self._users[one.kind, one.name] <= 0 or empty(one)]
+        users, empty = self._users, self._throttled_replicas.is_empty
+        if decision.idle:
+            held = filter(None, map(self._worklist.change, self._ours(observed)))
+            users = Counter(what for change in held for what in _throttled_by(change))
+        return [one for one in self.record.throttles if users[one.kind, one.name] <= 0 or empty(one)]
 
     async def _clear(self, some: Sequence[Setting], observed: Observed) -> dict[Setting, Failure]:
         self.record, failed = await self._throttles.clear(self.record, some, observed.online)

@@ -1092,6 +1092,29 @@ async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
     assert world.read().meta.finalizers == ()
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_copy_to_a_broker_that_is_away_keeps_its_throttles_until_it_has_ended(paused):
+    world, at = World(), TopicPartition("orders", 0)
+    world.kafka.planned = planned = {at: (3, 1, 2)}
+    await world.begin(world.plan(planned=planned))
+    await world.passes(3)
+    throttled = dict(world.kafka.configs)
+    assert world.at(at)[1] == {3}
+    world.kafka.kill(3)
+    world.objects.edit(NAME, paused=paused)
+    await world.passes(3)
+    assert world.kafka.configs == throttled
+    world.kafka.revive(3)
+    await world.passes()
+    assert world.kafka.configs == throttled
+    world.kafka.catch_up_all()
+    await world.passes(2)
+    world.objects.edit(NAME, paused=False)
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
+    world.nothing_left()
+
+
 async def test_others_reassignments_are_left_alone_and_told():
     world = World()
     await world.begin()
