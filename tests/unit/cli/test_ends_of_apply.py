@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tests.support.command import cli, cluster, topic
 from tests.support.passes import a_pass
-from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka
+from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka, SimulatedPartition
 
 from rackspan.api.reasons import Reason
 from rackspan.cli.actions import applying_plans as command
@@ -277,6 +277,16 @@ def test_what_is_cancelled_waits_for_no_reassignment_that_has_nothing_of_ours(go
     ran = going.apply("--cancel", "--patience", "300")
     assert (ran.code, going.journal.path.exists()) == (0, False), ran.err
     assert going.kafka.state[B].of_others
+
+
+def test_what_is_cancelled_says_which_replica_stays_for_a_broker_that_is_away(going):
+    going = going({A: (0, 1)}, {A: (0, 3)}, started={A: (0, 1, 3)})
+    going.kafka.state[A] = SimulatedPartition((0, 1, 3), {0, 3}, 0)
+    going.kafka.kill(1)
+    ran = going.apply("--cancel", "--patience", "300")
+    told = f"note: plan {HASH} is cancelled; {A} is given up: NotTakenBack (broker 1)"
+    assert (ran.code, ran.err.splitlines()[-1]) == (0, told)
+    assert (going.kafka.state[A].replicas, going.journal.path.exists()) == ((0, 1, 3), False)
 
 
 def follow(going, monkeypatch, *changes):

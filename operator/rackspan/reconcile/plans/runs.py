@@ -139,11 +139,11 @@ class Run:
     def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
         """The last counts, and how it ended."""
         state, message = ended(seen)
+        left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
         if self.stopping is not None:
             state = ReassignmentState.STOPPED
-            message = f"stopped: {self.stopping}; the moves under way were cancelled; make a new plan"
+            message = f"stopped: {self.stopping}; the moves under way were cancelled{left}; make a new plan"
         elif intent is Intent.CANCEL and not (state is ReassignmentState.SUCCEEDED and seen.as_planned):
-            left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
             state = ReassignmentState.CANCELLED
             message = f"cancelled after {seen.progress.moved} of {plural(seen.progress.moves, 'move')}{left}"
         status = self._counted(one, seen)

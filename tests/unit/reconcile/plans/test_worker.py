@@ -408,8 +408,13 @@ async def test_what_is_taken_back_keeps_a_replica_that_a_dead_broker_needs_and_l
     await world.until_ended()
     assert world.at(at)[0] == (0, 1, 2, 3)
     assert world.read(f"prod-{'f' * 16}").status.state == "Succeeded"
-    told = "cancelled after 1 of 1 move; 1 partition given up (NotTakenBack): orders-0 (broker 2)"
-    assert how != "cancelled" or (world.read().status.state, world.read().status.message) == ("Cancelled", told)
+    given_up = "1 partition given up (NotTakenBack): orders-0 (broker 2)"
+    stopped = "stopped: 1 broker of the plan, such as 2, is gone; the moves under way were cancelled"
+    told = {
+        "cancelled": ("Cancelled", f"cancelled after 1 of 1 move; {given_up}"),
+        "stopped": ("Stopped", f"{stopped}; {given_up}; make a new plan"),
+    }
+    assert how == "deleted" or (world.read().status.state, world.read().status.message) == told[how]
     world.kafka.revive(2)
     await world.passes(3)
     if how != "deleted":  # its object is gone, and an Event has told of the throttle on broker 2
