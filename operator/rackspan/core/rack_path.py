@@ -12,12 +12,11 @@ from rackspan.core.text import shown
 RackPath = tuple[str, ...]
 
 UNNAMED = "<unnamed>"
-MOST_STEPS = 32
 _LONGEST = 200  # characters of a rack id in an error message
 
 
 class RackPathError(ValueError):
-    """A rack id, or a rack pattern, that is no path: at most 32 steps of printed characters without white space."""
+    """A rack id, or a rack pattern, that is not a path of non-empty steps of printed characters without white space."""
 
 
 def parse_rack(text: str) -> RackPath:
@@ -30,8 +29,6 @@ def parse_rack(text: str) -> RackPath:
     if not body:
         raise RackPathError(f'rack id "{quoted}" is empty: write at least one step, such as "/zone-a"')
     steps = tuple(body.split("/"))
-    if len(steps) > MOST_STEPS:
-        raise RackPathError(f'rack id "{quoted}" has {len(steps):,} steps: {MOST_STEPS} are the most')
     for number, step in enumerate(steps, start=1):
         if not step:
             before = "/" + "/".join(steps[: number - 1])

@@ -244,6 +244,7 @@ class KafkaReassignments(ConfluentAdmin):
 
     def _change(self, change: Callable[[Any], T]) -> T:
         """Ask for a change, if that is permitted at each attempt: a connection takes time."""
+        self._permit.check()
 
         def permitted(python: Any) -> T:
             self._permit.check()
