@@ -1,6 +1,6 @@
 """Sums over what was judged and over rows of a history. Functions are from table to table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -220,6 +220,18 @@ def grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]
     return found.select([*by, *(f"{name}_{how}" for name, how, *_ in aggregates)]).rename_columns(
         [*by, *(name for name, *_ in aggregates)]
     )
+
+
+def gathered(parts: Iterable[pa.Table], least: int) -> Iterator[pa.Table]:
+    """The same rows in parts of at least so many rows, but for the last one; none where there are no rows."""
+    held: list[pa.Table] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= least:
+            yield pa.concat_tables(held)
+            held = []
+    if any(map(len, held)):
+        yield pa.concat_tables(held)
 
 
 def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType) -> pa.Table:

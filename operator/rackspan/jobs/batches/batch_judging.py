@@ -1,6 +1,6 @@
 """The pure core over Arrow batches: what runs in this process, or in every Python worker of Spark."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.requirements import ClusterRequirements
 from rackspan.core.scanning import BrokerLocations, portion_of
 from rackspan.core.write_locality import write_counts
+from rackspan.jobs.batches.aggregates import gathered
 from rackspan.jobs.batches.arrow_batches import judged_portion, partitions_of, unread_topics, write_table
 from rackspan.jobs.batches.judged import Judged
 
@@ -34,7 +35,8 @@ class Criteria:
 
 def judge_slice(criteria: Criteria, batches: Iterable[pa.RecordBatch]) -> Judged:
     """Judge batches with the columns PARTITIONS, which have all partitions of their topics."""
-    return Judged.merged([_judged(criteria, portion) for portion in _portions(batches)])
+    tables = (pa.Table.from_batches([batch]) for batch in batches)
+    return Judged.merged([_judged(criteria, portion) for portion in gathered(tables, _ROWS)])
 
 
 def _judged(criteria: Criteria, every: pa.Table) -> Judged:
@@ -51,14 +53,3 @@ def _judged(criteria: Criteria, every: pa.Table) -> Judged:
         return judged
     counts = write_counts(ReplicaPlaces(locations.tree, locations.brokers, partitions), producers)
     return replace(judged, writes=write_table(partitions.names, tuple(producers), counts))
-
-
-def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= _ROWS:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)

@@ -25,6 +25,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from rackspan.core.text import plural
+from rackspan.jobs.batches.aggregates import gathered
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
 from rackspan.reconcile.scans.history_location import without_secrets
 
@@ -128,14 +129,9 @@ class DeltaTables:
         """Write the rows of a file that stay into others."""
         known = {field.name for field in table.schema().fields}
         schema = _columns(name, [one for one in KEPT[name].names if one in known and one not in PARTITIONED_BY])
-        waiting: list[pa.Table] = []
-        for rows in self._rows(f"{name}/{path}", schema):
-            waiting.append(rows.filter(where))
-            if sum(map(len, waiting)) >= _ROWS_OF_A_FILE:
-                yield self.file(name, cluster, month, uuid.uuid4().hex, pa.concat_tables(waiting))
-                waiting = []
-        if sum(map(len, waiting)):
-            yield self.file(name, cluster, month, uuid.uuid4().hex, pa.concat_tables(waiting))
+        staying = (rows.filter(where) for rows in self._rows(f"{name}/{path}", schema))
+        for rows in gathered(staying, _ROWS_OF_A_FILE):
+            yield self.file(name, cluster, month, uuid.uuid4().hex, rows)
 
     def _rows(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
         """
@@ -160,7 +156,7 @@ class DeltaTables:
 
     def file(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> AddAction:
         """Write rows of a cluster's month into a file, which is no part of the table before it is appended."""
-        path = f"cluster={quote(cluster, safe='')}/month={month}/{file}.parquet"
+        path = f"{cluster_folder(cluster)}/month={month}/{file}.parquet"
         packed = pa.BufferOutputStream()
         pq.write_table(rows, packed, compression="zstd")
         data = packed.getvalue().to_pybytes()
@@ -394,6 +390,11 @@ class DeltaTables:
             yield
         except (OSError, EOFError, pa.ArrowException, DeltaError) as error:
             raise HistoryError(f"history {self.location}/{place}: {one_line(error)}") from error
+
+
+def cluster_folder(cluster: str) -> str:
+    """The folder that a table's files of a cluster are in."""
+    return f"cluster={quote(cluster, safe='')}"
 
 
 def _columns(name: str, columns: Iterable[str]) -> pa.Schema:

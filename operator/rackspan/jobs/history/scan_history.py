@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +20,7 @@ from deltalake.transaction import AddAction
 
 from rackspan.core.text import shown
 from rackspan.jobs.batches.schemas import KEPT, PARTITIONED_BY, TABLES
-from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError
+from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryError, cluster_folder
 from rackspan.reports.document import ScanDocument, decode
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
@@ -155,7 +154,7 @@ class ScanWriter:
 
     def __init__(self, tables: DeltaTables, entry: ScanEntry) -> None:
         """Raises HistoryError for a cluster whose name is too long, as methods raise it."""
-        if len(f"cluster={quote(entry.cluster, safe='')}") > _LONGEST_NAME:
+        if len(cluster_folder(entry.cluster)) > _LONGEST_NAME:
             raise HistoryError(
                 f"history {tables.location}: the cluster's name is too long for a folder ({shown(entry.cluster, 60)}): "
                 "name fewer bootstrap servers, or give the snapshot file a shorter name"
