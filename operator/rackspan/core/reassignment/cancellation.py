@@ -68,7 +68,7 @@ def _step_back(change: Change, state: PartitionState, asked: tuple[int, ...], ar
         return _Undo() if state.leader is not None else without_leader(state, around)
     step = _rearranged(change, state, around)
     # Who is in sync is not known without a leader: the new replica may be the one that has all that was written.
-    if isinstance(step, Arrange) and state.leader is None:
+    if not isinstance(step, Settled) and state.leader is None:
         step = without_leader(state, around)
     return _given_up(step, state, around) if isinstance(step, StepHold) else step
 
@@ -101,7 +101,5 @@ def _without_new(change: Change, state: PartitionState, around: StepContext) -> 
     extra = next((broker for broker in new if why[broker] is None), None)
     if extra is not None:
         return Arrange(tuple(broker for broker in state.replicas if broker != extra))
-    if state.leader is None:
-        return without_leader(state, around)
     reason = why[new[0]] or WaitReason.NOT_IN_SYNC
     return StepHold(reason, tuple(sorted(set(state.replicas) - state.in_sync)))

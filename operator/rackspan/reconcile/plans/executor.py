@@ -31,7 +31,7 @@ from rackspan.core.reassignment import (
 from rackspan.reconcile.plans.throttling import Pacer, Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rackspan.core.planning import Change
     from rackspan.core.reassignment import (
@@ -308,19 +308,12 @@ class Executor:
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
             # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
-        if limits is not None:  # copies fill disks from pass to pass
-            takers = {
-                broker for change in looked_at.values() for broker in {*change.replicas}.difference(change.before)
-            }
-            self._disks = {**self._disks, **await self._admin.disks(online & takers)}
         if self._passes >= self._cordons_due:
             await self._look_at_cordons(online & self._holders)
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
-        if self._unreported and self._passes % _PASSES_UNTIL_DISKS == 0:
-            brokers = online.intersection(broker for _, broker in self._unreported)
-            self._disks = {**self._disks, **await self._admin.disks(brokers)}
+        await self._look_at_disks(online, () if limits is None else looked_at.values())
         partitions = {at: self._with_lost(at, one) for at, one in seen.items() if at.topic in topics - recreated}
         if self._passes == 0:
             moved = [at for at, change in looked_at.items() if change.copied]
@@ -342,6 +335,14 @@ class Executor:
             self.record.cordoned,
         )
         return found, looked_at
+
+    async def _look_at_disks(self, online: frozenset[int], copied: Iterable[Change]) -> None:
+        """Ask target brokers how much room they have, as copies fill disks from pass to pass; others only if needed."""
+        asked: set[int] = set().union(*({*change.replicas}.difference(change.before) for change in copied))
+        if self._passes % _PASSES_UNTIL_DISKS == 0:
+            asked.update(broker for _, broker in self._unreported)
+        if some := online & asked:
+            self._disks = {**self._disks, **await self._admin.disks(some)}
 
     def _with_lost(self, at: TopicPartition, state: PartitionState) -> PartitionState:
         """With copies that a broker with a lost log directory does not report. Metadata of Kafka 4.4 do not say so."""
