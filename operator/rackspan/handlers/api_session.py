@@ -21,7 +21,7 @@ import aiohttp
 import kopf
 
 from rackspan.kube.kube_objects import EVENT, reduced_event, reduced_page
-from rackspan.kube.rest import PageSize, TooLongError, lines_of, read_at_most
+from rackspan.kube.rest import SILENT_SECONDS, PageSize, TooLongError, lines_of, read_at_most
 from rackspan.reconcile.runtime.workqueue import backoff
 
 if TYPE_CHECKING:
@@ -45,9 +45,6 @@ _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The one error of a watch after which kopf lists again; all others end it."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends within so long was cut."""
-SILENT_SECONDS: Final = 150.0
-"""A watch that brings nothing for so long, not even a bookmark, of which the API server sends one a minute, is about a
-version that this has not come to: etcd was restored from a backup."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 

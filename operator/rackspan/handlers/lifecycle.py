@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import kopf
 
 from rackspan.api.labels import GROUP
-from rackspan.handlers.api_session import SILENT_SECONDS, connect
+from rackspan.handlers.api_session import connect
 from rackspan.handlers.watches import Memo
+from rackspan.kube.rest import SILENT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

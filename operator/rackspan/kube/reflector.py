@@ -17,7 +17,7 @@ import msgspec
 from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
-from rackspan.kube.rest import ExpiredError, ForbiddenError, NotFoundError, not_now
+from rackspan.kube.rest import SILENT_SECONDS, ExpiredError, ForbiddenError, NotFoundError, not_now
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.informer import key_of
 
@@ -129,11 +129,18 @@ class KubeReflector:
             "resourceVersion": self._version,
             "timeoutSeconds": _WATCH_SECONDS,
         }
+        clock = asyncio.get_running_loop().time
+        begun, silent = clock(), True
         lines = self._rest.lines(with_query(self._path, asked), _WATCH_SECONDS + _LATE_SECONDS, self._accept_one)
-        async with contextlib.aclosing(lines):
-            async for line in lines:
-                self._take(EVENT.decode(line))
-                self._failures = 0
+        try:
+            async with contextlib.aclosing(lines):
+                async for line in lines:
+                    silent = False
+                    self._take(EVENT.decode(line))
+                    self._failures = 0
+        finally:
+            if silent and clock() - begun >= SILENT_SECONDS:
+                self._version = ""
 
     def _take(self, event: Event) -> None:
         if event.type == "ERROR":

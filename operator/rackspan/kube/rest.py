@@ -63,6 +63,9 @@ _LIST_ATTEMPTS = 3
 _BUSY_ATTEMPTS = 4
 _BUSY_SECONDS = 1.0
 _BUSY_MOST_SECONDS = 10.0
+SILENT_SECONDS = 150.0
+"""A watch that brings nothing for so long, not even a bookmark, of which the API server sends one a minute, is about a
+version that this has not come to: etcd was restored from a backup."""
 
 
 async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.ApiClient:

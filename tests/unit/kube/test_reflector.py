@@ -202,6 +202,34 @@ async def test_a_version_that_is_refused_twice_is_given_up(patience):
     assert patience.seconds == [1.0, 2.0, 0.5]
 
 
+@pytest.mark.parametrize("end", [None, AWAY])
+async def test_after_a_silent_watch_all_is_listed_again(patience, monkeypatch, end):
+    """After a restored backup: the API server accepts a version that it has not come to, and sends no bookmark."""
+    monkeypatch.setattr(reflector_module, "SILENT_SECONDS", 0.0)
+    asked = []
+
+    class Silent:
+        pages = Rest.pages
+
+        async def read(self, *_):
+            asked.append("list")
+            return b'{"metadata":{"resourceVersion":"7"},"items":[]}'
+
+        async def lines(self, path, *_):
+            asked.append("watch")
+            if "resourceVersion=7" in path:
+                yield b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}'
+            elif end:
+                raise end
+
+    reflector = KubeReflector(Silent(), NODES.collection(), "", Store().listener)
+    reflector._version = "900"
+    patience.may_end = lambda: len(patience.seconds) == 2
+    with pytest.raises(OverError):
+        await reflector.watch()
+    assert asked == ["watch", "list", "watch"]
+
+
 async def test_an_outage_is_waited_for(patience):
     class Away:
         pages = Rest.pages
