@@ -65,6 +65,18 @@ def test_what_is_found_of_a_topic_stays_while_it_cannot_be_read(scan, history):
     assert (row["topic"], row["violation_minutes"]) == ("orders", 60), "out of compliance while nobody could look, too"
 
 
+def test_a_broker_stays_offline_while_the_topics_there_cannot_be_read(scan):
+    before = scan("a", topic("orders", (0, 2, 9)), topic("payments", (2, 0, 8)))
+    partly = scan("b", topic("payments", (2, 0, 8)), unread=["orders"])
+    offline = [row for row in before.findings if row.rule == "BrokerOffline"]
+    assert [row.broker for row in offline] == [8, 9]
+    assert [row for row in partly.findings if row.rule == "BrokerOffline"] == offline
+    moved = scan("c", topic("orders", (0, 2, 9)), topic("payments", FAIR))
+    assert [row.broker for row in moved.findings if row.rule == "BrokerOffline"] == [9]
+    fixed = scan("d", topic("orders", FAIR), topic("payments", FAIR))
+    assert not fixed.findings
+
+
 def test_without_having_seen_all_topics_nobody_calls_a_cluster_compliant(scan):
     document = scan("a", topic("payments", FAIR), unread=["orders"])
     status = compliance_status(document, ComplianceReportStatus(), generation=1, now=NOON)

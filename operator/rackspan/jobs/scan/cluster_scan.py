@@ -20,7 +20,7 @@ from rackspan.jobs.batches import aggregates
 from rackspan.jobs.batches.arrow_batches import finding_table
 from rackspan.jobs.batches.digests import Digest, digest, merged
 from rackspan.jobs.batches.judged import Judged
-from rackspan.jobs.batches.schemas import JUDGED
+from rackspan.jobs.batches.schemas import JUDGED, TABLES
 from rackspan.jobs.history.previous_scan import PreviousScan
 from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 from rackspan.jobs.history.trend import HistoryTrend, trend_of
@@ -195,8 +195,20 @@ class _Scan:
         unread = pa.array(self._unread, pa.string())
         kept = {"findings": self._previous.findings_of(unread), "topics": self._previous.topics(unread)}
         waiting.append(Judged.of(**{name: rows.select(JUDGED[name].names) for name, rows in kept.items()}))
-        waiting.append(Judged.of(findings=aggregates.findings(pa.concat_tables(counting))))
+        counted = aggregates.findings(pa.concat_tables(counting))
+        waiting += [Judged.of(findings=counted), Judged.of(findings=self._uncounted(counted))]
         yield Judged.together(waiting)
+
+    def _uncounted(self, counted: pa.Table) -> pa.Table:
+        """What the previous scan found of brokers that are still away, where only topics not read can show it now."""
+        found = TABLES["findings"].empty_table()
+        if self._unread:
+            before = (aggregates.counting_partitions(part)[0] for part in self._previous.findings())
+            found = pa.concat_tables([found, *before])
+        again = pa.compute.is_in(found["id"], counted["id"].combine_chunks())
+        back = pa.compute.is_in(found["broker"], pa.array(self._locations.online, found["broker"].type))
+        kept = pa.compute.invert(pa.compute.or_(again, back))
+        return found.filter(kept).select(JUDGED["findings"].names)
 
     def _slices(self) -> Iterator[Judged]:
         slices = self._engine(self._cluster, self._previous.known_topics, self._progress.advance)
