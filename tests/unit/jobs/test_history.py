@@ -591,7 +591,10 @@ def test_a_document_that_is_damaged_is_an_error_of_the_history(history):
         history.document(entry)
 
 
-@pytest.mark.parametrize("location", ["nowhere://bucket/x", "gibberish://", "hf://a/b", "/a/%41"])
+@pytest.mark.parametrize(
+    "location",
+    ["nowhere://bucket/x", "gibberish://", "hf://a/b", "/a/%41", "file://localhost/a", "file://a/b", "s3:///a"],
+)
 def test_a_location_that_cannot_be_used_is_refused(location):
     with pytest.raises(HistoryError, match="is not a usable location"):
         History(location)

@@ -29,7 +29,7 @@ from rackspan.jobs.batches.aggregates import gathered
 from rackspan.jobs.batches.schemas import ABOUT, KEPT, PARTITIONED_BY
 from rackspan.reconcile.scans.history_location import without_secrets
 
-_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss")
+_URI: Final = re.compile("file:///|(s3|s3a|s3n|gs|abfs|abfss)://[^/]")
 _ANSWER: Final = re.compile("<Code>(?P<code>[^<]*)</Code>.*<Message>(?P<message>[^<]*)</Message>")
 _FAILED: Final = re.compile(r"Error performing [A-Z]+ (?P<where>https?://[^/ ]+).* - HTTP error: (?P<what>.*)")
 _BELOW: Final = re.compile("cluster=[^/]+/month=[^/]+/[^/]+")
@@ -60,7 +60,7 @@ class DeltaTables:
         self.location = without_secrets(location).rstrip("/")
         scheme, is_uri, rest = location.partition("://")
         path = unquote(rest) if is_uri else location
-        if (is_uri and (scheme not in _SCHEMES or not rest)) or "%" in path or not location:
+        if (is_uri and not _URI.match(location)) or "%" in path or not location:
             raise HistoryError(f"{self.location or _EMPTY}: is not a usable location: give a path without %, or a URI")
         self._folder = None if is_uri and scheme != "file" else os.path.abspath(path)  # noqa: PTH100 - not resolved
         self._uri = Path(self._folder).as_uri() if self._folder else re.sub("^s3[an]:", "s3:", location).rstrip("/")
