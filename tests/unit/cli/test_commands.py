@@ -307,6 +307,16 @@ def test_one_row_that_is_left_out_is_it(rackspan, snapshot):
     assert "… and 1 more partition (--all prints it)" in rackspan("check", "--snapshot", bad, *LEVELS).out
 
 
+@pytest.mark.parametrize(("racks", "warns"), [([None, None], True), (["/eu/a/r1", None], False)])
+def test_check_and_scan_warn_if_no_broker_has_a_rack(rackspan, snapshot, racks, warns):
+    file = snapshot(cluster(topic("a", [0, 1]), racks=dict(enumerate(racks))))
+    warning = "prod.json: no broker has a rack, so no loss of a rack is checked: set broker.rack, or use a RackTopology"
+    ran = rackspan("check", "--snapshot", file, "--missing-rack-policy", "ignore")
+    assert ran.err == (f"warning: {warning}\n" if warns else "")
+    scanned = rackspan("scan", "--snapshot", file, *([] if warns else LEVELS))
+    assert (warning.replace("prod.json", "prod") in scanned.err) is warns
+
+
 def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1

@@ -8,6 +8,7 @@ from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.stderr_lines import note, warn
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.connection import Connection
+from rackspan.core.scanning import rack_warnings
 from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
@@ -51,6 +52,8 @@ class ClusterSource:
                 live = self.connection
                 found = self._read_file(progress.advance) if live is None else live.snapshot(progress.advance)
                 report_cordoned(found.brokers)
+                for sentence in rack_warnings(found.brokers):
+                    warn(f"{self.name}: {sentence}")
                 return with_log_dir_sizes(found, self.log_dirs)
         except SnapshotError as error:
             raise CommandError(str(error)) from error

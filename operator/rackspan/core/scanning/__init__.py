@@ -4,7 +4,7 @@ Looking at all partitions of a cluster: what is wrong, how bad that is, and what
 The one rule set: the operator, the command line and the Spark job all call `examine`.
 """
 
-from rackspan.core.scanning.brokers import BrokerLocations, locations_in, reported_locations
+from rackspan.core.scanning.brokers import BrokerLocations, locations_in, rack_warnings, reported_locations
 from rackspan.core.scanning.examine import examine, examine_brokers
 from rackspan.core.scanning.findings import Findings
 from rackspan.core.scanning.portion import Portion, portion_of
@@ -20,5 +20,6 @@ __all__ = [
     "examine_brokers",
     "locations_in",
     "portion_of",
+    "rack_warnings",
     "reported_locations",
 ]

@@ -58,6 +58,13 @@ def reported_locations(
     return locations_in(tree_of(snapshot.brokers, levels, drained=drained), snapshot)
 
 
+def rack_warnings(brokers: Collection[BrokerLocation]) -> tuple[str, ...]:
+    """Return a warning if no broker reports a rack: every placement is compliant then."""
+    if not brokers or any(broker.reported_rack for broker in brokers):
+        return ()
+    return ("no broker has a rack, so no loss of a rack is checked: set broker.rack, or use a RackTopology",)
+
+
 def locations_in(tree: RackTree, snapshot: Snapshot) -> BrokerLocations:
     """Take a tree's word for where a snapshot's brokers stand; those not eligible are drained."""
     reported = {broker.id: broker.reported_rack for broker in snapshot.brokers}

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackspan.core.rack_path import RackPathError
 from rackspan.core.requirements import ClusterRequirements
-from rackspan.core.scanning import BrokerLocations, reported_locations
+from rackspan.core.scanning import BrokerLocations, rack_warnings, reported_locations
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation, TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
@@ -81,7 +81,8 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     except SnapshotError as error:
         raise ClusterError("SnapshotUnreadable", str(error)) from error
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions)
+    warnings = rack_warnings(outline.brokers)
+    return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions, warnings=warnings)
 
 
 def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence[str] = ()) -> ScannedCluster:
@@ -95,8 +96,8 @@ def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence
 
     outline = take_outline(properties)
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    reader, warnings = LiveReader(properties), reassignment_warnings(properties)
-    return ScannedCluster(name, criteria, reader, outline.partitions, warnings=warnings)
+    warnings = (*reassignment_warnings(properties), *rack_warnings(outline.brokers))
+    return ScannedCluster(name, criteria, LiveReader(properties), outline.partitions, warnings=warnings)
 
 
 def synthetic(cluster: SyntheticCluster) -> ScannedCluster:
