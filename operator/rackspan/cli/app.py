@@ -21,7 +21,7 @@ COMMANDS: Final = (
         app="write_snapshot.app",
     ),
     LaterCommand("scan", _LOOK, "Scan whole clusters, and compare them with earlier scans."),
-    LaterCommand("report", _LOOK, "Show what a scan found: as a page, as text, or for programs."),
+    LaterCommand("report", _LOOK, "Show the result of a scan: as a page, as text, or for programs."),
     LaterCommand("history", _LOOK, "Query the history of scans with SQL, or copy that of an earlier version."),
     LaterCommand("plan", _CHANGE, "Plan the fewest moves to compliance. Changes nothing."),
     LaterCommand("apply", _CHANGE, "Carry out a plan, or go on with one that was interrupted."),

@@ -1,1 +1,1 @@
-"""One module per subcommand, named like it: its options and its help. It hands on what it is given to `actions`."""
+"""One module per subcommand: its options and its help. The work is in `actions`."""

@@ -39,12 +39,12 @@ def apply(
     drain_rack: options.DrainRack = None,
     approve: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="The plan's hash. Without it the plan is shown, and you are asked."),
+        typer.Option(
+            metavar="HASH", help="The hash of the plan to carry out. Without it, the command shows the plan and asks."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
-    cancel: Annotated[
-        bool, typer.Option("--cancel", help="Take back what is under way; what has moved already stays.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the moves under way. Completed moves stay.")] = False,
     throttle: Annotated[
         str | None,
         typer.Option(
@@ -54,13 +54,25 @@ def apply(
         ),
     ] = None,
     max_concurrent_moves: Annotated[
-        int, typer.Option(min=1, max=10_000, rich_help_panel=_PANEL, help="Replicas copied at once in the cluster.")
+        int,
+        typer.Option(
+            min=1,
+            max=10_000,
+            rich_help_panel=_PANEL,
+            help="The most replicas being copied at the same time in the cluster.",
+        ),
     ] = _LIMITS.moves,
     max_concurrent_moves_per_broker: Annotated[
-        int, typer.Option(min=1, max=10_000, rich_help_panel=_PANEL, help="Replicas a broker gives or takes at once.")
+        int,
+        typer.Option(
+            min=1,
+            max=10_000,
+            rich_help_panel=_PANEL,
+            help="The most replicas that a broker sends or receives at the same time.",
+        ),
     ] = _LIMITS.moves_per_broker,
     max_moves: Annotated[
-        int | None, typer.Option(min=0, rich_help_panel=_PANEL, help="Refuse a plan of more moves than that.")
+        int | None, typer.Option(min=0, rich_help_panel=_PANEL, help="Refuse a plan with more moves.")
     ] = None,
     max_bytes: Annotated[
         str | None,
@@ -68,16 +80,16 @@ def apply(
     ] = None,
     patience: Annotated[
         float,
-        typer.Option(min=1, metavar="SECONDS", help="Stop where nothing was done and no byte copied for so long."),
+        typer.Option(min=1, metavar="SECONDS", help="Stop after this time without a completed step or a copied byte."),
     ] = 600,
     journal: options.Journal = None,
     output: options.ProgressOutput = ProgressFormat.TABLE,
 ) -> None:
-    """Carry out the plan that `rackspan plan` makes of the same options, and what a killed `rackspan apply` has begun.
+    """Carry out the plan that `rackspan plan` makes with the same options, or continue a plan that was interrupted.
 
-    One replica of a partition moves at a time, and an old one goes only once the new one is in sync. Throttles are
-    cleared however it ends. At Ctrl-C the copies under way end and no other begins; a second one leaves them to Kafka,
-    and so do SIGTERM, SIGHUP and SIGQUIT.
-    Run the same command again to go on, or with --cancel to take back what is under way.
+    One replica of a partition moves at a time. An old replica is removed only after the new one is in sync. Throttles
+    are removed at every end. After Ctrl-C no new copy begins, and the command waits for the copies under way. After a
+    second Ctrl-C, or SIGTERM, SIGHUP or SIGQUIT, it ends and Kafka finishes them.
+    Run the same command again to continue, or with --cancel to cancel the moves under way.
     """
     applying_plans.apply(**locals())

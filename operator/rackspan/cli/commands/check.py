@@ -35,15 +35,15 @@ def check(
     output: Annotated[
         CheckFormat,
         options.output_option(
-            "--output", "-o", help="How to print the result; sarif is for code scanning, junit for reports of tests."
+            "--output", "-o", help="The output format; sarif is for code scanning, junit for test reports."
         ),
     ] = CheckFormat.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Show what is wrong: replicas not spread fairly over the domains of some level, partitions offline or behind.
+    """Show what is wrong: replicas not spread fairly over a level's domains, offline or under-replicated partitions.
 
-    A drained broker, and one that is gone, may hold none. It shows what acknowledged writes of each topic survive. The
-    exit code is 1 when a partition is out of compliance, or something is as bad. `rackspan scan` finds the same in
-    clusters of any size, and keeps a history.
+    A broker that is drained or has left the cluster must not hold replicas. The output also shows which losses the
+    acknowledged writes of each topic survive. The exit code is 1 if a partition is not compliant, or another finding is
+    as severe. `rackspan scan` finds the same in clusters of any size, and keeps a history.
     """
     checking_clusters.check(**locals())

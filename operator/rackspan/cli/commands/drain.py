@@ -25,11 +25,13 @@ UNCORDON_EPILOG = options.epilog(
 _Brokers = Annotated[list[str] | None, typer.Argument(metavar="[BROKER]...", help="Ids of brokers.")]
 _Racks = Annotated[
     list[str] | None,
-    typer.Option("--rack", metavar="PATH", help="A rack, a zone, a region by its path; repeat it for several."),
+    typer.Option("--rack", metavar="PATH", help="The path of a rack, zone or region; repeat it for several."),
 ]
 _DryRun = Annotated[
     options.DryRun,
-    typer.Option(help="client: print what would be, and with -o yaml what to put into Git. server: let it be checked."),
+    typer.Option(
+        help="client: print the change, with -o yaml as a manifest for Git. server: let the API server check it."
+    ),
 ]
 
 
@@ -42,21 +44,22 @@ def drain(
     kubeconfig: options.Kubeconfig = None,
     dry_run: _DryRun = options.DryRun.NONE,
     approve: Annotated[
-        bool, typer.Option("--approve", help="Approve the plan that is shown, once the operator has the same.")
+        bool,
+        typer.Option("--approve", help="Approve the plan that is shown, as soon as the operator has the same plan."),
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until no replica is left there.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the brokers hold no replica.")] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --wait or --approve: give up after that, such as 2h.")
+        str | None, typer.Option(metavar="TIME", help="With --wait or --approve: give up after this time, such as 2h.")
     ] = None,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Let brokers, or all below a rack, hold no replicas: add them to the drains of a RackTopology.
+    """Drain brokers, or all brokers of a rack: add them to the drains of a RackTopology.
 
-    The operator plans where their replicas go, and moves them once the plan is approved. This command shows how many
-    replicas are there, how many can leave and what that costs. --wait ends when the operator sees no replica there, and
-    with --bootstrap-server Kafka itself. Exit code 5: only replicas are left that no plan moves.
+    The operator plans where their replicas go, and moves them after the plan is approved. This command shows how many
+    replicas the brokers hold, how many can move and what that costs. --wait waits until the operator, and with
+    --bootstrap-server Kafka itself, reports no replica there. Exit code 5: no plan moves the replicas that are left.
     """
     draining_brokers.drain(**locals())
 
@@ -70,8 +73,8 @@ def uncordon(
     dry_run: _DryRun = options.DryRun.NONE,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Let brokers, or all below a rack, hold replicas again: take them off the drains of a RackTopology.
+    """End the drain of brokers, or of all brokers of a rack: remove them from the drains of a RackTopology.
 
-    What has moved away does not come back by itself; new replicas may go there.
+    Replicas that have moved away do not move back. New replicas may be placed there.
     """
     draining_brokers.uncordon(**locals())

@@ -9,12 +9,12 @@ from rackspan.cli.rendering.output_formats import RowsFormat
 from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
 
-app = command_app(name="history", help="Query the history of scans, and look after it.", no_args_is_help=True)
+app = command_app(name="history", help="Query and maintain the history of scans.", no_args_is_help=True)
 
 
 @app.callback()
 def history() -> None:
-    """Query the history of scans, and look after it."""
+    """Query and maintain the history of scans."""
 
 
 @app.command(
@@ -24,11 +24,11 @@ def history() -> None:
     )
 )
 def sql(
-    location: Annotated[str, typer.Argument(metavar="HISTORY", help="Where scans keep their tables: a path or a URI.")],
+    location: Annotated[str, typer.Argument(metavar="HISTORY", help="The location of the history: a path or a URI.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT, in the SQL of DataFusion.")],
     output: Annotated[RowsFormat, typer.Option("--output", "-o", help="How to print the rows.")] = RowsFormat.TABLE,
 ) -> None:
-    """Print what a query over the history gives. Changes nothing.
+    """Print the result of a SQL query on the history. Changes nothing.
 
     `rackspan history views` lists what can be queried.
     """
@@ -43,11 +43,13 @@ def views() -> None:
 
 @app.command(epilog=options.epilog("$ rackspan history migrate /var/lib/rackspan /var/lib/rackspan-delta"))
 def migrate(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A history that an earlier version wrote. It stays.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Where its scans are written as Delta tables.")],
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="The history that an earlier version wrote. It is not changed.")
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The location of the new Delta tables.")],
 ) -> None:
     """Copy the scans of a history of the old layout into Delta tables.
 
-    Scans that NEW has already are left out: a copy that was interrupted goes on.
+    Skips scans that NEW has already, so an interrupted copy can be continued.
     """
     querying_histories.migrate(**locals())

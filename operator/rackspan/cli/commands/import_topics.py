@@ -39,7 +39,7 @@ TOPICCTL_EPILOG = options.epilog(
 
 app = command_app(
     name="import",
-    help="Write KafkaTopic manifests of topics that exist: applying them changes nothing.",
+    help="Write KafkaTopic manifests of existing topics. Applying them changes nothing in Kafka.",
     no_args_is_help=True,
 )
 
@@ -66,14 +66,12 @@ OutputDir = Annotated[
         metavar="DIR", parser=options.path, help="Write a file per KafkaTopic instead of all to the output."
     ),
 ]
-Overwrite = Annotated[
-    bool, options.output_option("--overwrite", help="With --output-dir: replace files of the same name.")
-]
+Overwrite = Annotated[bool, options.output_option("--overwrite", help="With --output-dir: replace existing files.")]
 Strict = Annotated[
-    bool, options.output_option("--strict", help="Write nothing, and exit with 2, where anything is not kept.")
+    bool, options.output_option("--strict", help="Write nothing and exit with 2 if anything cannot be kept.")
 ]
 Output = Annotated[
-    ImportFormat, options.output_option("--output", "-o", help="Manifests, or a report that holds them.")
+    ImportFormat, options.output_option("--output", "-o", help="Manifests, or a report that contains them.")
 ]
 
 
@@ -96,7 +94,9 @@ Cluster = Annotated[
 ]
 KeepGoing = Annotated[
     bool,
-    options.output_option("--keep-going", help="Write the others where some cannot be imported; still exit with 2."),
+    options.output_option(
+        "--keep-going", help="If some cannot be imported, write the others; the exit code is still 2."
+    ),
 ]
 
 
@@ -129,10 +129,10 @@ def from_cluster(
     overwrite: Overwrite = False,
     strict: Strict = False,
 ) -> None:
-    """Write a KafkaTopic for every topic of a cluster, as it is there now: replicas, and the configs set on it.
+    """Write a KafkaTopic for every topic of a cluster, with its present replicas and the configs set on it.
 
-    Replicas stay where they are: topics that are not spread fairly keep theirs by an explicit assignment, and that is
-    said. Kafka's own topics are left out, and with --topology those that have a KafkaTopic.
+    Replicas do not move: a topic that is not spread fairly gets an explicit assignment, and a note says so. Kafka's
+    internal topics are skipped, and with --topology those that have a KafkaTopic.
     """
     importing_topics.from_cluster(**locals())
 
@@ -159,5 +159,5 @@ def from_files(
     strict: Strict = False,
     keep_going: KeepGoing = False,
 ) -> None:
-    """Import files of one kind: these differ in how a document is read, and in nothing else."""
+    """Import files of one kind. The kinds differ only in how a document is read."""
     importing_topics.from_files(**locals())

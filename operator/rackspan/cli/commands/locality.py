@@ -33,42 +33,42 @@ def locality(
         list[str] | None,
         typer.Option(
             metavar="RACK[=COUNT]",
-            help="Show how near producers write, too: the client.rack of some, and how many have it. Repeat it.",
+            help="Also show the locality of producers: a client.rack and how many producers have it. Repeat it.",
         ),
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Near is in the same domain of this level. Default: the deepest one."),
+        typer.Option(metavar="NAME", help="The level in whose domains a replica is near. Default: the deepest one."),
     ] = None,
     levels: options.Levels = "",
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Look at offsets twice, so far apart, for bytes per second."),
+        typer.Option(metavar="TIME", help="Measure bytes per second: read offsets twice, this time apart."),
     ] = None,
     price_per_gb: Annotated[
         float | None,
-        typer.Option(min=0, max=10**6, metavar="PRICE", help="What 10⁹ bytes between domains cost; with --sample."),
+        typer.Option(min=0, max=10**6, metavar="PRICE", help="The price of 10⁹ bytes between domains; with --sample."),
     ] = None,
     currency: Annotated[
-        str, typer.Option(metavar="LABEL", help="How the price is labelled; nothing is converted.")
+        str, typer.Option(metavar="LABEL", help="The label of the price. Nothing is converted.")
     ] = "EUR",
     fail_above: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Exit code 1 where a group does not read more than this share of its partitions near by, such as 10%.",
+            help="Exit with 1 if a group reads at most this share of its partitions from near replicas, such as 10%.",
         ),
     ] = None,
     output: options.Output = Format.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Show how near consumer groups read to where they run, what reading from afar costs, and what to change.
+    """Show how much consumer groups read from replicas near them, what remote reads cost, and what to change.
 
-    Near: a replica is in the member's own domain. Reads near: it is read from there. Could be near: with the best
-    assignment that is as even. A scan reports the same of every group. Changes nothing.
+    Near: a replica is in the member's own domain. Reads near: the member reads from that replica. Could be near: the
+    most that an equally even assignment reaches. A scan reports the same for every group. Changes nothing.
 
-    Of producers, near is what goes to leaders in their own domain; by rack, what does with partitioner.rack.aware;
-    could be near, what would if other replicas in sync led.
+    For producers, near: writes to leaders in the producer's domain; by rack: the same with partitioner.rack.aware;
+    could be near: the same if other in-sync replicas were the leaders.
     """
     measuring_locality.locality(**locals())

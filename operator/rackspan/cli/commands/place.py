@@ -28,16 +28,19 @@ def place(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     placer: Annotated[
-        str, typer.Option(metavar="NAME", help="MultiLevel, Striped, Rings, Simple, or another that is installed.")
+        str, typer.Option(metavar="NAME", help="MultiLevel, Striped, Rings, Simple, or another installed placer.")
     ] = "MultiLevel",
     start_index: Annotated[
-        int | None, typer.Option(min=0, max=2**31 - 1, metavar="I", help="Where Simple, Striped and Rings begin.")
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, metavar="I", help="The broker at which Simple, Striped and Rings begin."),
     ] = None,
     shift: Annotated[
         int | None,
         typer.Option(min=0, max=2**31 - 1, metavar="S", help="Their first distance between leader and follower."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="S", help="Decides what is left open. Default: 0.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="S", help="The seed of choices between equal placements. Default: 0.")
+    ] = None,
     brokers: Annotated[
         str | None, typer.Option(metavar="ID,…", help="Only these brokers. Default: all that are not drained.")
     ] = None,
@@ -50,6 +53,6 @@ def place(
 ) -> None:
     """Place the replicas of a new topic, and print them: the first replica of each partition is its preferred leader.
 
-    What lies on the brokers already is taken into account. Nothing is created.
+    The placement accounts for the replicas that the brokers hold already. Nothing is created.
     """
     placing_topics.place(**locals())

@@ -54,7 +54,10 @@ def plan(
     topic: options.Topic = None,
     replication_factor: options.ReplicationFactor = None,
     partitions: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC=N", help="Partitions a topic shall have; repeat it for several.")
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC=N", help="The number of partitions that a topic is to have; repeat it for several."
+        ),
     ] = None,
     rebalance_too: options.Rebalance = False,
     levels: options.Levels = "",
@@ -66,7 +69,7 @@ def plan(
         options.output_option(
             "--output",
             "-o",
-            help="How to print the plan; reassignment is what kafka-reassign-partitions.sh --execute takes.",
+            help="The output format; reassignment is the file for kafka-reassign-partitions.sh --execute.",
         ),
     ] = PlanFormat.TABLE,
     show_all: options.ShowAll = False,
@@ -74,16 +77,16 @@ def plan(
         bool,
         options.output_option(
             DETAILED,
-            help="Exit codes as Terraform has them: 0 nothing would change, 1 an error of any kind, 2 something would.",
+            help="Exit codes as in Terraform: 0 nothing to change, 1 an error of any kind, 2 something to change.",
         ),
     ] = False,
 ) -> None:
-    """Plan the fewest moves that bring every topic into compliance, off drained brokers and to its requirements.
+    """Plan the fewest moves that make every topic compliant, empty drained brokers and fulfil the topics' requirements.
 
-    With --filename it plans only for the topics of its KafkaTopics, as these ask. New topics are placed and printed.
-    What the API server or Kafka would refuse, or can never be Ready, is an error with file and line, and exit code 2.
-    With --topology it is the plan in the status, with the same hash; with --rebalance as well, the one that the
-    operator would make with `rebalance: OnNewBrokers`, which fills brokers that are new or were emptied. The plan
-    states its lower bound, so that a reviewer sees that it cannot be done with less. Nothing is executed.
+    With --filename, plan only the topics of the KafkaTopics in these files. New topics are placed and printed. A
+    manifest that the API server or Kafka would refuse, or that can never be Ready, is an error with file and line, and
+    exit code 2. With --topology, print the plan of the status, with the same hash; with --rebalance as well, the plan
+    that the operator would make with `rebalance: OnNewBrokers`, which fills new and emptied brokers. The plan states
+    the lower bound of its moves, so a reviewer sees that no plan has fewer. Nothing is executed.
     """
     planning_moves.plan(**locals())

@@ -19,16 +19,18 @@ def release(
     kubeconfig: options.OperatorKubeconfig = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Only these (repeat it). Default: all."),
+        typer.Option(
+            "--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Only these namespaces (repeat it). Default: all."
+        ),
     ] = None,
     operator: Annotated[
         str | None,
         typer.Option(help="NAMESPACE/NAME of the operator's Deployment: scale it to zero first."),
     ] = None,
 ) -> None:
-    """Take the finalizer off KafkaTopics, RackTopologies and Reassignments, so that they can go without an operator.
+    """Remove the finalizer from KafkaTopics, RackTopologies and Reassignments, to delete them without an operator.
 
-    Throttles of Reassignments and cordons of drains are taken off where Kafka answers. Nothing is deleted, neither in
-    Kubernetes nor in Kafka. A running operator puts the finalizer back.
+    If Kafka responds, the throttles of Reassignments and the cordons of drains are removed too. Nothing is deleted,
+    neither in Kubernetes nor in Kafka. A running operator adds the finalizer again.
     """
     releasing_objects.release(**locals())

@@ -28,19 +28,19 @@ FLEET_EPILOG = options.epilog(
 )
 
 app = command_app(
-    name="report", help="Show what a scan found: as a page, as text, or for programs.", no_args_is_help=True
+    name="report", help="Show the result of a scan: as a page, as text, or for programs.", no_args_is_help=True
 )
 
 DocumentFile = Annotated[
-    str | None, typer.Argument(metavar="[FILE]", help="What `rackspan scan --report` wrote; - is standard input.")
+    str | None, typer.Argument(metavar="[FILE]", help="A document from `rackspan scan --report`; - is standard input.")
 ]
 HistoryLocation = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Take the last scan of the history that is kept there instead.")
+    str | None, typer.Option(metavar="DIR", help="Use the last scan of the history at this location instead.")
 ]
 Cluster = Annotated[
-    str | None, typer.Option(metavar="NAME", help="With --history: of this cluster. Default: the only one there is.")
+    str | None, typer.Option(metavar="NAME", help="With --history: the cluster. Default: the only one in the history.")
 ]
-ScanId = Annotated[str | None, typer.Option(help="With --history: this scan. Default: the last one.")]
+ScanId = Annotated[str | None, typer.Option(help="With --history: the scan. Default: the last one.")]
 
 
 @app.command("open", epilog=OPEN_EPILOG)
@@ -59,10 +59,13 @@ def export(
     scan_id: ScanId = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write the page there: one HTML file that needs no network."),
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Write the page to this file: one HTML file that needs no network."
+        ),
     ] = None,
     output: Annotated[
-        ExportFormat | None, typer.Option("--output", "-o", help="Print it. CSV holds the listed findings.")
+        ExportFormat | None,
+        typer.Option("--output", "-o", help="Print the scan in this format. CSV contains the listed findings."),
     ] = None,
 ) -> None:
     """Write a scan as a page, print it as JSON, YAML, Markdown or CSV, or both."""
@@ -76,17 +79,17 @@ def fleet(
         typer.Argument(metavar="[FILE]...", callback=options.once, help="What `rackspan scan --report` wrote."),
     ] = None,
     history: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Take the last scan of each cluster of this history instead.")
+        str | None, typer.Option(metavar="DIR", help="Use the last scan of each cluster of this history instead.")
     ] = None,
     pages: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             parser=options.path,
-            help="Write index.html there, and the page of each cluster, to which it links.",
+            help="Write index.html and the page of each cluster to this folder.",
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print the clusters.")] = Format.TABLE,
+    output: Annotated[Format, typer.Option("--output", "-o", help="The output format.")] = Format.TABLE,
 ) -> None:
-    """Show the last scans of several clusters, the worst first: what is wrong, what a fix copies, and the trend."""
+    """Show the last scans of several clusters, the worst first: what is wrong, how much a fix copies, and the trend."""
     showing_reports.fleet(**locals())

@@ -28,7 +28,10 @@ def operator(
     namespace: Annotated[
         list[str] | None,
         typer.Option(
-            "--namespace", "-n", envvar="RACKSPAN_NAMESPACES", help="Watch only these (repeat it). Default: all."
+            "--namespace",
+            "-n",
+            envvar="RACKSPAN_NAMESPACES",
+            help="Watch only these namespaces (repeat it). Default: all.",
         ),
     ] = None,
     resync: Annotated[
@@ -42,7 +45,7 @@ def operator(
         typer.Option(
             envvar="RACKSPAN_TOPOLOGIES_PER_NAMESPACE",
             min=1,
-            help="RackTopologies of one namespace that are served, the oldest: each may connect to Kafka.",
+            help="The most RackTopologies of a namespace that are reconciled, the oldest ones.",
         ),
     ] = DEFAULT_TOPOLOGIES_PER_NAMESPACE,
     kafka_trusted_namespace: Annotated[
@@ -63,13 +66,15 @@ def operator(
         typer.Option(
             envvar="RACKSPAN_KAFKA_UNTRUSTED_MAX",
             min=1,
-            help="Other namespaces whose Kafka clients run at a time, in a process each; more of them take turns.",
+            help="The most other namespaces with running Kafka clients, one process each; the rest take turns.",
         ),
     ] = _LIMITS.most_untrusted,
     kafka_untrusted_memory: Annotated[
         int,
         typer.Option(
-            envvar="RACKSPAN_KAFKA_UNTRUSTED_MEMORY_MIB", min=64, help="MiB of memory that each of them may use."
+            envvar="RACKSPAN_KAFKA_UNTRUSTED_MEMORY_MIB",
+            min=64,
+            help="MiB of memory that each of these processes may use.",
         ),
     ] = _LIMITS.untrusted_memory >> 20,
     listen_host: Annotated[
@@ -81,21 +86,22 @@ def operator(
     lease_namespace: Annotated[
         str | None,
         typer.Option(
-            envvar="RACKSPAN_LEASE_NAMESPACE", help="Where the Lease is. Default: the Pod's namespace, else default."
+            envvar="RACKSPAN_LEASE_NAMESPACE",
+            help="The namespace of the Lease. Default: the Pod's namespace, else default.",
         ),
     ] = None,
     lease_name: Annotated[
         str | None,
         typer.Option(
             envvar="RACKSPAN_LEASE_NAME",
-            help="Of the operators with the same Lease, one acts. Default: rackspan, and a suffix for the namespaces.",
+            help="Operators with the same Lease elect one leader. Default: rackspan, with a suffix for the namespaces.",
         ),
     ] = None,
     lease_identity: Annotated[
         str | None,
         typer.Option(
             envvar="RACKSPAN_LEASE_IDENTITY",
-            help="As whom to hold it; no two at a time may have the same. Default: the host's name, and chance.",
+            help="The holder's identity, unique among running operators. Default: the host name and a random suffix.",
         ),
     ] = None,
     lease_seconds: Annotated[
@@ -103,7 +109,7 @@ def operator(
         typer.Option(
             envvar="RACKSPAN_LEASE_SECONDS",
             min=6,
-            help="How long a Lease that is not renewed stays its holder's, who stops changing things after half of it.",
+            help="How long a Lease is valid without a renewal. Its holder stops changes after half of this time.",
         ),
     ] = LEASE_SECONDS,
     scan_image: Annotated[
@@ -121,40 +127,42 @@ def operator(
     ] = "IfNotPresent",
     scan_application: Annotated[
         str,
-        typer.Option(envvar="RACKSPAN_SCAN_APPLICATION", help="What SparkApplications submit: a file of that image."),
+        typer.Option(envvar="RACKSPAN_SCAN_APPLICATION", help="The file in the image that SparkApplications submit."),
     ] = DEFAULT_APPLICATION,
     scan_pod: Annotated[
         str,
-        typer.Option(envvar="RACKSPAN_SCAN_POD", help="JSON that is merged into the spec of Pods that scan."),
+        typer.Option(envvar="RACKSPAN_SCAN_POD", help="JSON that is merged into the spec of scan Pods."),
     ] = "{}",
     scan_trusted_namespace: Annotated[
         list[str] | None,
         typer.Option(
             envvar="RACKSPAN_SCAN_TRUSTED_NAMESPACES",
-            help="Whose RackTopologies may ask for anything of their scans (repeat it; * for all).",
+            help="Namespaces whose RackTopologies may set everything of their scans (repeat it; * for all).",
         ),
     ] = None,
     scan_allowed_location: Annotated[
         list[str] | None,
         typer.Option(
             envvar="RACKSPAN_SCAN_ALLOWED_LOCATIONS",
-            help="Where the others' histories may lie: URIs or paths, and what is below ({namespace}: their own).",
+            help="Locations, and all below them, that the others may use for histories ({namespace}: their own).",
         ),
     ] = None,
     scan_allowed_claim: Annotated[
         list[str] | None,
-        typer.Option(envvar="RACKSPAN_SCAN_ALLOWED_CLAIMS", help="PersistentVolumeClaims that the others may name."),
+        typer.Option(envvar="RACKSPAN_SCAN_ALLOWED_CLAIMS", help="PersistentVolumeClaims that the others may use."),
     ] = None,
     scan_limits: Annotated[
         str,
-        typer.Option(envvar="RACKSPAN_SCAN_LIMITS", help="JSON of what the others' scans may spend: scan.limits."),
+        typer.Option(envvar="RACKSPAN_SCAN_LIMITS", help="JSON of the limits of the others' scans: scan.limits."),
     ] = "{}",
     scan_max_running: Annotated[
         int,
-        typer.Option(envvar="RACKSPAN_SCAN_MAX_RUNNING", min=1, help="Scans at a time, of all topologies."),
+        typer.Option(
+            envvar="RACKSPAN_SCAN_MAX_RUNNING", min=1, help="The most scans at the same time, of all topologies."
+        ),
     ] = 4,
     scan_tmp_size: Annotated[
-        str, typer.Option(envvar="RACKSPAN_SCAN_TMP_SIZE", help="The most temporary files of a pod that scans.")
+        str, typer.Option(envvar="RACKSPAN_SCAN_TMP_SIZE", help="The size limit of temporary files of a scan Pod.")
     ] = "10Gi",
     scan_store_secret: Annotated[
         str | None,
@@ -167,7 +175,7 @@ def operator(
         list[str] | None,
         typer.Option(
             envvar="RACKSPAN_PUBLISH_RACKS_TO",
-            help="Namespaces for ConfigMaps with the rack of every node (repeat it; * for all). Default: none.",
+            help="Namespaces that get a ConfigMap with the rack of every node (repeat it; * for all). Default: none.",
         ),
     ] = None,
     restart_pods_in: Annotated[

@@ -29,7 +29,7 @@ def scan(
     snapshot: Annotated[
         str | None,
         options.cluster_option(
-            metavar="PATH", help="What `rackspan snapshot` wrote, or a folder of such files, one per cluster."
+            metavar="PATH", help="A file from `rackspan snapshot`, or a folder of such files, one per cluster."
         ),
     ] = None,
     bootstrap_server: options.BootstrapServer = None,
@@ -38,7 +38,7 @@ def scan(
         str | None,
         options.cluster_option(
             metavar="NAMESPACE/NAME",
-            help="A RackTopology: its brokers' racks and its KafkaTopics are what the cluster is held against.",
+            help="A RackTopology: judge the cluster by its racks and its KafkaTopics.",
         ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
@@ -51,32 +51,32 @@ def scan(
         list[str] | None,
         options.cluster_option(
             metavar="RACK[=COUNT]",
-            help="Show how near producers write: the client.rack of some, and how many have it. Repeat it. "
-            "Default: what the RackTopology names.",
+            help="Show the locality of producers: a client.rack and how many producers have it. Repeat it. "
+            "Default: those of the RackTopology.",
         ),
     ] = None,
     history: Annotated[
         str | None,
         _results_option(
             metavar="DIR",
-            help="Keep what is found there, and compare with the scan before: a folder, or a URI such as s3a://…",
+            help="Keep the result in this history, and compare with the previous scan: a folder, or a URI such as s3a://…",
         ),
     ] = None,
     retention_days: Annotated[
-        int | None, _results_option(min=1, max=36_500, help="Forget older days. Default: the history is kept for ever.")
+        int | None, _results_option(min=1, max=36_500, help="Delete scans of older days. Default: keep all.")
     ] = None,
     scan_id: Annotated[
         str | None,
         _results_option(
-            help="A name for this scan; one that the history has already is not run again. Default: the time."
+            help="The name of this scan. A scan that the history has already is not run again. Default: the time."
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        _results_option(metavar="FILE", dir_okay=False, help="Write the scan document there (JSON)."),
+        _results_option(metavar="FILE", dir_okay=False, help="Write the scan document to this file (JSON)."),
     ] = None,
     page: Annotated[
-        Path | None, _results_option(metavar="FILE", dir_okay=False, help="Write the page there (HTML).")
+        Path | None, _results_option(metavar="FILE", dir_okay=False, help="Write the page to this file (HTML).")
     ] = None,
     publish: Annotated[
         bool, _results_option("--publish", help="With --topology: write its ComplianceReport in Kubernetes.")
@@ -85,10 +85,10 @@ def scan(
         bool,
         options.cluster_option(
             "--watch",
-            help="With --topology: let the operator scan it, where and as its spec says, and wait for the report.",
+            help="With --topology: let the operator run the scan as the RackTopology says, and wait for the report.",
         ),
     ] = False,
-    timeout: Annotated[float, options.cluster_option(min=1, help="With --watch: seconds to wait at most.")] = 900,
+    timeout: Annotated[float, options.cluster_option(min=1, help="With --watch: the most seconds to wait.")] = 900,
     engine: Annotated[
         EngineChoice,
         _engine_option(
@@ -102,16 +102,14 @@ def scan(
     driver_memory: Annotated[str, _engine_option(help="Memory of Spark's driver.")] = "2g",
     slices: Annotated[
         int,
-        _engine_option(min=1, max=100_000, help="Parts in which Spark reads a cluster, at least."),
+        _engine_option(min=1, max=100_000, help="The least number of parts in which Spark reads a cluster."),
     ] = max(2, os.cpu_count() or 1),
-    exit_zero: Annotated[
-        bool, _results_option("--exit-zero", help="Exit with 0 even where something bad was found.")
-    ] = False,
+    exit_zero: Annotated[bool, _results_option("--exit-zero", help="Exit with 0 whatever was found.")] = False,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Scan whole clusters: findings, what each loss would do, and how it was before.
+    """Scan whole clusters: report findings, the effect of each loss, and the changes since the previous scan.
 
-    The exit code is 1 when something of severity high or critical was found. A cluster that cannot be read has a
-    failed scan, and the others go on. Small clusters are scanned in this process, large and many ones on Spark.
+    The exit code is 1 if a finding has severity high or critical. If a cluster cannot be read, its scan fails and the
+    others continue. A small cluster is scanned in this process; large clusters, and several at once, on Spark.
     """
     scanning_clusters.scan(**locals())

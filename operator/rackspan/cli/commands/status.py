@@ -21,13 +21,15 @@ EPILOG = options.epilog(
 def status(
     topology: options.RequiredTopology = None,
     kubeconfig: options.Kubeconfig = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again when it changes; Ctrl-C ends that.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the state again whenever it changes, until Ctrl-C.")
+    ] = False,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Show how a cluster stands: what is wrong, why, and one next step that does the least harm.
+    """Show the state of a cluster: what is wrong, why, and the next step that does the least harm.
 
-    It reads the RackTopology, its KafkaTopics, its Reassignments and the operator's Lease, and asks Kafka nothing: it
-    shows what the operator saw last, and whether it runs. Exit code: 0 where all is fine or goes on by itself, 1 where
-    something is wrong, 3 where it is not known.
+    Reads the RackTopology, its KafkaTopics, its Reassignments and the operator's Lease, and does not connect to Kafka:
+    it shows what the operator saw last, and whether the operator runs. Exit code: 0 if all is fine or needs no action,
+    1 if something is wrong, 3 if the state is not known.
     """
     showing_status.status(**locals())

@@ -24,14 +24,13 @@ def watch(
     command_config: options.CommandConfig = None,
     topology: options.TopologyName = None,
     kubeconfig: options.Kubeconfig = None,
-    once: Annotated[bool, typer.Option("--once", help="Print how far it is now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the present progress and exit.")] = False,
     journal: options.Journal = None,
     output: options.ProgressOutput = ProgressFormat.TABLE,
 ) -> None:
-    """Follow the plan that is carried out, until it ends. Changes nothing; Ctrl-C ends the watching only.
+    """Show the progress of the plan that is being carried out. Changes nothing; Ctrl-C ends only this view.
 
-    With --topology it is the Reassignment that the operator carries out, where there is one. Else it is what
-    `rackspan apply` carries out from this machine; a note says where none is at work. Exit code 4: it has ended, and
-    not all is as planned.
+    With --topology, follow the Reassignment that the operator carries out, if there is one. Otherwise follow
+    `rackspan apply` on this machine; a note says if none is running. Exit code 4: the plan has ended incomplete.
     """
     watching_plans.watch(**locals())

@@ -32,7 +32,7 @@ def what_if(
         list[str] | None,
         typer.Option(
             metavar="PATH|ID",
-            help="Only this rack path, or these brokers, such as 3 or 3,4; several are lost together. Default: each "
+            help="Only the loss of this rack path, or of these brokers together, such as 3 or 3,4. Default: each "
             "domain and each broker on its own.",
         ),
     ] = None,
@@ -42,10 +42,10 @@ def what_if(
     output: options.Output = Format.TABLE,
     show_all: options.ShowAll = False,
 ) -> None:
-    """Count what the loss of every domain, of every level and of every broker, would do to partitions.
+    """Count the partitions that the loss of each domain of each level, and of each broker, would affect.
 
-    Offline: no replica in sync is left. Not writable: fewer than min.insync.replicas are left, those offline included.
-    Last replica: exactly one in sync is left. Bytes to copy: what lies there, should it never come back. A live cluster
-    is asked for sizes, unless --log-dirs gives them.
+    Offline: no in-sync replica is left. Not writable: fewer than min.insync.replicas are left, including offline ones.
+    Last replica: exactly one in-sync replica is left. Bytes to copy: the data there, if it never comes back. Sizes come
+    from --log-dirs, or from the brokers of a live cluster.
     """
     losing_domains.what_if(**locals())

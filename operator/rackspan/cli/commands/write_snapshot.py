@@ -22,5 +22,5 @@ def snapshot(
     log_dirs: options.LogDirs = None,
     output: options.Output = Format.JSON,
 ) -> None:
-    """Write a cluster's brokers, racks and partitions as one file, from which all other commands work without Kafka."""
+    """Write a cluster's brokers, racks and partitions to a file that other commands read instead of Kafka."""
     writing_snapshots.snapshot(**locals())

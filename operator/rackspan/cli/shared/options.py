@@ -121,7 +121,7 @@ def refuse_alone(typed: Collection[str], *pairs: tuple[str, str]) -> None:
 SnapshotFile = Annotated[
     str | None,
     cluster_option(
-        "--snapshot", metavar="FILE", callback=once, help="What `rackspan snapshot` wrote; - is standard input."
+        "--snapshot", metavar="FILE", callback=once, help="A file from `rackspan snapshot`; - is standard input."
     ),
 ]
 BootstrapServer = Annotated[
@@ -141,7 +141,7 @@ TopologyName = Annotated[
     cluster_option(
         "--topology",
         metavar="NAMESPACE/NAME",
-        help="A RackTopology instead: live Kafka, with racks from the nodes and requirements from KafkaTopics.",
+        help="Use a RackTopology instead: live Kafka, with racks from nodes and requirements from KafkaTopics.",
     ),
 ]
 RequiredTopology = Annotated[
@@ -168,14 +168,14 @@ MissingRacks = Annotated[
     MissingRackPolicy,
     _topology_option(
         "--missing-rack-policy",
-        help="Where some brokers have a rack and some have not: refuse, or go on as if none had one.",
+        help="If only some brokers have a rack: refuse, or ignore the racks of all brokers.",
     ),
 ]
 DrainBroker = Annotated[
     list[str] | None,
     _topology_option(
         metavar="ID,…",
-        help="A broker that must hold no replica, or is gone for good; several with commas, or by repeating it.",
+        help="A broker to empty, or one that never comes back; several with commas, or repeat the option.",
     ),
 ]
 DrainRack = Annotated[
@@ -198,27 +198,29 @@ Topic = Annotated[
     ),
 ]
 ReplicationFactor = Annotated[
-    list[str] | None, typer.Option(metavar="TOPIC=R", help="Replicas a topic shall have; repeat it for several.")
+    list[str] | None,
+    typer.Option(metavar="TOPIC=R", help="The replication factor that a topic is to have; repeat it for several."),
 ]
 Rebalance = Annotated[
-    bool, typer.Option("--rebalance", help="Move more than compliance needs, until brokers hold equally many.")
+    bool,
+    typer.Option("--rebalance", help="Move more replicas than compliance needs, until all brokers hold equally many."),
 ]
 Output = Annotated[Format, output_option("--output", "-o", help="How to print the result.")]
 ProgressOutput = Annotated[
-    ProgressFormat, output_option("--output", "-o", help="How to print progress; json is an object per line.")
+    ProgressFormat, output_option("--output", "-o", help="The format of progress; json prints one object per line.")
 ]
 Journal = Annotated[
     Path | None,
     typer.Option(
         dir_okay=False,
         metavar="FILE",
-        help="Where a plan that is carried out is recorded. Default: below ~/.local/state, a file per cluster.",
+        help="The journal of the plan being carried out. Default: a file per cluster below ~/.local/state.",
     ),
 ]
 ShowAll = Annotated[bool, output_option("--all", help="Print all rows of a long table.")]
 
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 out of compliance (check), something bad found (scan, status) or read from afar "
+    "Exit codes: 0 fine, 1 not compliant (check), a severe finding (scan, status) or remote reads "
     "(locality --fail-above), 2 bad input or what cannot be done, "
     "3 Kafka or the API server did not answer or refused, 4 a plan is not carried out whole (apply, watch, drain), "
     "5 no plan moves what is left (drain), 70 a defect of rackspan, 71 a crash, 74 the result could not be written."
