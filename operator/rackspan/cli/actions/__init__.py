@@ -1,7 +1,7 @@
 """
-What commands do. A module of this room is executed when something of it is first used.
+The work of the commands. A module of this package is executed at the first access to one of its attributes.
 
-So a command is completed, and shows its help, without all that it imports to work.
+So completion and `--help` of a command do not import the modules that only its work needs.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 
 def _executed_later(name: str) -> ModuleType:
-    """Give the module of that name, which its first attribute executes. Raises AttributeError."""
+    """Return the module of this name, to be executed at the first access to an attribute. Raises AttributeError."""
     spec = find_spec(f"{__name__}.{name}")
     if spec is None or spec.loader is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -22,5 +22,5 @@ def _executed_later(name: str) -> ModuleType:
     return module
 
 
-if not TYPE_CHECKING:  # mypy would take any name for a module
+if not TYPE_CHECKING:  # otherwise mypy accepts any name as a module
     __getattr__ = _executed_later

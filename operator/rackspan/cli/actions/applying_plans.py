@@ -1,4 +1,4 @@
-"""`rackspan apply`: carry a plan out, approved, within limits, and so that it can be killed at any time."""
+"""`rackspan apply`: carry out an approved plan within limits. The process can be killed at any time."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class _Ceiling:
-    """What a plan may cost at most; None is no limit."""
+    """The maximum moves and bytes of a plan. None means no limit."""
 
     moves: int | None
     bytes: int | None
@@ -142,7 +142,7 @@ def _refuse_dry_cancel(*, dry_run: bool, cancel: bool) -> None:
 
 
 def _is_under_way(record: Record | None) -> bool:
-    """Whether a plan has begun and not ended; of one that has, throttles may be left on brokers that are away."""
+    """Return whether a plan has begun and not ended. After its end, only throttles on offline brokers are recorded."""
     return record is not None and bool(record.changes)
 
 
@@ -179,7 +179,7 @@ def _new_record(
     rate: int | Adaptive | None,
     form: Format,
 ) -> Record:
-    """The record of a plan that is approved, or of one that has nothing to do. Raises CommandError."""
+    """Return the record of a plan that is approved or has nothing to do. Raises CommandError."""
     changes = list(made.changes.existing)
     topics = sorted({change.topic for change in changes})
     seen = connection.ask(lambda admin: admin.partitions(topics)) if topics else {}
@@ -273,9 +273,9 @@ def _carry_out(
 
 def _conclude(kept: JournalFile, left: Record, last: Pass, lost: OSError | None) -> None:
     """
-    Forget the plan, and the journal where nothing is left over.
+    Remove the plan from the journal, and delete the journal if no throttle is left.
 
-    Raises CommandError where the plan is not done whole, and what was `lost` of standard output.
+    Raises CommandError if the plan is not complete or throttles are left, and `lost`, the error of standard output.
     """
     _tell(last)
     kept.conclude(left)
@@ -324,9 +324,9 @@ def _worked(
     work: Callable[[Executor, ReassignmentProgress, Signals], Awaitable[tuple[Ended, Pass | None]]],
 ) -> tuple[Ended, Pass | None, Record, OSError | None]:
     """
-    Let an executor work; gives, besides what `work` does, the record then, and why standard output was lost.
+    Run `work` with an executor. Return its result, the record afterwards, and the error that ended standard output.
 
-    Raises CommandError where it has to stop, and has tried to clear all throttles by then.
+    Raises CommandError if the executor has to stop, after an attempt to clear all throttles.
     """
 
     async def worked(admin: "KafkaReassignments") -> tuple[Ended, Pass | None, Record]:
@@ -350,7 +350,7 @@ def _worked(
 
 
 def _stopped(error: BaseException, outcome: str) -> CommandError | None:
-    """What stopped an executor, and what became of throttles, in a sentence; None for a defect."""
+    """Return an error that says what stopped the executor and what happened to throttles, or None for a defect."""
     if isinstance(error, StoppedError):
         return CommandError(f"stopped: {error}{outcome}", "--cancel, then make a new plan", ExitCode.UNFINISHED)
     if isinstance(error, FailureError):
@@ -362,7 +362,7 @@ def _stopped(error: BaseException, outcome: str) -> CommandError | None:
 
 
 def _tell(last: Pass | None) -> None:
-    """Say what an end leaves in Kafka besides throttles of ours."""
+    """Print what remains in Kafka: throttles that other clients have set, and reassignments under way."""
     if last is None:
         return
     if last.others:
@@ -373,12 +373,12 @@ def _tell(last: Pass | None) -> None:
 
 
 def _brokers(record: Record) -> list[int]:
-    """Those that may have throttles of ours."""
+    """Return the brokers that may have throttles set by this command."""
     return sorted({int(one.name) for one in record.throttles if one.kind is SettingKind.BROKER})
 
 
 def _still_set(record: Record) -> str:
-    """Where throttles of ours may be left, after what comes before; empty where none is."""
+    """Return a clause that says where throttles of this command may be left, or an empty text if none are."""
     brokers, topics = _brokers(record), sorted({one.name for one in record.throttles if one.kind is SettingKind.TOPIC})
     where = f"broker {few([*map(str, brokers)])}" if brokers else f"topic {few(topics)}"
     return f"; throttles may still be set on {where}" if record.throttles else ""
@@ -387,9 +387,9 @@ def _still_set(record: Record) -> str:
 def _waits(last: Pass | None) -> str:
     if last is None:
         return "Kafka did not answer"
-    if last.failures:  # a broker that takes no throttle counts as away
+    if last.failures:  # first, because a broker that refuses its throttle is reported as offline below
         return last.failures[0]
-    # Those that wait for the limits wait for what holds up the others.
+    # Partitions that wait for the limits wait for other partitions, whose reasons say more.
     waiting = [one for one in last.waiting if one.reason is not WaitReason.LIMIT]
     if waiting:
         more = f", and {len(waiting) - 1:,} more" if len(waiting) > 1 else ""

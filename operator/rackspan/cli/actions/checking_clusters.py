@@ -49,19 +49,19 @@ class _Checked:
     examined: Examined
     findings: Findings
     guarantees: Mapping[int, WriteGuarantee]
-    """What acknowledged writes survive, by the topic's index."""
+    """What acknowledged writes survive, by topic index."""
     selected: TopologyOptions
     topology: str | None
-    """The key of the RackTopology by which it is judged, in place of `selected`."""
+    """The key of the RackTopology that the cluster is judged by, in place of `selected`."""
     away: tuple[int, ...]
-    """Brokers that hold replicas and are not among those of the cluster, also where their topics are left out."""
+    """Brokers that hold replicas but are not listed by the cluster, even if their topics are filtered out."""
 
     @property
     def facts(self) -> Iterator[Facts]:
         return self.findings.facts(self.partitions.names, self.locations.tree)
 
     def fix(self, facts: Facts) -> str:
-        """What would fix it: a plan takes the options that the cluster is judged by."""
+        """Return what fixes the finding. A suggested plan has the same options as this command."""
         if self.topology is not None:
             return fix(facts, topology=self.topology)
         options = self.selected.typed(without=self.away if facts.rule is Rule.BROKER_OFFLINE else ())
@@ -82,12 +82,12 @@ class _Checked:
 
     @property
     def moves(self) -> int:
-        """The fewest replicas to copy that would fix it."""
+        """The minimum number of replicas to copy to fix the cluster."""
         return int(self.examined.moves_of.sum())
 
     @property
     def bytes(self) -> int | None:
-        """What the moves copy that would fix it; None where a size is not known."""
+        """The number of bytes that these moves copy, None if a size is not known."""
         moves = self.examined.moves_of
         moved = np.flatnonzero(moves)
         sizes = self.partitions.size_bytes[moved].tolist()
@@ -123,7 +123,7 @@ def check(
         throttle = None
         locations, required = locations_in(selected.tree(found), found), ClusterRequirements()
     else:
-        selected = TopologyOptions()  # the RackTopology says them
+        selected = TopologyOptions()  # the RackTopology has these settings
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, locations, required = live.snapshot(), live.locations, live.requirements
@@ -152,7 +152,7 @@ def check(
 
 
 def _broken_by_topic(checked: _Checked) -> dict[str, int]:
-    """How many partitions of each topic are out of compliance; topics without partitions aside."""
+    """Return the number of non-compliant partitions of each topic that has partitions."""
     names, topic, broken = checked.partitions.names, checked.partitions.topic, checked.examined.broken
     counts = np.bincount(topic[broken], minlength=len(names)).tolist()
     return {names[at]: counts[at] for at in np.unique(topic).tolist()}
@@ -188,7 +188,7 @@ def _checked(
 
 
 def _ranks(partitions: Partitions) -> IntArray:
-    """The rank of each topic by its name, shape (topics,): a file lists topics in any order."""
+    """Return the rank of each topic by name, shape (topics,). A snapshot file may list topics in any order."""
     return np.argsort(np.argsort(np.array(partitions.names)))
 
 
@@ -271,7 +271,7 @@ def _print_partitions(screen: Console, checked: _Checked, most: int) -> None:
 
 
 def _with_findings(checked: _Checked) -> BoolArray:
-    """Partitions with a finding of their own about where replicas lie, shape (partitions,)."""
+    """Return which partitions have a placement finding of their own, shape (partitions,)."""
     partitions, findings = checked.partitions, checked.findings
     found = findings.rows(np.isin(findings.rule, [RULES.index(rule) for rule in PLACEMENT_RULES]))
     of_topic = int(partitions.number.max(initial=0)) + 1
@@ -279,7 +279,7 @@ def _with_findings(checked: _Checked) -> BoolArray:
 
 
 def _print_others(screen: Console, checked: _Checked, most: int) -> None:
-    """Print what is wrong beside where replicas lie, the worst first."""
+    """Print the findings that are not about placement, the worst first."""
     others = [
         FindingLine(
             severity, facts.rule, place(facts.topic, facts.partition, facts.broker), message(facts), checked.fix(facts)
@@ -295,7 +295,7 @@ def _print_others(screen: Console, checked: _Checked, most: int) -> None:
 
 
 def _fixing(checked: _Checked, throttle: int | None) -> str:
-    """What would fix it all, and what that copies."""
+    """Return the moves that fix the cluster, and the bytes that they copy."""
     moves = checked.moves
     return f"{moves_that_fix(moves, checked.non_compliant, checked.by_rule)}{ending(moves, checked.bytes, throttle)}"
 

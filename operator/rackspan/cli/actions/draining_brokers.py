@@ -1,4 +1,4 @@
-"""`rackspan drain` and `rackspan uncordon`: which brokers and racks shall hold nothing, as kubectl does with nodes."""
+"""`rackspan drain` and `rackspan uncordon`: choose the brokers and racks to empty, as kubectl does with nodes."""
 
 import asyncio
 import shlex
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Planned:
     """
-    The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move away.
+    The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move elsewhere.
 
-    `left` is what the status will say of each target. `limit` says why not all of it begins without approval.
+    `left` is the future status of each target. `limit` says why not all of the plan begins without approval, if so.
     """
 
     hash: str
@@ -132,7 +132,7 @@ def drain(
 
 @contextmanager
 def _still_asked() -> Iterator[None]:
-    """Say where something goes wrong within this context that the drain is asked for all the same."""
+    """On an error or interrupt within this context, tell the user that the drain is still in the RackTopology."""
     try:
         yield
     except CommandError as error:
@@ -143,7 +143,7 @@ def _still_asked() -> Iterator[None]:
 
 
 def _report_next(planned: _Planned | None, changed: RackTopology, more: Drains, *, approved: bool) -> None:
-    """Say what is to be done next. Raises CommandError where only replicas are left that no plan moves."""
+    """Print what to do next. Raises CommandError if only replicas are left that no plan moves."""
     if planned is None:
         note(f"this command moves no replica; rackspan status --topology {changed.key} shows what is planned")
         return
@@ -201,7 +201,7 @@ def _refuse_options(dry_run: DryRun, output: Format, *, acts: bool = False) -> N
 
 
 def _given(brokers: Sequence[str] | None, racks: Sequence[str] | None) -> Drains:
-    """What the arguments name. Raises CommandError."""
+    """Return the brokers and racks that the arguments name. Raises CommandError."""
     if not brokers and not racks:
         raise CommandError("nothing is named", "name broker ids, such as 4, or racks: --rack /eu/eu-1a")
     for rack in racks or ():
@@ -215,7 +215,7 @@ def _given(brokers: Sequence[str] | None, racks: Sequence[str] | None) -> Drains
 
 
 def _refuse_unknown(topology: RackTopology, more: Drains) -> None:
-    """Refuse brokers and racks that the operator does not see. Raises CommandError."""
+    """Raise CommandError for brokers and racks that are not in the status of the RackTopology."""
     known = {broker.id for broker in topology.status.brokers}
     if not known:
         raise CommandError(
@@ -244,9 +244,9 @@ def _planned(
     topology: str, kubeconfig: Path | None, wanted: Drains, asked: Drains, brokers: Collection[int]
 ) -> _Planned | None:
     """
-    The plan that follows, with the replicas on `brokers`.
+    Return the plan that follows, with the number of replicas on `brokers`.
 
-    None, and a warning, where it cannot be made with what this user may read and reach.
+    Print a warning and return None if this user cannot read or reach what the plan needs.
     """
     try:
         live = LiveTopology.at(topology, kubeconfig, lambda found: draining(found, wanted))
@@ -281,7 +281,7 @@ def _planned(
 
 
 def _limit_reached(limits: TopologyReassignment, moves: int, size: int | None) -> str | None:
-    """Why not all of a plan begins without approval. As for `judge_approval`, an unknown size is above `maxBytes`."""
+    """Return why not all of a plan begins without approval. As in `judge_approval`, unknown sizes exceed `maxBytes`."""
     if limits.max_moves is not None and moves > limits.max_moves:
         return f"the plan is above maxMoves ({limits.max_moves:,})"
     if limits.max_bytes is None or not moves:
@@ -322,7 +322,7 @@ def _change(
     dry_run: DryRun,
     before: RackTopology,
 ) -> RackTopology:
-    """Change the object, but for a dry run of the client, and say so; a note where somebody else would put it back."""
+    """Change the object, except in a client dry run, and print the drains. Print a note if another client owns them."""
     known = Drains.of(before.spec)
     if dry_run is DryRun.CLIENT:
         _report_drains(lines, before.key, change(known), known, dry_run)

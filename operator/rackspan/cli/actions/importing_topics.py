@@ -1,4 +1,4 @@
-"""`rackspan import`: KafkaTopics of topics that exist, which change nothing when they are applied."""
+"""`rackspan import`: KafkaTopics of topics that exist. Applying them changes nothing."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ _KINDS: Mapping[str, tuple[_Converter, str]] = {
     "strimzi": (strimzi_topic, strimzi.WORD),
     "topicctl": (topicctl_topic, topicctl.WORD),
 }
-"""How files are read, by the command. A document that cannot be is refused where it holds that word, else skipped."""
+"""The converter of each command, and a word: an unreadable document that contains it is refused, others are skipped."""
 
 
 def from_files(
@@ -132,7 +132,7 @@ def _defined(
     cluster: str | None,
     namespace: str | None,
 ) -> Imported:
-    """The topics that files define, of `cluster` alone if named, with objects in `namespace`. Raises CommandError."""
+    """Return the topics in files, only those of `cluster` if given, in `namespace` if given. Raises CommandError."""
     documents = read_files(files)
     results = Imported.of(_converted(convert, source, part, topologies) for source, part in documents.found)
     unread = Imported.of(one.outcome(word) for one in documents.unread)
@@ -155,7 +155,7 @@ def _converted(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where an import goes. Raises CommandError for options that contradict each other."""
+    """The destination of an import. Raises CommandError for options that contradict each other."""
 
     output: ImportFormat
     directory: Path | None
@@ -170,7 +170,7 @@ class _Target:
             raise CommandError("--overwrite is for --output-dir")
 
     def write(self, report: ImportReport) -> None:
-        """Write the manifests, and print what there is to say. Raises CommandError, and typer.Exit for refused ones."""
+        """Write the manifests and print notes. Raises CommandError, and typer.Exit for refused documents and plans."""
         refused = report.imported.refused
         for one in refused:
             print_error(str(one))
@@ -208,10 +208,10 @@ class _Target:
 @dataclass(frozen=True, slots=True)
 class _Present:
     """
-    A cluster as it is now.
+    The current state of a cluster.
 
-    `name` begins sentences about it, `why_absent` ends one about brokers that are not listed. `objects` are its
-    KafkaTopics, by the topics' names.
+    `name` begins sentences about the cluster, `why_absent` ends a sentence about brokers that are not listed.
+    `objects` are its KafkaTopics, by topic name.
     """
 
     name: str
@@ -222,23 +222,23 @@ class _Present:
 
     @classmethod
     def of_source(cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: MissingRackPolicy) -> Self:
-        """A cluster of which nothing but Kafka is known. Raises CommandError."""
+        """Return a cluster that is known from Kafka alone. Raises CommandError."""
         why_absent = source.why_absent(len(found.unknown_brokers))
         return cls(source.name, found, TopologyOptions(levels, missing_racks).tree(found), why_absent, {})
 
     @classmethod
     def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:
-        """The cluster of a RackTopology, `NAMESPACE/NAME`. Raises CommandError."""
+        """Return the cluster of a RackTopology, `NAMESPACE/NAME`. Raises CommandError."""
         live = LiveTopology.at(name, kubeconfig)
         return cls(name, live.snapshot(), live.tree, "did not answer", live.objects)
 
     def refuse_silent_brokers(self) -> None:
-        """Refuse brokers that are away: a topic on one would be taken for one that is not where it belongs."""
+        """Raise CommandError for absent brokers, because topics on them would look wrongly placed."""
         if absent := [*map(str, self.found.unknown_brokers)]:
             raise away(absent, self.why_absent, "pass --assignment always or never")
 
     def without_objects(self, imported: Imported) -> Imported:
-        """Leave out topics that have a KafkaTopic: another manifest would drop what only that one says."""
+        """Skip topics that have a KafkaTopic, because a new manifest would drop fields that only this object has."""
         return imported.redefined(
             one
             if (key := self.objects.get(one.topic)) is None
@@ -248,7 +248,7 @@ class _Present:
 
 
 def _comparison(snapshot: str | None, servers: str | None, command_config: Path | None) -> ClusterSource | None:
-    """The cluster to compare files with, if one is named. Raises CommandError."""
+    """Return the cluster to compare files with, None if no option names one. Raises CommandError."""
     if snapshot is None and servers is None:
         if command_config is not None:
             raise CommandError("--command-config is for --bootstrap-server")
@@ -257,7 +257,7 @@ def _comparison(snapshot: str | None, servers: str | None, command_config: Path 
 
 
 def _refuse_several_clusters(imported: Imported) -> None:
-    """Refuse to compare topics of several clusters with one. Raises CommandError."""
+    """Raise CommandError if the topics are of several clusters, because they are compared with one."""
     clusters = {str(one.cluster) for one in imported.definitions if one.cluster is not None}
     if len(clusters) > 1:
         raise CommandError(
@@ -267,7 +267,7 @@ def _refuse_several_clusters(imported: Imported) -> None:
 
 
 def _reported(imported: Imported, present: _Present | None, assignment: KeptAssignment) -> ImportReport:
-    """Compare with the cluster, if there is one, and prove by a plan what applying the manifests does."""
+    """Compare with the cluster, if one is given, and plan what applying the manifests does."""
     if present is None:
         return ImportReport.of(decided(imported), None)
     if assignment is KeptAssignment.UNFAIR:

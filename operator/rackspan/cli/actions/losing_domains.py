@@ -86,7 +86,7 @@ class _Lost:
 
 
 def _lost(tree: RackTree, given: Iterable[str]) -> Iterator[_Lost]:
-    """What `--lose` names: a rack that is called 3 is `/3`. Raises CommandError."""
+    """Yield what `--lose` names. Numbers are broker ids, so a rack with the name 3 is `/3`. Raises CommandError."""
     for text in given:
         if _BROKERS.fullmatch(text):
             ids = broker_ids("--lose", [text])
@@ -99,13 +99,13 @@ def _lost(tree: RackTree, given: Iterable[str]) -> Iterator[_Lost]:
 
 
 def _together(lost: Sequence[_Lost], brokers: int, outage: Outage) -> DomainOutage:
-    """Row of what is lost at once. The level of a single one is its own, that of several `together`."""
+    """Return the row of a loss of all of them at once. Its level is `together` if there are several."""
     level = lost[0].level if len(lost) == 1 else _TOGETHER
     return DomainOutage(level, " + ".join(one.name for one in lost), brokers, outage)
 
 
 def _sorted(tree: RackTree, rows: Iterable[DomainOutage]) -> list[DomainOutage]:
-    """Rows by level, the worst of each first."""
+    """Return the rows by level, the worst of each level first."""
     order = {level.name: at for at, level in enumerate(tree.nodes)}
     return sorted(rows, key=lambda row: (order[row.level], loss_order(row.outage)))
 

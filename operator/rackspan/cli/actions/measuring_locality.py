@@ -1,4 +1,4 @@
-"""`rackspan locality`: how near groups read, and producers write, to where they run, what it costs, what to change."""
+"""`rackspan locality`: how near groups read and producers write, what the traffic costs, and what to change."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def place(
     included = () if brokers is None else broker_ids("--brokers", [brokers])
     topology = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
     found = ClusterSource(snapshot, bootstrap_server, command_config).read()
-    tree = topology.tree_with_missing_racks(found)  # whether racks are needed is the placer's to say
+    tree = topology.tree_with_missing_racks(found)  # the placer decides whether racks are needed
     refuse_absent("--brokers", included, tree.ids.tolist())
     only = tuple(map(str, included))
     spec = PlacementSpec(

@@ -1,4 +1,4 @@
-"""`rackspan plan`: the fewest moves to compliance and to what is asked for, with the lower bound that shows it."""
+"""`rackspan plan`: the fewest moves for compliance and the requested changes, with a lower bound as proof."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -114,7 +114,7 @@ def plan(
 
 
 def _asking(connection: Connection) -> Callable[[Judgement], Mapping[ObjectKey, Failure]]:
-    """What asks a live cluster whether it would take what files create and set."""
+    """Return a function that asks a live cluster which topics and configs in the files it refuses."""
     return lambda made: connection.ask(lambda admin: refused_by_kafka(made, admin))
 
 
@@ -128,7 +128,7 @@ def _end(
     *,
     show_all: bool,
 ) -> bool:
-    """Print a plan. Whether anything would change. Raises typer.Exit where it is not feasible."""
+    """Print a plan, and return whether it changes anything. Raises typer.Exit if it is not feasible."""
     with ending_with(ExitCode.FINE if made.feasible else ExitCode.BAD_INPUT):
         _print_problems(made.problems, judged)
         match output:
@@ -140,7 +140,7 @@ def _end(
             case PlanFormat.REASSIGNMENT if made.feasible:
                 print_reassignment(made, partitions)
             case PlanFormat.REASSIGNMENT:
-                pass  # half of what was asked for is not to be executed by mistake
+                pass  # so that no part of the request is executed by mistake
             case _:
                 files = created_document(judged) if judged.topics else {}
                 print_document({**(extra or {}), **files, **document(made)}, Format(output.value))
@@ -148,7 +148,7 @@ def _end(
 
 
 def _plan_topology(live: LiveTopology, output: PlanFormat, *, show_all: bool) -> bool:
-    """Print the operator's plan of a topology."""
+    """Print the operator's plan of a topology, and return whether it changes anything."""
     made = live.plan()
     others = plan_differences(made, {one.topic.key for one in live.files.topics.values()})
     for key, why in list(others.items())[:_SENTENCES]:

@@ -1,4 +1,4 @@
-"""`rackspan history`: the tables that scans leave behind."""
+"""`rackspan history`: the tables that scans write."""
 
 import csv
 import sys
@@ -54,7 +54,7 @@ def migrate(*, old: str, new: str) -> None:
 
 
 def _print_rows(rows: "pa.Table", form: RowsFormat) -> None:
-    """Print rows on standard output. Raises CommandError before, for rows that the format cannot hold."""
+    """Print rows on standard output. Raises CommandError if the format cannot hold them."""
     if form is RowsFormat.PARQUET:
         _print_parquet(rows)
         return
@@ -70,11 +70,11 @@ def _print_rows(rows: "pa.Table", form: RowsFormat) -> None:
 
 
 def _values(rows: "pa.Table") -> list[dict[str, Any]]:
-    """Rows as Python has them: times to the microsecond, in UTC where they name no zone, as DataFusion reads them."""
+    """Return rows as Python values. Times have microseconds; those without a zone are in UTC, as in DataFusion."""
     columns: dict[str, list[Any]] = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
-            columns[name] = column.cast(_of_python(column.type), safe=False).to_pylist()  # safe cuts no nanoseconds
+            columns[name] = column.cast(_of_python(column.type), safe=False).to_pylist()  # safe refuses nanoseconds
         except (OverflowError, LookupError, NotImplementedError) as error:  # a year, a zone or a list that Python lacks
             what = f'column "{name}" holds a time that cannot be printed: {error}'
             raise CommandError(what, "-o parquet holds it") from error
@@ -82,8 +82,8 @@ def _values(rows: "pa.Table") -> list[dict[str, Any]]:
 
 
 def _of_python(type_: "pa.DataType") -> "pa.DataType":
-    """The type of the same values without nanoseconds, which Python's times do not have."""
-    import pyarrow as pa  # noqa: PLC0415 - only those who keep scans have it
+    """Return the same type without nanoseconds, which Python's times do not have."""
+    import pyarrow as pa  # noqa: PLC0415 - installed only with rackspan[scan]
 
     is_ = pa.types
     if is_.is_timestamp(type_):
@@ -132,7 +132,7 @@ def _cell(value: Any) -> Any:
 
 
 def _print_parquet(rows: "pa.Table") -> None:
-    import pyarrow as pa  # noqa: PLC0415 - only those who keep scans have it
+    import pyarrow as pa  # noqa: PLC0415 - installed only with rackspan[scan]
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:

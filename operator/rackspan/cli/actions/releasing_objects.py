@@ -1,4 +1,4 @@
-"""`rackspan release`: lets Rackspan's objects go without an operator, before it is uninstalled or after."""
+"""`rackspan release`: remove Rackspan's finalizers without an operator, before or after it is uninstalled."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from rackspan.reconcile.runtime.writers import FinalizerWriter
 from rackspan.reconcile.uninstall import KINDS
 
 _NO_NEW_FINALIZER_SECONDS = 5.0
-"""How long no finalizer may come back before the command ends: an operator that is shutting down may still write."""
+"""How long the command waits for finalizers to come back: an operator that is shutting down may still write them."""
 _PATIENCE_SECONDS = 240.0
 _MANY = {racktopology.KIND: "RackTopologies"}
 
@@ -59,7 +59,7 @@ def _deployment(text: str) -> tuple[str, str]:
 async def _release(
     kubeconfig: Path | None, namespaces: tuple[str, ...], deployment: tuple[str, str] | None
 ) -> tuple[dict[str, int], Sequence[str], frozenset[str], dict[str, str]]:
-    """What is released by kind, what is left in Kafka, namespaces that may not be read, objects not changed and why."""
+    """Return counts of released objects by kind, sentences on what is left in Kafka, denied namespaces and refusals."""
     rest = Rest(await connect(kubeconfig))
     kube = KubeCluster(rest, EventQueue(rest), namespaces)
     counts = dict.fromkeys(KINDS, 0)
@@ -70,7 +70,7 @@ async def _release(
                 key = ObjectKey(*deployment)
                 late = f"Deployment {key} still has Pods", "see why they do not end, then run it again"
                 await scale_to_zero(rest, key)
-            # Only namespaces that are named can be left out: where all are listed at once, a refusal ends the command.
+            # Only named namespaces can be left out. Without names, one list call covers all: its refusal is an error.
             denied = frozenset().union(*[(await kube.listed(kind)).denied for kind in KINDS if namespaces])
             if denied:
                 readable = [name for name in namespaces if name not in denied]
@@ -99,9 +99,9 @@ async def _release(
 
 async def _cordons(kube: KubeCluster, kept: Mapping[ObjectKey, Sequence[int]] = MappingProxyType({})) -> list[str]:
     """
-    A sentence for each RackTopology of which brokers stay cordoned in Kafka. Raises FailureError.
+    Return a sentence for each RackTopology about the brokers that stay cordoned in Kafka. Raises FailureError.
 
-    `kept` are those by Kafka's answers just now, which the status need not have; without one the status counts.
+    `kept` are the cordons by Kafka's latest responses, which the status may lack. Without an entry, the status counts.
     """
     found = {}
     async for body in kube.objects(racktopology.KIND):
@@ -117,7 +117,7 @@ async def _cordons(kube: KubeCluster, kept: Mapping[ObjectKey, Sequence[int]] = 
 
 
 async def _leave_kafka(kube: KubeCluster, rest: Rest) -> Sequence[str]:
-    """A sentence for each throttle and cordon that is left in Kafka. Raises FailureError."""
+    """Remove throttles and cordons in Kafka, and return a sentence for each that is left. Raises FailureError."""
     objects, finalizers = KubeReassignments(rest), FinalizerWriter(kube)
     async with for_a_command(ClientKind.REASSIGNMENTS) as connector:
         kept = await release_cordons(kube, connector)

@@ -70,7 +70,7 @@ def operator(
     if log_format is LogFormat.TEXT:
         escape_lines()
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever else is silenced
+    logging.getLogger(AUDIT).setLevel(logging.INFO)  # at every --log-level
     settings = Settings(
         lease=LeaseSetup(
             identity=lease_identity or f"{socket.gethostname()}-{secrets.token_hex(4)}",
@@ -108,19 +108,19 @@ def operator(
     )
     try:
         asyncio.run(run(settings))
-    except LeaseLostError as error:  # another operator may have acted since: Kubernetes starts this one again
+    except LeaseLostError as error:  # another operator may have acted since: exit, so that Kubernetes restarts this one
         raise typer.Exit(1) from error
 
 
 def _lease_name(namespaces: Sequence[str]) -> str:
-    """Name of the Lease: operators that watch other namespaces have another one."""
+    """Return the name of the Lease. Operators that watch different namespaces have different Leases."""
     if not namespaces:
         return "rackspan"
     return f"rackspan-{hashlib.sha256(' '.join(sorted(set(namespaces))).encode()).hexdigest()[:10]}"
 
 
 def _own_namespace() -> str | None:
-    """The Pod's namespace; None outside a cluster."""
+    """Return the Pod's namespace, None outside a cluster."""
     return _NAMESPACE_FILE.read_text().strip() or None if _NAMESPACE_FILE.exists() else None
 
 

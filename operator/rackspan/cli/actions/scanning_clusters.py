@@ -1,4 +1,4 @@
-"""`rackspan scan`: look at all partitions of one cluster or of many, and keep what was found."""
+"""`rackspan scan`: judge all partitions of one or more clusters, and store the results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -112,9 +112,10 @@ def scan(
 
 def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
     """
-    Ask the operator for a scan, wait at most `patience` seconds, print the report, and give the exit code.
+    Ask the operator for a scan, wait at most `patience` seconds, print the report, and return the exit code.
 
-    Raises CommandError where there is no scan by then, or it failed, and FailureError where it cannot be asked for.
+    Raises CommandError if the scan failed or its report was replaced, FailureError if the scan cannot be requested or
+    does not end in time, and typer.Exit if the report has no summary.
     """
     from rackspan.kube.topology_edits import request_scan  # noqa: PLC0415 - a client takes long to import
 
@@ -137,16 +138,16 @@ def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, outp
 
 
 def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: EngineChoice) -> None:
-    """Raise CommandError for anything but one cluster, and for an option that would change nothing beside another."""
+    """Raise CommandError unless the options name exactly one cluster and every option has an effect."""
     clusters = [option for option in _CLUSTERS if option in typed]
     if len(clusters) != 1:
         raise CommandError(
             f"only one of {', '.join(clusters)} can be used" if clusters else "the cluster is missing",
             "pass --snapshot PATH, --bootstrap-server HOST:PORT, --topology NAMESPACE/NAME or --synthetic PARTITIONS",
         )
-    if snapshot == "":  # as a path it would be the folder that this runs in
+    if snapshot == "":  # as a path, it means the working directory
         raise CommandError(f"{shown_name(snapshot)}: there is no such file")
-    if snapshot == STDIN:  # Spark's workers could not read it, and a history needs a name that stays
+    if snapshot == STDIN:  # Spark's workers cannot read it, and a history needs a stable name
         raise CommandError(
             "--snapshot -: a scan reads files, and calls a cluster by the name of its file",
             "write standard input to a file such as prod.json, and scan that",
@@ -193,7 +194,7 @@ def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None
 
 
 def _named(path: Path, document: ScanDocument, *, many: bool) -> Path:
-    """Give each of several clusters a file of its own."""
+    """Return the path for a cluster. Each of several clusters has a file of its own."""
     return path.with_stem(f"{path.stem}-{document.cluster.replace('/', '-')}") if many else path
 
 
@@ -209,7 +210,7 @@ def _print(found: Sequence[ScanDocument], output: Format) -> None:
 
 def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
     lost = [document for document in found if document.state is ScanOutcome.FAILED]
-    for message in dict.fromkeys(document.message for document in lost):  # that of one history counts for all clusters
+    for message in dict.fromkeys(document.message for document in lost):  # clusters share an error of the history
         print_error(f"{first_of([one.cluster for one in lost if one.message == message], 5)}: {message}")
     if lost:
         reasons = {document.reason for document in lost}

@@ -1,4 +1,4 @@
-"""`rackspan report`: a scan document in the forms in which people read it."""
+"""`rackspan report`: a scan document as a page, as text or for programs."""
 
 import tempfile
 import webbrowser

@@ -1,4 +1,4 @@
-"""`rackspan status`: how a topology stands on one screen, the worst first, and one next step."""
+"""`rackspan status`: the state of a topology on one screen, the worst first, and one next step."""
 
 import sys
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def status(*, topology: str | None, kubeconfig: Path | None, watch: bool, output
 
 
 async def _watch(edits: "TopologyEdits", output: Format) -> None:
-    """Print it whenever it has changed, over one connection, until somebody stops that."""
+    """Print the state whenever it has changed, over one connection, until the user stops the command."""
     shown: Situation | None = None
 
     async def look() -> None:
@@ -70,7 +70,7 @@ async def _seen(edits: "TopologyEdits") -> Situation:
 
 
 async def _operator(edits: "TopologyEdits", found: RackTopology) -> OperatorLease | None:
-    """The Lease of the topology's operator; None where it is not named or may not be read."""
+    """Return the Lease of the topology's operator, None if the status does not name it or it may not be read."""
     namespace, slash, name = (found.status.lease or "").partition("/")
     if not slash:
         return None

@@ -1,4 +1,4 @@
-"""`rackspan watch`: how far a plan is that the operator or `rackspan apply` carries out, without touching anything."""
+"""`rackspan watch`: show the progress of a plan that the operator or `rackspan apply` carries out. Changes nothing."""
 
 import asyncio
 from collections.abc import Sequence
@@ -81,9 +81,9 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
 
 async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bool:
     """
-    Show the Reassignment that is under way, and those after it, until all have ended; False where there is none.
+    Show the Reassignment that is under way, and those after it, until all have ended. Return False if there is none.
 
-    Raises CommandError where one of them has not succeeded.
+    Raises CommandError if one of them has not succeeded.
     """
     followed: set[str] = set()
     with step("Reassignment") as bar:
@@ -109,7 +109,7 @@ async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, on
 
 
 class _Unwritten:
-    """The journal of a command that is at work, which it alone writes; implements `Journal`."""
+    """A journal that writes nothing, because only `rackspan apply` may write it. Implements `Journal`."""
 
     async def write(self, record: Record) -> None:
         pass
@@ -129,7 +129,7 @@ def _follow_apply(connection: Connection, kept: JournalFile, record: Record, for
             await asyncio.sleep(_SECONDS)
             now = kept.read(record.cluster_id)
         ended = f"plan {record.plan_hash} has ended"
-        # What was seen last may be older than what was done last. Throttles in that record are cleared by now.
+        # The last look may be older than the last change. The throttles in this record have been cleared since.
         seen = await _look(admin, last, shown, once=False)
         if not seen.finished or seen.waiting or (now is not None and now.throttles):
             raise CommandError(f"{ended}, and not all is as planned", code=ExitCode.UNFINISHED)
@@ -143,10 +143,10 @@ def _follow_apply(connection: Connection, kept: JournalFile, record: Record, for
 
 
 async def _look(admin: "KafkaReassignments", record: Record, shown: ReassignmentProgress, *, once: bool) -> Pass:
-    """Look at a plan, and show it. Kafka that does not answer is asked again but for `once`. Raises FailureError."""
+    """Look at a plan, and show it. Retry while Kafka does not respond, except with `once`. Raises FailureError."""
     while True:
         try:
-            # A new one each time, as what was asked for last is in the journal.
+            # A new executor for each look, because the journal has the latest requests.
             seen = await Executor(admin, _Unwritten(), record, Limits()).look()
         except FailureError as error:
             if once or error.failure.remedy is not Remedy.RETRY:

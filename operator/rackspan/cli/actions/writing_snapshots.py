@@ -55,7 +55,7 @@ def _print(found: Snapshot) -> None:
 
 
 def _rack(reported: str | None) -> str:
-    """A rack by one name, with its leading slash or without; as it is written where it is no path."""
+    """Return one name for a rack with or without a leading slash. A text that is not a path stays unchanged."""
     try:
         return domain_name(parse_rack(reported)) if reported else "(none)"
     except RackPathError:
@@ -63,7 +63,7 @@ def _rack(reported: str | None) -> str:
 
 
 def _stored(partitions: Partitions) -> str:
-    """What all replicas take, in words: at least that much where some sizes are not known."""
+    """Return the size of all replicas in words, with "at least" if some sizes are not known."""
     known = partitions.size_bytes != NONE
     if not known.any():
         return size(None, "?")
