@@ -1,1 +1,1 @@
-"""What subcommands share: options, where a cluster is read from, which of its topics are meant, errors."""
+"""Code that subcommands share: options, the source of a cluster, the selection of its topics, and errors."""

@@ -1,4 +1,4 @@
-"""Where a command's cluster comes from: a snapshot file, or a live cluster."""
+"""The source of a command's cluster: a snapshot file, or a live cluster."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class ClusterSource:
         return self.bootstrap_server or shown_name(self.snapshot or "")
 
     def why_absent(self, brokers: int) -> str:
-        """Why so many brokers that hold replicas are not listed, to end a sentence with."""
+        """Return why this number of brokers that hold replicas is not listed, to end a sentence with."""
         return "did not answer" if self.live else f"{be(brokers)} not among the brokers"
 
     def read(self) -> Snapshot:
@@ -59,7 +59,7 @@ class ClusterSource:
             raise CommandError(str(error)) from error
 
     def read_topics(self, purpose: str) -> Snapshot:
-        """Read a cluster that has topics; `purpose` says what for, such as `to check`. Raises CommandError."""
+        """Read a cluster that has topics. `purpose` ends the error message, such as `to check`. Raises CommandError."""
         found = self.read()
         if not len(found.partitions):
             raise CommandError(f"{self.name}: holds no topics, so there is nothing {purpose}")
@@ -84,13 +84,13 @@ class ClusterSource:
 
 
 def hold_replicas(brokers: Sequence[str], why: str) -> str:
-    """Say of brokers that are away that they hold replicas; `why` ends the sentence."""
+    """Return a sentence that says that absent brokers hold replicas. `why` ends the sentence."""
     many = len(brokers) > 1
     return f"broker{'s' if many else ''} {few(brokers)} hold{'' if many else 's'} replicas and {why}"
 
 
 def report_cordoned(brokers: Iterable[BrokerLocation]) -> None:
-    """Say which brokers take no new replicas because they are cordoned in Kafka."""
+    """Print which brokers take no new replicas because they are cordoned in Kafka."""
     cordoned = [str(broker.id) for broker in brokers if broker.cordoned]
     if cordoned:
         many = len(cordoned) > 1
@@ -101,7 +101,7 @@ def report_cordoned(brokers: Iterable[BrokerLocation]) -> None:
 
 
 def with_log_dir_sizes(found: Snapshot, log_dirs: str | None) -> Snapshot:
-    """Give the snapshot with the sizes of `--log-dirs`, if that was given. Raises CommandError."""
+    """Return the snapshot with the sizes in the file of `--log-dirs`, if that is given. Raises CommandError."""
     if log_dirs is None:
         return found
     try:

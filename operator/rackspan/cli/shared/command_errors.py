@@ -1,7 +1,7 @@
 """
-What goes wrong on the command line: one line on standard error, a hint where there is one, and an exit code.
+Errors of commands: one line on standard error, a hint if there is one, and an exit code.
 
-Typer would print a usage error as a box of several lines, and anything else as a traceback.
+Typer prints a usage error as a box of several lines, and any other error as a traceback.
 """
 
 import errno
@@ -43,7 +43,7 @@ class ExitCode(IntEnum):
 
 
 class DetailedExitCode(IntEnum):
-    """How a command ended that was given `--detailed-exitcode`, as Terraform's do."""
+    """How a command with `--detailed-exitcode` ended, as in Terraform."""
 
     NOTHING = 0
     FAILED = 1
@@ -54,7 +54,7 @@ DETAILED: Final = "--detailed-exitcode"
 
 
 class CommandError(Exception):
-    """Ends a command with exit code `code`; `hint` says what to do next."""
+    """An error that ends a command with exit code `code`; `hint` says what to do next."""
 
     def __init__(self, message: str, hint: str = "", code: ExitCode | DetailedExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class CommandError(Exception):
 
 @contextmanager
 def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
-    """Where `asked`, whatever goes wrong within this context ends with exit code 1: 2 says that there are changes."""
+    """If `asked`, end with exit code 1 on every error within this context, because 2 means that there are changes."""
     try:
         with failures_reported():
             yield
@@ -77,10 +77,10 @@ def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
 @contextmanager
 def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Iterator[None]:
     """
-    Raise CommandError for a FailureError within this context, the same for every command.
+    Raise CommandError for a FailureError within this context, in the same way for every command.
 
-    Settings that are wrong are bad input; what Kafka or the API server does not answer or refuses has a code of its
-    own. `settings` are names for what a failure is about, by default those of a RackTopology.
+    Wrong settings are bad input. Missing responses and refusals of Kafka and the API server have their own exit code.
+    `settings` are names for the subject of a failure, by default those of a RackTopology.
     """
     try:
         yield
@@ -89,7 +89,7 @@ def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Ite
 
 
 def command_error(failure: Failure, settings: Mapping[KafkaSetting, str]) -> CommandError:
-    """The error of a failure; see `failures_reported`."""
+    """Return the error for a failure, as `failures_reported` describes."""
     wrong = failure.remedy is Remedy.SPEC or failure.setting in _OWN_SETTINGS or failure.reason in _NOT_THERE
     return CommandError(failure.message_with(settings), code=ExitCode.BAD_INPUT if wrong else ExitCode.KAFKA)
 
@@ -106,9 +106,9 @@ class OneLineErrors(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run, and end the process with an exit code."""
+        """Run the command, and end the process with an exit code."""
         given = list(sys.argv[1:] if args is None else args)
-        if sys.stdin is None:  # whoever runs this has closed it
+        if sys.stdin is None:  # the caller has closed it
             sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
         try:
             with failures_reported():
@@ -133,14 +133,14 @@ class OneLineErrors(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
-        """Read the arguments, and see that what `--help` printed is written."""
+        """Read the arguments, and flush the output of `--help`."""
         if sys.stdout is None:
             raise CommandError("standard output is closed", "send it to a file, or to /dev/null", ExitCode.OUTPUT)
         with ending_with(ExitCode.FINE):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, and see that all it printed is written."""
+        """Run the command, and flush its output."""
         with ending_with(ExitCode.FINE):
             return super().invoke(ctx)
 
@@ -148,10 +148,10 @@ class OneLineErrors(TyperGroup):
 @contextmanager
 def ending_with(code: int) -> Iterator[None]:
     """
-    Print a result within this context, and exit with `code`, also where a reader such as `head` has closed the pipe.
+    Print a result within this context, then exit with `code`, even if a reader such as `head` has closed the pipe.
 
-    An exit code of what is within counts instead. Raises typer.Exit, and CommandError where the result cannot be
-    written.
+    A typer.Exit raised within this context replaces `code`. Raises typer.Exit, and CommandError if the result cannot
+    be written.
     """
     ending = None if code == ExitCode.FINE else typer.Exit(code)
     try:
@@ -173,7 +173,7 @@ def ending_with(code: int) -> Iterator[None]:
 
 @contextmanager
 def printing_first() -> Iterator[None]:
-    """Print within this context what somebody shall see before anything is changed. Raises CommandError."""
+    """Print within this context what the user must see before anything changes. Raises CommandError if that fails."""
     try:
         yield
         sys.stdout.flush()
@@ -185,7 +185,7 @@ def printing_first() -> Iterator[None]:
 
 
 def called_as() -> str:
-    """Name of the program as it was typed: kubectl runs `kubectl-rackspan` for `kubectl rackspan`."""
+    """Return the name of the program as typed. For `kubectl rackspan`, kubectl runs `kubectl-rackspan`."""
     name = Path(sys.argv[0]).name
     if name.startswith(_KUBECTL):
         return name.replace("-", " ", 1)
@@ -198,9 +198,9 @@ def _report_usage(error: Any) -> int:
         error.show()
     else:
         path = context.command_path if context is not None else called_as()
-        message = " ".join(error.format_message().split())  # it lists on lines of their own what can be chosen
+        message = " ".join(error.format_message().split())  # the choices are on lines of their own
         print_error(
             message.replace("Value error, ", "").rstrip("."), f"see {path} --help"
-        )  # some versions of typer say so
+        )  # some versions of typer add these
     code: int = error.exit_code
     return code

@@ -1,4 +1,4 @@
-"""A live cluster as the options or a RackTopology name it."""
+"""The connection to a live cluster, from options or from a RackTopology."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,12 +26,12 @@ class Connection:
     servers: str
     properties: Mapping[str, str | int | bool]
     settings: Mapping[KafkaSetting, str] = field(default_factory=dict)
-    """Names for what failures are about; by default those of a RackTopology."""
+    """Names for the subjects of failures; by default those of a RackTopology."""
 
     @classmethod
     def by_options(cls, servers: str | None, command_config: Path | None) -> Self:
-        """From `--bootstrap-server` and `--command-config`. Raises CommandError."""
-        # Only these lines need the clients, which take longer to import than most commands run.
+        """Return the connection from `--bootstrap-server` and `--command-config`. Raises CommandError."""
+        # Imported here because most commands run for less time than the import of the clients takes.
         from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties  # noqa: PLC0415
 
         if servers is None:
@@ -42,7 +42,7 @@ class Connection:
             raise CommandError(str(error)) from error
 
     def ask(self, question: "Callable[[KafkaReassignments], Awaitable[T]]") -> T:
-        """Connect, ask and close. Raises CommandError where Kafka does not answer or refuses."""
+        """Connect, ask and close. Raises CommandError if Kafka does not respond or refuses."""
         from rackspan.kafka.kafka_reassignments import KafkaReassignments  # noqa: PLC0415
 
         with failures_reported(self.settings):
@@ -50,9 +50,9 @@ class Connection:
 
     def snapshot(self, advance: Callable[[int, int], None] | None = None) -> Snapshot:
         """
-        All topics and partitions in Kafka now, with a warning for what could not be read. Raises CommandError.
+        Return all topics and partitions that are in Kafka now. Warn about unreadable ones. Raises CommandError.
 
-        `advance` gets how many topics are read, and of how many.
+        `advance` is called with the number of topics that are read, and the number of all.
         """
         from rackspan.kafka.cluster_snapshot import take_snapshot  # noqa: PLC0415
 
@@ -63,6 +63,6 @@ class Connection:
         return found.snapshot
 
     def cluster(self) -> "ClusterDescription":
-        """The cluster's id and brokers. Raises CommandError."""
+        """Return the cluster's id and brokers. Raises CommandError."""
         with step(f"connecting to {self.servers}"):
             return self.ask(lambda admin: admin.cluster())

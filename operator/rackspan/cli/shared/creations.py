@@ -1,4 +1,4 @@
-"""What KafkaTopics in files create and set, as tables, documents and Markdown."""
+"""The topics that KafkaTopics in files create and configure, as tables, documents and Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _SURVIVES = "the number of domains that hold an acks=all write, at least"
 
 
 def print_created(screen: Console, judged: JudgedFiles, *, show_all: bool) -> None:
-    """Print a row for each topic that is created, and for each whose configs are set; nothing for none."""
+    """Print a row for each topic that is created, and for each whose configs are set. Print nothing if none are."""
     if judged.created:
         rows = table("created", "#partitions", "#min.insync.replicas", "partition 0", *_levels(judged.created, "#"))
         most = len(judged.created) if show_all else _ROWS
@@ -37,7 +37,7 @@ def print_created(screen: Console, judged: JudgedFiles, *, show_all: bool) -> No
 
 
 def created_document(judged: JudgedFiles) -> dict[str, Any]:
-    """Give what the JSON of a plan has of files: `created` and `configured`."""
+    """Return the part of a plan's JSON that is about files: `created` and `configured`."""
     return {
         "created": [
             {
@@ -57,7 +57,7 @@ def created_document(judged: JudgedFiles) -> dict[str, Any]:
 
 
 def created_markdown(judged: JudgedFiles) -> Iterator[str]:
-    """Give the same for a pull request, as two tables; nothing for none."""
+    """Yield the same as two Markdown tables for a pull request, or nothing if there are none."""
     if judged.created:
         levels = _levels(judged.created)
         yield f"### {plural(len(judged.created), 'topic')} created\n"

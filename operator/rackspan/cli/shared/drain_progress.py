@@ -1,4 +1,4 @@
-"""How far a drain is, from the RackTopology's status and its Reassignments. Pure."""
+"""The progress of a drain, from the RackTopology's status and its Reassignments. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ _WAYS_OUT = {
     Reason.INTERNAL_TOPIC: "move Kafka's own topics with rackspan apply --drain-broker, or list them in "
     "spec.internalTopics, with spec.unmanagedTopics: Repair",
 }
-"""By why replicas stay, what makes them leave."""
+"""What makes replicas leave, by the reason why they stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainProgress:
     """
-    One look at a drain.
+    The state of a drain at one look.
 
-    `left` are replicas that are still there, None where that is not known yet. `failed` is why it will not go
-    on, None where it may. `running` is the Reassignment that is under way, or else the next one. `stays` are the
-    entries of the status where only replicas are left that no plan moves.
+    `left` is the number of replicas that are still there, None if not known yet. `failed` is why the drain cannot
+    continue, None if it can. `running` is the Reassignment under way, else the next one. `stays` are the entries of
+    the status if only replicas are left that no plan moves.
     """
 
     drained: bool
@@ -40,7 +40,7 @@ class DrainProgress:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether there is nothing left to wait for."""
         return self.drained or bool(self.stays) or self.failed is not None
 
 
@@ -52,9 +52,9 @@ def drain_progress(
     followed: Collection[str],
 ) -> DrainProgress:
     """
-    Look at the drain of `targets` (`api.drains.Drains.targets`), asked for with `generation` of the object.
+    Return the progress of the drain of `targets` (`api.drains.Drains.targets`), set in `generation` of the object.
 
-    `followed` are uids of Reassignments of which it matters how they end.
+    `followed` are the uids of Reassignments whose failure is a failure of the drain.
     """
     running = next((one for one in reassignments if not one.ended), None)
     ended = [one for one in reassignments if one.meta.uid in followed and one.status.state in _FAILED]
@@ -76,7 +76,7 @@ def drain_progress(
     if plan is not None and plan.status != ConditionStatus.TRUE:
         words.append(plan.message)
     failed = None
-    # Where a plan is made, what has ended may be from before the drain.
+    # If there is a plan, the ended Reassignments may be older than the drain.
     if ended and running is None and topology.status.plan is None:
         last = ended[-1]
         failed = (
@@ -88,24 +88,24 @@ def drain_progress(
 
 
 def in_words(entry: DrainStatus) -> str:
-    """What a status says of one drain."""
+    """Return what the status says about one drain."""
     return f"{entry.target}: {entry.message}"
 
 
 def staying(waiting: Sequence[DrainStatus], spec: RackTopologySpec) -> tuple[DrainStatus, ...]:
-    """Give the same entries where no plan moves any of their replicas, as long as specs are what they are."""
+    """Return the entries if no plan moves any of their replicas unless specs change, else an empty tuple."""
     why = frozenset[str]().union(*map(_blocked_by, waiting))
     return tuple(waiting) if why <= _never_planned(spec) else ()
 
 
 def never_moved(entries: Iterable[DrainStatus], spec: RackTopologySpec) -> Sequence[DrainBlock]:
-    """The replicas that no plan moves, as long as specs are what they are, by why."""
+    """Return the blocks, which are replicas by reason, that no plan moves unless specs change."""
     never = _never_planned(spec)
     return [block for entry in entries for block in entry.blocks if block.reason in never]
 
 
 def ways_out(blocks: Sequence[DrainBlock]) -> str:
-    """What makes replicas leave that no plan moves, and of which topics they are; empty where there are none."""
+    """Return what makes replicas leave that no plan moves, with their topics. Empty if there are none."""
     sentences = []
     for reason, way in _WAYS_OUT.items():
         mine = [block for block in blocks if block.reason == reason]
@@ -120,11 +120,11 @@ def _blocked_by(entry: DrainStatus) -> set[str]:
 
 
 def _never_planned(spec: RackTopologySpec) -> set[str]:
-    """Reasons of replicas that no plan moves as long as specs are what they are."""
+    """Return the reasons for which no plan moves a replica unless specs change."""
     without_object = set() if spec.repairs_unmanaged else {Reason.NOT_MANAGED, Reason.INTERNAL_TOPIC}
     return {Reason.EXPLICIT_ASSIGNMENT, *without_object}
 
 
 def left_in_words(left: int | None) -> str:
-    """How many replicas are left, to begin a sentence with."""
+    """Return the number of replicas left in words, to begin a sentence with."""
     return "what is left is not known" if left is None else f"{plural(left, 'replica')} left"

@@ -1,4 +1,4 @@
-"""Waits until the operator has carried out what was asked of a RackTopology."""
+"""Waits until the operator has carried out a requested drain."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 STILL_ASKED = "the drain is still in the RackTopology; rackspan uncordon ends it"
 _PLAN_SECONDS = 120.0
-"""How long the operator may take to come to the plan that was shown."""
+"""How long the operator may take to make the plan that was shown."""
 
 
 async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, deadline: float | None) -> None:
     """
-    Approve the plan of this hash as soon as the operator has made the same.
+    Approve the plan with this hash as soon as the operator has made the same plan.
 
-    `deadline` is in seconds of `time.monotonic`; by default the operator has two minutes. While the API server is away,
-    it is asked again. Raises CommandError, and FailureError where it refuses or stays away.
+    `deadline` is in seconds of `time.monotonic`; without one, the operator has two minutes. Retry while the API server
+    is unreachable. Raises CommandError at the deadline, FailureError if the API server refuses or stays unreachable.
     """
     wrong: FailureError | None = None
 
@@ -72,11 +72,11 @@ async def wait_for_drain(
     connection: Connection | None,
 ) -> None:
     """
-    Show how far drains are until no replica is left there, by the status and, over a connection, by Kafka itself.
+    Show the progress of drains until no replica is left, by the status and, with a connection, also by Kafka itself.
 
-    `asked` is the topology that asks for them. While Kafka or the API server is away, it is asked again. Raises
-    CommandError where it does not go on, where only replicas are left that no plan moves, and at `deadline`, in seconds
-    of `time.monotonic`, and FailureError where one of them refuses.
+    `asked` is the topology whose spec has these drains. Retry while Kafka or the API server is unreachable. Raises
+    CommandError if the drain cannot continue, if only replicas are left that no plan moves, and at `deadline`, in
+    seconds of `time.monotonic`. Raises FailureError if Kafka or the API server refuses.
     """
     followed: set[str] = set()
     brokers = brokers_of(asked, drains)
@@ -128,21 +128,21 @@ def _left(deadline: float) -> float:
 
 
 def nothing_moves(entries: Sequence[DrainStatus]) -> CommandError:
-    """Say that only replicas are left that no plan moves, and what makes them leave."""
+    """Return an error that says that only replicas are left that no plan moves, and what makes them leave."""
     what = "; ".join(map(in_words, entries))
     ways = ways_out([block for entry in entries for block in entry.blocks])
     return CommandError(f"no plan moves what is left: {what}", ways, ExitCode.STAYS)
 
 
 async def remaining_on(brokers: Collection[int], connection: Connection) -> "RemainingReplicas":
-    """What Kafka itself shows on these brokers. Raises FailureError."""
+    """Return the replicas that Kafka itself shows on these brokers. Raises FailureError."""
     from rackspan.kafka.admin import ConfluentAdmin  # noqa: PLC0415 - a client takes long to import
 
     return await ConfluentAdmin.ask_new_client(connection.properties, lambda admin: admin.remaining_replicas(brokers))
 
 
 async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
-    """The same, and not drained where Kafka itself shows replicas there."""
+    """Return the progress, changed to not drained if Kafka itself shows replicas there."""
     remaining = await remaining_on(brokers, connection)
     left = sum(sum(held.values()) for held in remaining.replicas.values())
     if not left:

@@ -1,8 +1,8 @@
 """
-Passes one after the other until a plan is carried out, or somebody or something stops it.
+Runs passes one after the other until a plan is carried out or has to stop.
 
-However that ends, throttles are cleared: by signals but SIGKILL, by Kafka that stays away, by a journal that cannot be
-written, by a reader that goes away, by a defect.
+Throttles are cleared in every case: after all signals except SIGKILL, and if Kafka stays unreachable, the journal
+cannot be written, the reader of the output disappears, or a defect occurs.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.plans.executor import Executor, Pass, StoppedError
 
 _NEWS_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 0.3, 5.0
-"""Between passes: as long as the last one took, so that half of the time is left to Kafka. Where it found something
-changed, others are likely to end soon: small partitions are copied in less than a second."""
+"""Limits of the pause between passes, which is as long as the last pass, so that half of the time is left to Kafka.
+After a pass with news the minimum is shorter, because small partitions are copied in less than a second."""
 _CLEARING_SECONDS = 60.0
 
 
@@ -30,13 +30,13 @@ class Ended(Enum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     UNSEEN = "unseen"
-    """Nobody reads standard output any more, or it cannot be written."""
+    """Standard output has no reader any more, or cannot be written."""
     STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """`stop` is set by the first signal, and where output is lost; `leave` by all others and the second SIGINT."""
+    """`stop` is set by any signal and by lost output, `leave` by the second SIGINT and by all other signals."""
 
     stop: asyncio.Event
     leave: asyncio.Event
@@ -48,10 +48,10 @@ async def drive(
     """
     Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
-    At the first SIGINT, and where standard output is lost, no further copy begins, and those under way end under their
-    throttle. At the second SIGINT, and at SIGTERM, SIGHUP and SIGQUIT, they are left to Kafka. Then throttles are
-    cleared.
-    Raises StoppedError, and FailureError where Kafka is unavailable.
+    After the first SIGINT, or if standard output is lost, no new copy begins, and the copies under way end under their
+    throttle. After the second SIGINT, and after SIGTERM, SIGHUP and SIGQUIT, Kafka continues the copies alone. Then
+    throttles are cleared.
+    Raises StoppedError, and FailureError if Kafka is unavailable.
     """
 
     def is_over(seen: Pass) -> bool:
@@ -75,7 +75,7 @@ async def drive(
 
 
 def _may_copy(last: Pass | None, executor: Executor) -> bool:
-    """Whether copies of ours may be under way: as the last pass says, or what an earlier command has recorded."""
+    """Return whether copies of this plan may be under way, by the last pass, else by an earlier command's record."""
     if last is None:
         return bool(executor.record.started or executor.record.throttles)
     return bool(last.copying)
@@ -84,7 +84,7 @@ def _may_copy(last: Pass | None, executor: Executor) -> bool:
 async def take_back(
     executor: Executor, shown: ReassignmentProgress, patience: float, signals: Signals
 ) -> tuple[Ended, Pass | None]:
-    """Cancel what is under way; ends, and raises, as `drive` does. The pass says what could not be taken back."""
+    """Cancel what is under way. Ends and raises as `drive` does. The pass has the moves that could not be cancelled."""
     ended, last = await _until_ended(executor.take_back, lambda seen: seen.finished, shown, patience, signals.stop)
     if ended is not Ended.FINISHED:
         last = await _left(last, executor, shown)
@@ -92,7 +92,7 @@ async def take_back(
 
 
 async def _left(last: Pass | None, executor: Executor, shown: ReassignmentProgress) -> Pass | None:
-    """Clear all throttles, and give what is left then, with what the last pass waited for and Kafka's answers to it."""
+    """Clear all throttles. Return that pass, with the waiting partitions and failures of the last pass."""
     cleared = await paused(executor, shown)
     if last is None or cleared is None:
         return cleared or last
@@ -100,7 +100,7 @@ async def _left(last: Pass | None, executor: Executor, shown: ReassignmentProgre
 
 
 async def paused(executor: Executor, shown: ReassignmentProgress) -> Pass | None:
-    """Clear all throttles, trying for a minute if there are any; None where Kafka does not answer, or another one."""
+    """Clear all throttles, with retries for a minute. Return None if Kafka does not respond or is another cluster."""
     deadline, seen = time.monotonic() + _CLEARING_SECONDS, None
     while True:
         problem = None
@@ -154,7 +154,7 @@ async def _until_ended(
 
 @contextlib.contextmanager
 def heard(shown: ReassignmentProgress) -> Iterator[Signals]:
-    """Hear signals while the block runs, instead of being ended by them; not SIGHUP where `nohup` ignores it."""
+    """Handle signals while the block runs, so that they do not end the process. SIGHUP stays ignored under `nohup`."""
     loop, signals = asyncio.get_running_loop(), Signals(asyncio.Event(), asyncio.Event())
 
     def interrupted() -> None:

@@ -1,7 +1,7 @@
 """
-The journal of `rackspan apply`: one file per cluster, safe on disk before each call that it is needed for.
+The journal of `rackspan apply`: one file per cluster, safe on disk before each call that needs it.
 
-It says what is done to a cluster, so nobody else may write it, nor lead it elsewhere by a symbolic link.
+The journal decides what is done to a cluster, so no other user may write the file or redirect it by a symbolic link.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class JournalFile:
-    """A record in a file; implements `Journal`."""
+    """A record in a file. Implements `Journal`."""
 
     path: Path
     _plan: list[tuple[object, str]] = field(default_factory=list, init=False, repr=False, compare=False)
-    """The changes that were written last, and the JSON of all that stays with them: it may be tens of megabytes."""
+    """The last written changes, and the JSON that stays the same with them, cached because it may have tens of MB."""
 
     @classmethod
     def of_cluster(cls, cluster_id: str, path: Path | None) -> "JournalFile":
-        """The journal at `path`, or the one where those of a cluster are found again. Raises CommandError."""
+        """Return the journal at `path`, or at the default path of the cluster. Raises CommandError."""
         if path is not None:
             return cls(path)
         if not _CLUSTER_ID.fullmatch(cluster_id):
@@ -56,7 +56,7 @@ class JournalFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other commands off the journal. Raises CommandError where one is at work, or nothing can be written."""
+        """Lock the journal. Raises CommandError if another command has locked it, or if the lock cannot be written."""
         lock = self._lock
         try:
             self.path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class JournalFile:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a command has locked it."""
+        """Whether a command has locked the journal."""
         try:
             file = _opened(self._lock, os.O_RDONLY)
         except OSError:
@@ -94,7 +94,7 @@ class JournalFile:
         return False
 
     def read(self, cluster_id: str) -> Record | None:
-        """What was recorded, None where nothing was. Raises CommandError, also where it is another cluster's."""
+        """Return the record, None if there is no file. Raises CommandError, also for a record of another cluster."""
         try:
             with os.fdopen(_opened(self.path, os.O_RDONLY), "rb") as file:
                 text = file.read(_MOST_BYTES + 1)
@@ -118,22 +118,22 @@ class JournalFile:
         return record
 
     async def write(self, record: Record) -> None:
-        """Return once it is safe on disk. Raises CommandError where it cannot be written."""
+        """Return once the record is safe on disk. Raises CommandError if it cannot be written."""
         await asyncio.to_thread(self._write, record)
 
     def where_possible(self) -> "_WherePossible":
-        """The journal at an end, when what it says last may be more than there is."""
+        """Return a journal that ignores write errors, for the end: an old record only lists too many throttles then."""
         return _WherePossible(self)
 
     def conclude(self, record: Record) -> None:
-        """Forget a plan that has ended, and all of it where no throttle is left. Raises CommandError."""
+        """Remove an ended plan from the journal, and delete the journal if no throttle is left. Raises CommandError."""
         if record.throttles:
             self._write(replace(record, changes=(), started={}, cordoned=frozenset(), left=frozenset()))
         else:
             self.discard()
 
     def discard(self) -> None:
-        """Forget it: nothing is left that needs it. Raises CommandError where it cannot be deleted."""
+        """Delete the journal, which is not needed any more. Raises CommandError if it cannot be deleted."""
         try:
             self.path.unlink(missing_ok=True)
             _sync(self.path.parent)
@@ -150,7 +150,7 @@ class JournalFile:
                 raise CommandError(
                     f"{self.path}: the plan is too large for a journal", "carry it out in parts: --topic"
                 )
-            new.unlink(missing_ok=True)  # of one that was killed
+            new.unlink(missing_ok=True)  # of a killed process
             with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _OWN, _PRIVATE), "wb") as stream:
                 stream.write(text)
                 stream.flush()
@@ -172,7 +172,7 @@ class JournalFile:
 
 @dataclass(frozen=True, slots=True)
 class _WherePossible:
-    """Writes a journal where that is possible; implements `Journal`."""
+    """A journal that ignores write errors. Implements `Journal`."""
 
     _kept: JournalFile
 
@@ -182,7 +182,7 @@ class _WherePossible:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open a regular file of this user's that is no symbolic link. Raises OSError, and CommandError for others."""
+    """Open a regular file of this user. Raises OSError, and CommandError for symbolic links and other files."""
     try:
         file = os.open(path, flags | _OWN, _PRIVATE)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Scan documents out of a history."""
+"""Scan documents from a history."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def kept_scan(location: str, cluster: str | None, scan_id: str | None) -> ScanDocument:
-    """Read a scan: by default the last one, of the only cluster. Raises CommandError."""
+    """Read a scan, by default the last scan of the only cluster. Raises CommandError."""
     with _opened(location) as history:
         name = cluster or _only(history)
         scans = history.scans(name)
@@ -32,9 +32,9 @@ def kept_scan(location: str, cluster: str | None, scan_id: str | None) -> ScanDo
 
 def last_scans(location: str) -> list[ScanDocument]:
     """
-    Read the last scan of each cluster. Raises CommandError for a history that cannot be read, or has no scans.
+    Read the last scan of each cluster. Raises CommandError if the history cannot be read or has no scans.
 
-    A document that is damaged becomes that of a failed scan, so that it hides no other cluster.
+    A damaged document is replaced by the document of a failed scan, so that the other clusters are still shown.
     """
     with _opened(location) as history:
         scans = [entry for name in history.clusters() for entry in history.scans(name)[-1:]]
@@ -45,7 +45,7 @@ def last_scans(location: str) -> list[ScanDocument]:
 
 @contextmanager
 def scan_packages() -> Iterator[None]:
-    """Raise CommandError where the packages of scans are not installed, or a history cannot be used."""
+    """Raise CommandError if the packages for scans are not installed, or if a history cannot be used."""
     try:
         from rackspan.jobs.history.delta_tables import HistoryError  # noqa: PLC0415 - the only lines that need pyarrow
     except ImportError as error:

@@ -10,7 +10,7 @@ MARKUP: Final = "markdown"
 
 
 def command_app(**settings: Any) -> typer.Typer:
-    """The typer app of a module in `rackspan.cli.commands`: of one command, or of a group."""
+    """Return the typer app of a module in `rackspan.cli.commands`, for one command or a group."""
     return typer.Typer(add_completion=False, rich_markup_mode=MARKUP, pretty_exceptions_enable=False, **settings)
 
 
@@ -18,7 +18,7 @@ class LaterCommand(TyperCommand):
     """
     The name, the panel in `rackspan --help` and the summary of a command.
 
-    `app` is where its typer app is: by default `app` of the module in `rackspan.cli.commands` of that name.
+    `app` is the location of its typer app, by default `app` in the module of the same name in `rackspan.cli.commands`.
     """
 
     def __init__(self, name: str, panel: str, summary: str, app: str = "") -> None:
@@ -26,7 +26,7 @@ class LaterCommand(TyperCommand):
         self._app = app or f"{name.replace('-', '_')}.app"
 
     def loaded(self, context: Any) -> Any:
-        """The command itself, for the context of the group."""
+        """Import and return the command itself, for the context of the group."""
         module, app = self._app.split(".")
         command = typer.main.get_command(getattr(import_module(f"rackspan.cli.commands.{module}"), app))
         for one in (command, *getattr(command, "commands", {}).values()):
@@ -35,7 +35,7 @@ class LaterCommand(TyperCommand):
 
 
 def flags_as_flags(parameters: list[Any]) -> list[Any]:
-    """The same options; `--help` prints a flag as `--watch`, where typer prints `--watch <bool>`."""
+    """Return the same options, with flags that `--help` prints as `--watch`. Typer prints `--watch <bool>`."""
     for one in parameters:
         if getattr(one, "is_flag", False):
             one.metavar = ""

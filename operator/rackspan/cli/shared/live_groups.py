@@ -1,4 +1,4 @@
-"""Consumer groups of a live cluster, and what it takes to know how near they read."""
+"""Consumer groups of a live cluster, with the data for how near they read."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ from rackspan.reports.group_rows import racks_of_hosts
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveGroups:
     """
-    Consumer groups, the replicas that they read, and where their members' hosts are, by address.
+    Consumer groups, the replicas that they read, and the racks of their members' hosts, by address.
 
-    `rates`, by group, and `written` are of `core.consumers.rates`; none before they are sampled.
+    `rates`, by group, and `written` are from `core.consumers.rates`: empty and None before they are sampled.
     """
 
     connection: Connection
@@ -44,12 +44,12 @@ class LiveGroups:
         all_topics: bool,
     ) -> Self:
         """
-        Ask Kafka, also about topics that no group reads where `all_topics` are wanted. Raises CommandError.
+        Read the groups from Kafka; with `all_topics`, also topics that no group reads. Raises CommandError.
 
-        With `live`, members are where their pods' nodes are, and brokers where the operator sees them. Else members are
-        where their client.rack says, and brokers where theirs does.
+        With `live`, the rack of a member is that of its pod's node, and the rack of a broker is the one that the
+        operator sees. Without `live`, client.rack of the member and broker.rack of the broker count.
         """
-        # Only these lines need the clients, which take longer to import than most commands run.
+        # Imported here because most commands run for less time than the import of the clients takes.
         from rackspan.kafka.cluster_snapshot import take_outline, take_portion  # noqa: PLC0415
         from rackspan.kafka.consumer_groups import read_consumer_groups  # noqa: PLC0415
 
@@ -72,7 +72,7 @@ class LiveGroups:
         return cls(connection, found.groups, found.selector, replicas, racks)
 
     def named(self, names: Sequence[str]) -> "LiveGroups":
-        """Give some of the groups, all where none is named. Raises CommandError for a name that no group has."""
+        """Return the named groups, or all if there are no names. Raises CommandError for an unknown name."""
         known = {group.name for group in self.groups}
         for name in names:
             if name not in known:
@@ -80,7 +80,7 @@ class LiveGroups:
         return replace(self, groups=tuple(one for one in self.groups if not names or one.name in names))
 
     def sampled(self, seconds: float) -> "LiveGroups":
-        """Give the same with rates, from two looks so many seconds apart. Raises CommandError."""
+        """Return the same with rates, from two looks with this many seconds between them. Raises CommandError."""
         from rackspan.kafka.consumption import sample_rates  # noqa: PLC0415
 
         with failures_reported(self.connection.settings), step(f"sampling offsets for {seconds:g} s") as progress:

@@ -1,4 +1,4 @@
-"""`--topology`: a cluster as the operator sees it, by a RackTopology, its KafkaTopics, nodes and pods, and Kafka."""
+"""`--topology`: a cluster as the operator sees it, from a RackTopology, its KafkaTopics, nodes and pods, and Kafka."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,12 +53,12 @@ _SAID = (
     "--drain-broker",
     "--drain-rack",
 )
-"""Options of all commands that a RackTopology and its KafkaTopics say themselves."""
+"""Options of all commands that a RackTopology and its KafkaTopics replace."""
 _DRAINS = ("--drain-broker", "--drain-rack")
 
 
 def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
-    """Raise CommandError for options that a RackTopology and its KafkaTopics say themselves, `also` among them."""
+    """Raise CommandError for options that a RackTopology and its KafkaTopics replace, including those in `also`."""
     said = (*_SAID, *also)
     for option in typed_options(context):
         if option in said:
@@ -69,12 +69,12 @@ def refuse_options_of_topology(context: typer.Context, *also: str) -> None:
 
 
 def unchanged(topology: RackTopology) -> RackTopology:
-    """Give the RackTopology that is there."""
+    """Return the RackTopology unchanged."""
     return topology
 
 
 def filling_brokers(topology: RackTopology) -> RackTopology:
-    """Give the same with plans that fill brokers which are new or were emptied."""
+    """Return the RackTopology with plans that fill brokers which are new or were emptied."""
     return structs.replace(topology, spec=structs.replace(topology.spec, rebalance=Rebalance.ON_NEW_BROKERS))
 
 
@@ -85,7 +85,7 @@ class LiveTopology:
     inputs: "TopologyInputs"
     stands: ObservedTopology
     files: JudgedFiles = NO_FILES
-    """KafkaTopics in files that are laid over those that are there."""
+    """KafkaTopics in files, which replace or extend those in the API server."""
 
     @classmethod
     def at(
@@ -98,10 +98,10 @@ class LiveTopology:
         """
         Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
 
-        `change` makes another RackTopology of the one that is there, to see what would follow; `files` are KafkaTopics
-        to be applied. Raises typer.Exit once all that is wrong with these is reported.
+        `change` returns a changed RackTopology, to see its effects. `files` are KafkaTopics to be applied. Raises
+        typer.Exit once all problems of the files are reported.
         """
-        # Only these lines need the clients, which take longer to import than most commands run.
+        # Imported here because most commands run for less time than the import of the clients takes.
         from rackspan.kafka.worker.calls import ClientKind  # noqa: PLC0415
         from rackspan.kafka.worker.workers import for_a_command  # noqa: PLC0415
         from rackspan.kube.topology_inputs import read_plan_inputs  # noqa: PLC0415
@@ -132,7 +132,7 @@ class LiveTopology:
 
     @property
     def tree(self) -> RackTree:
-        """The rack tree of its brokers. Raises CommandError where some have a rack and some have not."""
+        """The rack tree of its brokers. Raises CommandError if only some brokers have a rack."""
         tree = self.stands.state.racks.tree
         if tree.missing_racks:
             raise _missing_racks(MissingRackError(tree.missing_racks))
@@ -140,17 +140,17 @@ class LiveTopology:
 
     @property
     def locations(self) -> BrokerLocations:
-        """Racks and states of its brokers, for judging: a broker without a rack becomes a finding there."""
+        """Racks and states of its brokers, for findings: a broker without a rack is a finding and not an error."""
         return locations_of_topology(with_observed_brokers(self.inputs.scan.topology, self.stands))
 
     @property
     def throttle(self) -> int | None:
-        """Bytes per second and broker that the operator copies at most; None without such a limit."""
+        """The maximum bytes per second and broker that the operator copies, None for no limit."""
         return self.inputs.scan.topology.spec.reassignment.throttle
 
     @property
     def requirements(self) -> ClusterRequirements:
-        """What the KafkaTopics ask for."""
+        """The requirements of its KafkaTopics."""
         return cluster_requirements(self.inputs.scan.topology, self.inputs.scan.topics)
 
     @property
@@ -165,7 +165,7 @@ class LiveTopology:
         return Connection(kafka.bootstrap_servers, client_properties(kafka, self.inputs.scan.credentials))
 
     def snapshot(self) -> Snapshot:
-        """All topics and partitions in Kafka now. Raises CommandError, also where there are none."""
+        """Return all topics and partitions that are in Kafka now. Raises CommandError, also if there are none."""
         connection = self.connection
         with step(f"reading {connection.servers}"):
             found = connection.snapshot()
@@ -187,7 +187,7 @@ class LiveTopology:
 
 
 def plan_differences(made: ObservedPlan, changed: Collection[ObjectKey] = ()) -> Mapping[str, str]:
-    """Why the operator's own plan of a topic is another one, by topic, for those where it is; not of `changed` ones."""
+    """Return why the operator's plans of topics differ from these, by topic. Skip topics in `changed`."""
     differences = {}
     for key in made.differing:
         if key in changed:

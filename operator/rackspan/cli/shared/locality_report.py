@@ -14,24 +14,24 @@ from rackspan.reports.group_rows import worst_first
 _ROWS = 20
 _GB = 10**9
 _SECONDS_PER_MONTH = 730 * 3600
-"""730 hours: what clouds reckon with."""
+"""730 hours, the month that cloud providers bill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What 10⁹ bytes between domains cost; the currency is a label and nothing more."""
+    """The price of 10⁹ bytes between domains. The currency is only a label."""
 
     per_gb: float
     currency: str
 
     def per_month(self, bytes_per_second: float) -> float:
-        """What a month of 730 hours costs at a rate."""
+        """Return the cost of a month of 730 hours at a rate."""
         return bytes_per_second * _SECONDS_PER_MONTH / _GB * self.per_gb
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLocality:
-    """One group, how near it reads, and what would let it read nearer."""
+    """One group, how near it reads, and the changes that let it read nearer."""
 
     group: GroupSeen
     found: Locality
@@ -40,7 +40,7 @@ class GroupLocality:
 
 @dataclass(frozen=True, slots=True)
 class LocalityReport:
-    """Groups, the worst first. `seconds` is how long offsets were sampled, None where they were not."""
+    """Groups, the worst first. `seconds` is how long offsets were sampled, None if they were not."""
 
     level: str
     selector: Selector
@@ -50,7 +50,7 @@ class LocalityReport:
 
     @classmethod
     def of(cls, seen: LiveGroups, seconds: float | None, price: Price | None) -> Self:
-        """Judge groups that were read."""
+        """Return the report on groups."""
         ordered = worst_first(seen.replicas, seen.groups, seen.host_racks, seen.selector, seen.rates)
         rows = tuple(
             GroupLocality(group, found, advise(seen.replicas, group, found, seen.selector)) for group, found in ordered
@@ -59,14 +59,14 @@ class LocalityReport:
 
     @property
     def cross_bytes_per_second(self) -> float | None:
-        """Of all groups together, None where no rate is known."""
+        """The sum over all groups, None if no rate is known."""
         known = [row.found.cross_bytes_per_second for row in self.rows]
         rates = [rate for rate in known if rate is not None]
         return sum(rates) if rates else None
 
 
 def document(report: LocalityReport) -> Mapping[str, Any]:
-    """Give the report for programs."""
+    """Return the report for programs."""
     return {
         "level": report.level,
         "selector": str(report.selector),
@@ -101,12 +101,12 @@ def _groups(report: LocalityReport) -> Iterator[Mapping[str, Any]]:
 
 
 def monthly_cost(price: Price | None, rate: float | None) -> float | None:
-    """What bytes per second cost in a month, in a document; None where one of both is not known."""
+    """Return the monthly cost of a rate for a document, None if the price or the rate is not known."""
     return None if price is None or rate is None else round(price.per_month(rate), 2)
 
 
 def print_report(report: LocalityReport, *, show_all: bool) -> None:
-    """Print the report for people: groups that have members, the worst first, and below what to change."""
+    """Print the report for people: groups that have members, the worst first, then what to change."""
     screen = console()
     reading = [row for row in report.rows if row.found.members]
     idle = len(report.rows) - len(reading)
@@ -153,12 +153,12 @@ def _summary(report: LocalityReport, reading: list[GroupLocality]) -> Iterator[s
 
 
 def rate_headings(heading: str, price: Price | None, *, sampled: bool) -> list[str]:
-    """Headings for `rate_cells`: bytes per second where they were `sampled`, and what a month of them costs."""
+    """Return the headings for `rate_cells`: bytes per second if `sampled`, and the monthly cost if there is a price."""
     return [*([heading] if sampled else []), *([f"#{price.currency} a month"] if price else [])]
 
 
 def rate_cells(rate: float | None, price: Price | None, *, sampled: bool) -> Iterator[str]:
-    """Cells of bytes per second, None where they are not known, in the columns of `rate_headings`."""
+    """Yield the cells for the columns of `rate_headings`. `rate` is in bytes per second, None if not known."""
     if sampled:
         yield "?" if rate is None else f"{size(rate)}/s"
     if price is not None:

@@ -1,4 +1,4 @@
-"""Looks at something again and again until it is as it shall be."""
+"""Polls until a condition is met."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,11 +6,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _LEAST_SECONDS, _MOST_SECONDS = 1.0, 10.0
-"""Between two looks: as long as the last one took, so that whoever is asked has half of the time to itself."""
+"""Limits of the pause between looks. A pause is as long as the last look, which leaves half of the time to others."""
 
 
 async def until(look: Callable[[], Awaitable[T]], over: Callable[[T], bool], seconds: float | None) -> T:
-    """The first look that is over, or the last one after `seconds`."""
+    """Return the first result of `look` that satisfies `over`, or the last result after `seconds`."""
     clock = asyncio.get_running_loop().time
     started = clock()
     while True:

@@ -26,7 +26,7 @@ def read_files(given: Sequence[str]) -> Documents:
 
 
 def _files(given: Sequence[str]) -> Iterator[str]:
-    """The files to read, each once; below a directory in the order of their names, hidden ones left out."""
+    """Yield the files to read, each once. Files of a directory are sorted by name, without hidden ones."""
     seen: set[str] = set()
     for one in given:
         directory = one not in ("", STDIN) and Path(one).is_dir()
@@ -49,7 +49,7 @@ def _below(directory: Path) -> Iterator[str]:
 
 def write_new_files(directory: Path, texts: Mapping[Path, str], *, overwrite: bool) -> None:
     """
-    Write files below a directory: all of them, or none where one is there already and may not be replaced.
+    Write files below a directory: all of them, or none if one exists and may not be replaced.
 
     Raises CommandError.
     """

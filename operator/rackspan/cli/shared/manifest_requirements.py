@@ -1,4 +1,4 @@
-"""The KafkaTopics in files, judged: what they require, what they create and configure, and what can never be."""
+"""Judges the KafkaTopics in files: what they require, create and configure, and what is impossible."""
 
 import asyncio
 import re
@@ -44,15 +44,15 @@ _FIELDS: Mapping[Reason, str] = {
     Reason.TOPIC_NAME_NOT_ALLOWED: "spec.topicName",
     Reason.NAMESPACE_NOT_ALLOWED: "metadata.namespace",
 }
-"""The field that a failure of this reason is about, where its message does not begin with one."""
+"""The field that a failure with this reason is about, if its message does not begin with a field."""
 _FIELD = re.compile(r"\bspec(?:\.\w{1,80}|\[\d{1,9}\]){1,20}")
 _PATHS = ("spec.", "durability", "replicationFactor")
-"""What messages begin with that name a field."""
+"""The beginnings of messages that name a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that would be created, of `partitions` in the end. `survives` is None where Kafka places it."""
+    """A topic that would be created, finally with `partitions`. `survives` is None if Kafka places the topic."""
 
     topic: NewTopic
     partitions: int
@@ -61,7 +61,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class JudgedFiles:
-    """KafkaTopics that can all become Ready: what they require of topics that exist, and what they create and set."""
+    """KafkaTopics that can all become Ready: requirements for existing topics, and the topics they create and set."""
 
     topics: Mapping[str, ManifestTopic]
     required: Mapping[str, TopicRequirements]
@@ -71,11 +71,11 @@ class JudgedFiles:
 
     @property
     def changes(self) -> bool:
-        """Whether they change anything, moves aside."""
+        """Whether the files change anything except by moves."""
         return bool(self.created or self.configured)
 
     def about(self, problem: Problem) -> Iterator[Refused]:
-        """A sentence of the plan, at each KafkaTopic in the files that it is about."""
+        """Yield a problem of the plan at each KafkaTopic in the files that the problem is about."""
         for name in problem.topics:
             if name in self.topics:
                 yield _refused(self.topics[name], f"{problem.reason}: {problem.smallest_change}")
@@ -87,7 +87,7 @@ NO_FILES: Final = JudgedFiles({}, {}, {})
 def applied_files(
     files: Sequence[ManifestTopic], made: Judgement, state: ClusterState, names: Collection[str]
 ) -> JudgedFiles:
-    """KafkaTopics as judged over live ones. Raises typer.Exit once all that is wrong is reported."""
+    """Return KafkaTopics in files, judged against live ones. Raises typer.Exit once all problems are reported."""
     topics = {one.topic.topic_name: one for one in files}
     _refuse_problems(topics, made.problems, _collisions(topics, names))
     return JudgedFiles(topics, {}, {}, _created(files, made, state), tuple(made.configured.values()))
@@ -101,10 +101,10 @@ def judged_files(
     ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
 ) -> JudgedFiles:
     """
-    Judge the KafkaTopics in files by a cluster; `chosen` may leave some of its topics out.
+    Judge the KafkaTopics in files by a cluster. `chosen` restricts the existing topics, None means all.
 
-    Without `ask_kafka` configs are held against what is known of Kafka. Raises CommandError, or typer.Exit once all
-    that is wrong is reported.
+    Without `ask_kafka`, configs are checked against the known configs of Kafka. Raises CommandError, or typer.Exit
+    once all problems are reported.
     """
     names = frozenset(found.partitions.names)
     topics = {
@@ -131,15 +131,15 @@ def judged_files(
 
 
 def min_insync_of(found: Snapshot) -> Mapping[str, int]:
-    """Give the `min.insync.replicas` that each topic has, whoever sets it."""
+    """Return the effective `min.insync.replicas` of each topic, whether set on the topic or inherited."""
     return dict(zip(found.partitions.names, min_insync_replicas(found.configs).tolist(), strict=True))
 
 
 def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence[ManifestTopic]:
     """
-    The KafkaTopics in files, of different topics; those that name no namespace are of `namespace`.
+    Read the KafkaTopics in files, at most one per topic. `namespace` is for those without a namespace.
 
-    Raises CommandError, or typer.Exit once what is wrong is reported.
+    Raises CommandError, or typer.Exit once all problems are reported.
     """
     manifests = read_topics(read_files(files), namespace)
     for left_out in manifests.skipped:
@@ -162,9 +162,9 @@ def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence
 
 def one_topology(topics: Sequence[ManifestTopic], key: ObjectKey | None = None) -> Sequence[ManifestTopic]:
     """
-    The same KafkaTopics, all of one RackTopology: `key`, else that of the first.
+    Return the same KafkaTopics if all are of one RackTopology: `key`, else that of the first.
 
-    Raises typer.Exit once those of another one are reported.
+    Raises typer.Exit once the KafkaTopics of other RackTopologies are reported.
     """
     first = key or topics[0].topic.topology
     others = [one for one in topics if one.topic.topology != first]
@@ -177,7 +177,7 @@ def one_topology(topics: Sequence[ManifestTopic], key: ObjectKey | None = None) 
 
 
 def _collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -> Iterator[Refused]:
-    """New topics whose metrics would have the names of another's: Kafka refuses to create them."""
+    """Yield new topics whose metrics have the same names as those of another topic. Kafka refuses to create them."""
     taken = {name.replace(".", "_"): name for name in sorted(present)}
     for name in sorted(topics.keys() - present):
         other = taken.setdefault(name.replace(".", "_"), name)
@@ -189,7 +189,7 @@ def _collisions(topics: Mapping[str, ManifestTopic], present: Collection[str]) -
 def _refuse_problems(
     topics: Mapping[str, ManifestTopic], problems: Mapping[ObjectKey, Failure], others: Iterable[Refused]
 ) -> None:
-    """Report all that is wrong, and raise typer.Exit where anything is. What nobody may ask Kafka is a warning."""
+    """Report all problems, and raise typer.Exit if there are any. A check that Kafka did not do is a warning."""
     found = [*others]
     for one in topics.values():
         failure = problems.get(one.topic.key)
@@ -201,7 +201,7 @@ def _refuse_problems(
 
 
 def refuse_what_the_server_refuses(files: Sequence[ManifestTopic], kubeconfig: Path | None) -> None:
-    """Ask the API server about each, and raise typer.Exit where it refuses one. Raises CommandError."""
+    """Ask the API server about each KafkaTopic, and raise typer.Exit if it refuses one. Raises CommandError."""
     from rackspan.kube.dry_runs import refused_by_server  # noqa: PLC0415 - a client takes long to import
 
     with failures_reported(), step("asking the API server"):
@@ -210,7 +210,7 @@ def refuse_what_the_server_refuses(files: Sequence[ManifestTopic], kubeconfig: P
 
 
 def _server_refusal(one: ManifestTopic, message: str) -> Refused:
-    """What it says, without the call, at the field that it names."""
+    """Return the message of the API server, without the call, at the field that the message names."""
     said = message.partition(": ")[2] or message
     field = _FIELD.search(said)
     where = one.at(field[0] if field else "spec")
@@ -218,7 +218,7 @@ def _server_refusal(one: ManifestTopic, message: str) -> Refused:
 
 
 def _created(topics: Iterable[ManifestTopic], made: Judgement, state: ClusterState) -> Sequence[CreatedTopic]:
-    """The topics that would be created, by name, with what acknowledged writes survive in them."""
+    """Return the topics that would be created, sorted by name, with what their acknowledged writes survive."""
     found = []
     for one in sorted(topics, key=lambda one: one.topic.topic_name):
         new = made.created.get(one.topic.key)
@@ -235,7 +235,7 @@ def _survives(rows: Sequence[Sequence[int]], min_insync: int, tree: RackTree) ->
 
 
 def _refused_configs(topics: Iterable[ManifestTopic], known: Collection[str]) -> Iterator[Refused]:
-    """Configs that Kafka refuses, as far as that is known without it; a name that some topic has is known."""
+    """Yield configs that Kafka refuses, as far as known offline. A config name that some topic has is valid."""
     for one in topics:
         for key, why in refused_configs(one.topic.spec.config_values, known):
             yield one.about(f"spec.config {shown(key)}: {why}")
@@ -245,7 +245,7 @@ _NAME = "spec.topicName"
 
 
 def _refused(one: ManifestTopic, message: str, field: str = "spec") -> Refused:
-    """A sentence at the field that it begins with, else at `field`."""
+    """Return a refusal at the field that the message begins with, else at `field`."""
     path = next((path for path in _PATHS if message.startswith(path)), None)
     at = field if path is None else message if path == "spec." else f"spec.{path}"
     where = one.at(at if field != _NAME or one.topic.spec.topic_name else "metadata.name")

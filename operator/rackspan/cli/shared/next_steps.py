@@ -1,4 +1,4 @@
-"""The one next step for what a condition of a RackTopology says: which field, label or object to change. Pure."""
+"""The next step for a condition of a RackTopology: which field, label or object to change. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -51,7 +51,7 @@ _SCANNED: Final[Mapping[str, str]] = {
 
 
 def ready_step(topology: RackTopology, reason: str) -> str:
-    """What makes Ready true of a topology whose Kafka answers."""
+    """Return what makes Ready true for a topology whose Kafka responds."""
     if reason == Reason.BROKER_PODS_NOT_SHARED:
         return f"kubectl label namespace {topology.broker_namespace} {BROKER_PODS_FOR}={topology.meta.namespace}"
     if reason in (Reason.MISSING_RACKS, Reason.INVALID_RACK):
@@ -62,12 +62,12 @@ def ready_step(topology: RackTopology, reason: str) -> str:
 
 
 def connected_step(topology: RackTopology, reason: str) -> str:
-    """What lets the operator reach Kafka."""
+    """Return what lets the operator reach Kafka."""
     return _CONNECTED.get(reason) or _described(topology)
 
 
 def scan_step(topology: RackTopology, reason: str | None) -> str:
-    """What lets the next scan succeed."""
+    """Return what lets the next scan succeed."""
     again = (
         f"kubectl annotate --overwrite --namespace {topology.meta.namespace} racktopology {topology.meta.name} "
         'rackspan.dev/scan-now="$(date)"'

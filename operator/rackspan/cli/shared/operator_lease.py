@@ -18,7 +18,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class OperatorLease:
-    """A Lease, and who holds it: None where nobody does, or has renewed it since `renewed_at`."""
+    """A Lease and its holder, None if there is none or the holder has not renewed the Lease since `renewed_at`."""
 
     key: ObjectKey
     holder: str | None
@@ -29,8 +29,8 @@ async def operator_lease(edits: "TopologyEdits", key: ObjectKey) -> OperatorLeas
     """
     Read the Lease. Raises FailureError.
 
-    Where its time is too long ago by the clock of this machine, it is watched for half of its duration: an operator
-    that runs renews it by then, whatever the clocks say.
+    If the renewal time is too old by the clock of this machine, watch the Lease for half of its duration. A running
+    operator renews it within that time, even if the clocks differ.
     """
     first = await edits.lease(key)
     if first is None or not first.holder:

@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they are called the same and say the same."""
+"""Options that several commands share, so that they have the same names and help texts."""
 
 import re
 from collections.abc import Callable, Collection
@@ -14,14 +14,14 @@ from rackspan.cli.shared.command_errors import CommandError
 
 
 class MissingRackPolicy(StrEnum):
-    """What to do where some brokers have a rack and some have not."""
+    """What to do if only some brokers have a rack."""
 
     FAIL = "fail"
     IGNORE = "ignore"
 
 
 class FileCheck(StrEnum):
-    """Who else is asked about files, in kubectl's words."""
+    """Whether the API server checks the files too, in kubectl's words."""
 
     NONE = "none"
     SERVER = "server"
@@ -36,7 +36,7 @@ class DryRun(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     JSON = "json"
     TEXT = "text"
@@ -51,7 +51,7 @@ class LogLevel(StrEnum):
 
 
 def in_panel(panel: str) -> Callable[..., Any]:
-    """What declares options that `--help` shows in a panel: `typer.Option` with its arguments."""
+    """Return `typer.Option` for options that `--help` shows in a panel."""
     return partial(typer.Option, rich_help_panel=panel)
 
 
@@ -63,7 +63,7 @@ _OPTION = re.compile("--[a-z-]+")
 
 
 def _servers(given: str | None) -> str | None:
-    """Refuse what no client could connect to, before one tries until its timeout."""
+    """Raise CommandError for a text that is not a list of servers, before a client tries until its timeout."""
     for server in [] if given is None else given.split(","):
         found = _SERVER.fullmatch(server.strip())
         if found is None or not 1 <= int(found["port"]) <= _MOST_PORT:
@@ -90,14 +90,14 @@ def _kubeconfig(option: Callable[..., Any], purpose: str = "") -> Any:
 
 
 def path(text: str) -> Path:
-    """Give the path that somebody typed. An empty one is refused: it would be the folder that the command runs in."""
+    """Return the path. Raises typer.BadParameter for an empty text, which would mean the working directory."""
     if not text:
         raise typer.BadParameter("the path is empty")
     return Path(text)
 
 
 def once(context: typer.Context, given: str | list[str] | None) -> str | list[str] | None:
-    """Refuse to read standard input, `-`, for a second file: nothing would be left of it."""
+    """Raise CommandError if standard input, `-`, is named a second time: the first read leaves nothing."""
     files = [given] if isinstance(given, str) else given or []
     context.meta[__name__] = read = context.meta.get(__name__, 0) + files.count("-")
     if read > 1:
@@ -106,13 +106,13 @@ def once(context: typer.Context, given: str | list[str] | None) -> str | list[st
 
 
 def typed_options(context: typer.Context) -> list[str]:
-    """The options that somebody typed, by their long names; not those of the environment."""
+    """Return the options on the command line, by their long names, without those from the environment."""
     sources = [(one.opts[0], context.get_parameter_source(one.name or "")) for one in context.command.params]
     return [option for option, source in sources if source is not None and source.name == "COMMANDLINE"]
 
 
 def refuse_alone(typed: Collection[str], *pairs: tuple[str, str]) -> None:
-    """Raise CommandError for an option without that which it is for, and which the other text of its pair names."""
+    """Raise CommandError for an option without the option that it needs. Each pair has an option and what it is for."""
     for option, purpose in pairs:
         if option in typed and not {*_OPTION.findall(purpose)}.intersection(typed):
             raise CommandError(f"{option} is for {purpose}")
@@ -228,5 +228,5 @@ _EXIT_CODES = (
 
 
 def epilog(*examples: str) -> str:
-    """Text below a command's options: examples, one per paragraph, and the exit codes."""
+    """Return the text below a command's options: examples, one per paragraph, and the exit codes."""
     return "\n\n".join(["Examples:", *examples, _EXIT_CODES])

@@ -15,7 +15,7 @@ from rackspan.core.topology import IntArray
 
 
 def measured(connection: Connection, plan: Plan) -> Plan:
-    """A plan with the sizes of its partitions, where brokers report them. Raises CommandError."""
+    """Return the plan with the sizes of its partitions, as far as brokers report them. Raises CommandError."""
     changes = plan.changes
     holders = {of_change(change): change.before for change in changes if change.copied or change.removed}
     if not holders:
@@ -26,7 +26,7 @@ def measured(connection: Connection, plan: Plan) -> Plan:
 
 
 def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Partitions:
-    """Partitions with the sizes of those in `rows`, where brokers report them. Warns where none does."""
+    """Return the partitions with the sizes of `rows`, as far as brokers report them. Warn if the request fails."""
     holders = partitions.holders(rows)
     if not holders:
         return partitions
@@ -38,6 +38,6 @@ def sized(connection: Connection, partitions: Partitions, rows: IntArray) -> Par
 
 
 def _asked(connection: Connection, holders: Mapping[TopicPartition, Collection[int]]) -> Mapping[TopicPartition, int]:
-    """The bytes of partitions, where the brokers that hold them report them. Raises CommandError."""
+    """Return the bytes of partitions, as far as the brokers that hold them report them. Raises CommandError."""
     with step("asking brokers for sizes"):
         return largest(connection.ask(lambda admin: admin.sizes(holders)))

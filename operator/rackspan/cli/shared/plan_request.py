@@ -1,4 +1,4 @@
-"""What a plan is asked for by options: the same for the command that makes one and the one that carries it out."""
+"""The plan request from options, shared by the command that makes a plan and the command that carries it out."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -28,10 +28,10 @@ def request_by_options(
     ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
 ) -> tuple[PlanRequest, JudgedFiles]:
     """
-    What to plan for, and the KafkaTopics in files, which say it in place of the options for topics.
+    Return the plan request, and the KafkaTopics in files, which replace the options for topics.
 
-    `counts` is None for a command without --partitions, `ask_kafka` as for `judged_files`. Raises CommandError, or
-    typer.Exit once all that is wrong with the files is reported.
+    `counts` is None for a command without --partitions. `ask_kafka` is as in `judged_files`. Raises CommandError, or
+    typer.Exit once all problems of the files are reported.
     """
     _refuse_silent_brokers(source, found, topology)
     chosen = None
@@ -49,13 +49,13 @@ def request_by_options(
 
 
 def plan_requested(request: PlanRequest, *, rebalance_too: bool) -> Plan:
-    """Make the plan: for compliance alone, or until brokers hold equally many as well."""
+    """Make the plan, for compliance only or also for an equal number of replicas per broker."""
     with step("planning"):
         return rebalance(request) if rebalance_too else plan(request)
 
 
 def _refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: TopologyOptions) -> None:
-    """Refuse a broker that is away and not drained: a plan made while it restarts would copy all that it holds."""
+    """Raise CommandError for an absent, undrained broker: a plan during its restart would copy all its replicas."""
     silent = [str(one) for one in found.unknown_brokers if one not in topology.drain_brokers]
     if silent:
         they_are = "they are" if len(silent) > 1 else "it is"
@@ -64,7 +64,7 @@ def _refuse_silent_brokers(source: ClusterSource, found: Snapshot, topology: Top
 
 
 def away(brokers: Sequence[str], why: str, otherwise: str) -> CommandError:
-    """What to say of brokers that hold replicas and are away: `why` ends the sentence, `otherwise` the hint."""
+    """Return an error about absent brokers that hold replicas. `why` ends the sentence, `otherwise` the hint."""
     back = "they are back" if len(brokers) > 1 else "it is back"
     return CommandError(hold_replicas(brokers, why), f"wait until {back}, or {otherwise}")
 
@@ -72,7 +72,7 @@ def away(brokers: Sequence[str], why: str, otherwise: str) -> CommandError:
 def _requirements(
     found: Snapshot, chosen: frozenset[str] | None, factors: Sequence[str] | None, counts: Sequence[str] | None
 ) -> Mapping[str, TopicRequirements]:
-    """What `--replication-factor` and `--partitions` ask for. Raises CommandError."""
+    """Return the requirements from `--replication-factor` and `--partitions`. Raises CommandError."""
     names = frozenset(found.partitions.names)
     wanted_factors = _numbers("--replication-factor", factors or (), names, chosen, _MOST_REPLICAS)
     wanted_counts = _numbers("--partitions", counts or (), names, chosen, _MOST_PARTITIONS)

@@ -1,4 +1,4 @@
-"""Bytes, bytes per second, throttles, times, shares and counts by rack as people write them."""
+"""Parsers for bytes, bytes per second, throttles, times, shares and counts by rack as people write them."""
 
 import re
 from collections.abc import Sequence

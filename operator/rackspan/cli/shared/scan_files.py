@@ -14,7 +14,7 @@ from rackspan.reports.page.fleet import FleetRow
 
 def read_document(file: str) -> ScanDocument:
     """Read a scan document; `-` is standard input. Raises CommandError."""
-    if not file:  # as a path it would be the folder that this runs in
+    if not file:  # as a path, it means the working directory
         raise CommandError('"": there is no such file')
     name = "standard input" if file == "-" else file
     try:
@@ -28,14 +28,14 @@ def read_document(file: str) -> ScanDocument:
 
 
 def page_of(document: ScanDocument) -> str:
-    """Give the page of a scan as HTML. Raises CommandError where Bokeh is not installed."""
+    """Return the page of a scan as HTML. Raises CommandError if Bokeh is not installed."""
     with _page_packages():
-        from rackspan.reports.page.rendering import render  # noqa: PLC0415 - only those who make pages have Bokeh
+        from rackspan.reports.page.rendering import render  # noqa: PLC0415 - installed only with rackspan[page]
     return render(document)
 
 
 def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
-    """Write the page of each cluster, and index.html last, which links to them. Raises CommandError."""
+    """Write the page of each cluster, then index.html, which links to the pages. Raises CommandError."""
     with _page_packages():
         from rackspan.reports.page.fleet_page import render_fleet  # noqa: PLC0415
     try:
@@ -59,9 +59,9 @@ def _page_packages() -> Iterator[None]:
 
 def write_file(path: Path, text: str) -> None:
     """
-    Write or replace a file at once, so that nobody sees half of it. Raises CommandError.
+    Write or replace a file atomically, so that readers never see a part of it. Raises CommandError.
 
-    A link stays a link to the file. What is no file, such as a pipe or /dev/stdout, is written to.
+    A link is kept and its target replaced. A path that is not a file, such as a pipe or /dev/stdout, is written to.
     """
     target = path.resolve()
     scratch = target.with_name(f".{target.name}.part")

@@ -1,4 +1,4 @@
-"""Which racks, brokers and topics of a snapshot the options select, and which placers there are."""
+"""The racks, brokers and topics of a snapshot that the options select, and the installed placers."""
 
 import re
 import shlex
@@ -44,11 +44,11 @@ class TopologyOptions:
         drain_brokers: Sequence[str] | None,
         drain_racks: Sequence[str] | None,
     ) -> Self:
-        """Read the options. Raises CommandError for a broker id that is none."""
+        """Read the options. Raises CommandError for an invalid broker id."""
         return cls(levels, missing_racks, broker_ids("--drain-broker", drain_brokers or ()), drain_racks or ())
 
     def typed(self, without: Collection[int] = ()) -> str:
-        """These options as they are typed, but for --levels, which only name; `without` brokers that are drained."""
+        """Return the options as typed, except --levels, which has only names, and drained brokers in `without`."""
         ignored = self.missing_racks is MissingRackPolicy.IGNORE
         given = [("--missing-rack-policy", str(self.missing_racks))] if ignored else []
         given += [("--drain-broker", str(broker)) for broker in self.drain_brokers if broker not in without]
@@ -56,7 +56,7 @@ class TopologyOptions:
         return " ".join(map(shlex.join, given))
 
     def tree(self, snapshot: Snapshot) -> RackTree:
-        """The same tree as `tree_with_missing_racks`. Raises CommandError also where only some brokers have a rack."""
+        """Return the tree of `tree_with_missing_racks`. Raises CommandError also if only some brokers have a rack."""
         tree = self.tree_with_missing_racks(snapshot)
         if tree.missing_racks:
             raise infeasible(MissingRackError(tree.missing_racks))
@@ -64,9 +64,9 @@ class TopologyOptions:
 
     def tree_with_missing_racks(self, snapshot: Snapshot) -> RackTree:
         """
-        The snapshot's rack tree, also where only some brokers have a rack. Drained brokers are not eligible in it.
+        Return the snapshot's rack tree, even if only some brokers have a rack. Drained brokers are not eligible in it.
 
-        Raises CommandError where levels and racks do not fit, no broker or rack has a given name, or no broker is left.
+        Raises CommandError if levels and racks do not fit, a given broker or rack does not exist, or no broker is left.
         """
         ignore = self.missing_racks is MissingRackPolicy.IGNORE and any(
             b.reported_rack is None for b in snapshot.brokers
@@ -95,7 +95,7 @@ class TopologyOptions:
 
 
 def level_names(levels: str) -> tuple[str, ...]:
-    """Names from `region,zone,rack`. Raises CommandError."""
+    """Return the names in a text such as `region,zone,rack`. Raises CommandError."""
     names = tuple(name.strip() for name in levels.split(",")) if levels else ()
     for at, name in enumerate(names):
         if not name:
@@ -108,7 +108,7 @@ def level_names(levels: str) -> tuple[str, ...]:
 
 
 def broker_ids(option: str, given: Sequence[str]) -> tuple[int, ...]:
-    """Ids from texts such as `1,2,3`. Raises CommandError."""
+    """Return the ids in texts such as `1,2,3`. Raises CommandError."""
     ids: list[int] = []
     for text in given:
         for one in (part.strip() for part in text.split(",")):
@@ -119,14 +119,14 @@ def broker_ids(option: str, given: Sequence[str]) -> tuple[int, ...]:
 
 
 def refuse_absent(option: str, brokers: Iterable[int], ids: Collection[int], away: Collection[int] = ()) -> None:
-    """Raise CommandError for a broker that the cluster does not have; those that are `away` still hold replicas."""
+    """Raise CommandError for a broker that is not in `ids` and not in `away` (absent, but with replicas)."""
     for broker in brokers:
         if broker not in ids and broker not in away:
             raise CommandError(f"{option} {broker}: the cluster has no broker {broker}", its_brokers(ids))
 
 
 def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:
-    """Ids of the brokers below a rack path, whose steps may hold `*` and `?`. Raises CommandError."""
+    """Return the ids of the brokers below a rack path, whose steps may contain `*` and `?`. Raises CommandError."""
     try:
         pattern = domain_name(parse_rack(path))
     except RackPathError as error:
@@ -139,7 +139,7 @@ def brokers_below(tree: RackTree, path: str, option: str) -> tuple[int, ...]:
 
 
 def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
-    """Indexes of the topics whose whole name matches; all without a pattern. Raises CommandError."""
+    """Return the indexes of the topics whose whole name matches, all without a pattern. Raises CommandError."""
     names = snapshot.partitions.names
     if pattern is None:
         return np.arange(len(names))
@@ -161,7 +161,7 @@ def topics_matching(snapshot: Snapshot, pattern: str | None) -> IntArray:
 
 @contextmanager
 def _cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what takes more CPU time. A regular expression looks for signals while it matches."""
+    """Raise TimeoutError in a block that takes more CPU time. Python's `re` checks for signals while it matches."""
 
     def stop(*_: object) -> NoReturn:
         raise TimeoutError
@@ -176,7 +176,7 @@ def _cpu_limit(seconds: float) -> Iterator[None]:
 
 
 def matching_partitions(snapshot: Snapshot, pattern: str | None) -> Partitions:
-    """Partitions of the topics whose whole name matches; all without a pattern. Raises CommandError."""
+    """Return the partitions of the topics whose whole name matches, all without a pattern. Raises CommandError."""
     partitions = snapshot.partitions
     if pattern is None:
         return partitions
@@ -184,7 +184,7 @@ def matching_partitions(snapshot: Snapshot, pattern: str | None) -> Partitions:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Hint with the known names that are most like `name`, or with some where none is like it."""
+    """Return a hint with the known names that are most like `name`, or with the first ones if none is similar."""
     names = sorted(known)
     close = get_close_matches(name, names, _NEAR, 0.5)
     if close:
@@ -193,18 +193,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def its_brokers(ids: Collection[int]) -> str:
-    """Hint with the first brokers of a cluster."""
+    """Return a hint with the first brokers of a cluster."""
     return f"its broker{'s' if len(ids) > 1 else ''} {be(len(ids))} {first_of(ids, 10)}"
 
 
 _AS_OPTIONS = {
     "set missingRackPolicy: Ignore": "pass --missing-rack-policy ignore",
-    " that include and exclude leave": "",  # only --brokers leaves any out, and its user knows
+    " that include and exclude leave": "",  # only --brokers excludes brokers, and its user knows
 }
 
 
 def infeasible(error: InfeasibleError) -> CommandError:
-    """Give the same error with the command line's options in the place of the API's fields."""
+    """Return the same error with options of the command line in place of fields of the API."""
     change = error.smallest_change
     for words, option in _AS_OPTIONS.items():
         change = change.replace(words, option)
@@ -212,7 +212,7 @@ def infeasible(error: InfeasibleError) -> CommandError:
 
 
 def placers() -> Mapping[str, Placer]:
-    """The placers that are installed. Raises CommandError."""
+    """Return the installed placers. Raises CommandError."""
     try:
         return load_placers()
     except PlacerLoadError as error:
@@ -220,6 +220,6 @@ def placers() -> Mapping[str, Placer]:
 
 
 def first_of(values: Collection[Any], most: int) -> str:
-    """The first values in order, and how many there are where some are left out; empty for none."""
+    """Return the first values in order, and the number of all if some are left out. Empty for no values."""
     few = sorted(values)[:most]
     return ", ".join(map(str, few)) + (f" … ({len(values)} in all)" if len(few) < len(values) else "")

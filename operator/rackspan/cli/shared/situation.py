@@ -1,4 +1,4 @@
-"""How a topology stands, from its objects alone: what is not as it should be, why, and one next step. Pure."""
+"""The state of a topology, from its objects alone: what is wrong, why, and one next step. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ _WAITS: Mapping[str, str] = {
     Reason.PLAN_PENDING: "it waits for approval",
     Reason.STALE_APPROVAL: "the approved plan is not the current plan",
 }
-"""What a plan waits for, where its condition says how to approve it as well: that is the next step."""
+"""What a plan waits for. Replaces the condition's message, whose approval command is the next step already."""
 
 
 class AspectState(IntEnum):
-    """How one aspect stands, the worst last."""
+    """The state of one aspect, the worst last."""
 
     FINE = 0
     GOES_ON = 1
@@ -54,13 +54,13 @@ class AspectState(IntEnum):
 
     @property
     def word(self) -> str:
-        """As it is printed."""
+        """The state as printed."""
         return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """One aspect: how it stands, in a sentence, and the next step where a person has to do something."""
+    """One aspect: its state, a message, and the next step if the user has to act."""
 
     name: str
     state: AspectState
@@ -78,12 +78,12 @@ class Situation:
 
     @property
     def state(self) -> AspectState:
-        """The worst of all."""
+        """The worst state of all aspects."""
         return max((one.state for one in self.aspects), default=AspectState.FINE)
 
     @property
     def step(self) -> str | None:
-        """The one next step: what copies and deletes nothing comes first."""
+        """The one next step. Steps that copy and delete nothing come first."""
         steps = {one.name: one.step for one in self.aspects if one.step}
         return steps.get(min(steps, key=_STEPS.index, default=""))
 
@@ -92,9 +92,9 @@ _STEPS = (
     *("operator", "Kafka", "brokers", "racks", "topology", "deletions", "plan", "moves", "drains", "topics"),
     *("broker.rack", "scan"),
 )
-"""Aspects by whose step comes first."""
+"""Aspects in the order in which their steps are suggested."""
 _CURRENT: Mapping[str, Collection[str]] = {"operator": ("operator", "scan"), "Kafka": ("operator", "Kafka", "scan")}
-"""By what is not known: the aspects that are true nevertheless. A scan says itself when it was."""
+"""By the unknown aspect: the aspects that stay valid. A scan is about a time in the past, which its id names."""
 
 
 def situation(
@@ -104,10 +104,10 @@ def situation(
     operator: OperatorLease | None = None,
 ) -> Situation:
     """
-    How it stands. Without an operator or Kafka, what was seen last is not called fine, and has no step.
+    Return the state of a topology. Without an operator or Kafka, old observations are never fine and have no step.
 
-    `topics` are None where they cannot be listed: then only their counts are known. `operator` is None where it cannot
-    be seen whether it runs.
+    `topics` is None if they cannot be listed; then only their counts are known. `operator` is None if it is not known
+    whether the operator runs.
     """
     own = (_kafka, _topology, _brokers, _racks, _plan, _drains, _deletions, _scan)
     found = [
@@ -155,7 +155,7 @@ def _kafka(topology: RackTopology) -> Iterator[Aspect]:
 
 
 def _topology(topology: RackTopology) -> Iterator[Aspect]:
-    """What keeps the operator from acting on the topology."""
+    """Yield what prevents the operator from acting on the topology."""
     ready = _condition(topology, READY)
     if ready is not None and ready.status != ConditionStatus.TRUE and is_true(topology.status.conditions, CONNECTED):
         step = ready_step(topology, ready.reason)
@@ -178,7 +178,7 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
     more = f" and {offline.count - len(ids):,} more" if offline.count > len(ids) else ""
     away = ", ".join(ids) + more
     message = f"{count - offline.count:,} of {plural(count, 'broker')} online; offline: {away}{closed}"
-    # All together: while one is away, the drain of another finds no place for what needs that one.
+    # Drain all together: while one is offline, the drain of another finds no place for replicas that need it.
     who, they_are = ("broker", "it is") if offline.count == 1 else ("brokers", "they are")
     drained = "ID..." if more else " ".join(ids)
     step = (
@@ -214,7 +214,7 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
         yield Aspect("plan", AspectState.FINE, reassigned.message if reassigned else _NOT_KNOWN)
         return
     cost = f"plan {plan.hash} {_cost(topology, plan)}; " if plan else ""
-    # Until all topics have been looked at, the condition is about the plan before.
+    # Until the operator has checked all topics, the condition is about the previous plan.
     if plan is None or reassigned is None or not is_held:
         yield Aspect("plan", AspectState.GOES_ON, f"{cost}it is being made")
         return
@@ -227,7 +227,7 @@ def _plan(topology: RackTopology) -> Iterator[Aspect]:
 
 
 def _cost(topology: RackTopology, plan: TopologyPlanStatus) -> str:
-    """What it copies, in replicas and bytes, how long that takes under the throttle, and what it removes."""
+    """Return what a plan copies in replicas and bytes, how long that takes under the throttle, and what it removes."""
     throttle = topology.spec.reassignment.throttle
     bytes_ = size(plan.bytes, "an unknown number of bytes")
     copies = (

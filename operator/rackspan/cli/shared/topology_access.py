@@ -1,4 +1,4 @@
-"""Runs what is asked of one RackTopology over a connection to Kubernetes."""
+"""Runs requests about one RackTopology over a connection to Kubernetes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ def topology_key(text: str) -> ObjectKey:
 
 def ask_topology(name: str | None, kubeconfig: Path | None, question: "Callable[[TopologyEdits], Awaitable[T]]") -> T:
     """Connect, ask about `NAMESPACE/NAME` and close. Raises CommandError."""
-    # Only these lines need the clients, which take longer to import than most commands run.
+    # Imported here because most commands run for less time than the import of the clients takes.
     from rackspan.kube import topology_edits as editing  # noqa: PLC0415
 
     if name is None:

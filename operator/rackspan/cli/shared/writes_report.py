@@ -1,4 +1,4 @@
-"""How near producers write, as a table with what else is possible, and as a document."""
+"""How near producers write, as a table with possible improvements, and as a document."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class WritesReport:
     """
     Topics, those with the most writes from afar first.
 
-    `foreign` are producers' rack ids that no broker reports; `sampled`: the bytes of some topic are known.
+    `foreign` are producers' rack ids that no broker reports. `sampled` says whether the bytes of any topic are known.
     """
 
     level: str
@@ -32,7 +32,7 @@ class WritesReport:
 
     @classmethod
     def of(cls, seen: LiveGroups, producers: Mapping[str, int], price: Price | None) -> Self:
-        """Judge topics that were read."""
+        """Return the report on topics."""
         rows = write_localities(seen.replicas, producers, seen.written)
         worst = sorted(rows, key=lambda row: (-_afar(row.near, row), row.near, row.topic))
         foreign = tuple(rack for rack in producers if not seen.replicas.is_reported(rack))
@@ -40,20 +40,20 @@ class WritesReport:
         return cls(seen.replicas.level, tuple(worst), foreign, len(producers), price, sampled)
 
     def share(self, near: Callable[[WriteLocality], float]) -> float:
-        """Of all writes, by bytes where they are known, otherwise by partitions."""
+        """Return the near share of all writes, by bytes if they are known, else by partitions."""
         known = any(row.bytes_per_second for row in self.rows)
         weights = [row.bytes_per_second or 0.0 if known else row.partitions for row in self.rows]
         whole = sum(weights)
         return sum(weight * near(row) for weight, row in zip(weights, self.rows, strict=True)) / whole if whole else 0.0
 
     def afar(self, near: Callable[[WriteLocality], float]) -> float | None:
-        """Bytes per second to other domains, None where no rate is known."""
+        """Return the bytes per second to other domains, None if no rate is known."""
         known = [row for row in self.rows if row.bytes_per_second is not None]
         return sum(_afar(near(row), row) for row in known) if known else None
 
 
 def document(report: WritesReport) -> Mapping[str, Any]:
-    """Give the report for programs."""
+    """Return the report for programs."""
     return {
         "near": round(report.share(_near), 6),
         "nearByRack": round(report.share(_near_by_rack), 6),
@@ -76,7 +76,7 @@ def document(report: WritesReport) -> Mapping[str, Any]:
 
 
 def print_report(report: WritesReport, *, show_all: bool) -> None:
-    """Print the report for people: the topics that are written from afar, the worst first."""
+    """Print the report for people: the topics that producers in other domains write to, the worst first."""
     screen = console()
     screen.print("")
     for line in _summary(report):
