@@ -27,9 +27,9 @@ Finding = Mapping[str, Any]
 
 def sarif(findings: Iterable[Finding], source: str, version: str) -> dict[str, Any]:
     """
-    Give a log of one run, to be printed as JSON. `source` is the file or the cluster that was looked at.
+    Return a log of one run, to be printed as JSON. `source` is the file or the cluster that was checked.
 
-    A finding is about partitions and brokers. Tools that show files show it at the first line of the source.
+    Findings are about partitions and brokers, not lines. Tools that show files show them at line 1 of the source.
     """
     rules = [
         {
@@ -62,10 +62,10 @@ def _result(finding: Finding, uri: str) -> dict[str, Any]:
 
 def junit(findings: Iterable[Finding], broken: Mapping[str, int]) -> Iterator[str]:
     """
-    Give the lines of a report with a test for each topic, and for each broker with a finding.
+    Yield the lines of a report with a test for each topic, and for each broker with a finding.
 
-    `broken` says how many partitions of each topic are out of compliance. A test fails for them, and for findings that
-    are critical or high: where `check` ends with exit code 1. Other findings are its output.
+    `broken` is the number of non-compliant partitions of each topic. A test fails for these, and for critical and high
+    findings, which also make `check` end with exit code 1. Other findings are the output of the test.
     """
     tests: dict[tuple[str, str], list[Finding]] = {("topic", name): [] for name in broken}
     for one in findings:
@@ -106,7 +106,7 @@ def _fails(finding: Finding) -> bool:
 
 
 def _out_of_compliance(topic: str, partitions: int) -> Finding:
-    """What a topic's test fails for where the findings are about brokers: those that are away."""
+    """Return the finding that fails a topic's test if the cause is only reported in findings about offline brokers."""
     message = f"{plural(partitions, 'partition')} {be(partitions)} out of compliance"
     about = {"topic": topic, "partition": None, "broker": None}
     return {**about, "rule": Rule.NOT_COMPLIANT, "severity": Severity.HIGH, "message": message, "fix": ""}
@@ -117,7 +117,7 @@ def _lines(findings: Iterable[Finding]) -> str:
 
 
 def _sentences(finding: Finding) -> str:
-    """What is wrong with what, and what fixes it."""
+    """Return the subject of a finding, what is wrong, and what fixes it."""
     return f"{subject(finding)}: {shown('. '.join(filter(None, (finding['message'], finding['fix']))))}"
 
 
@@ -128,5 +128,5 @@ def _test(finding: Finding) -> tuple[str, str]:
 
 
 def subject(finding: Finding) -> str:
-    """What a finding is about: `orders-3`, `orders`, `broker 7` or `cluster`."""
+    """Return what a finding is about: `orders-3`, `orders`, `broker 7` or `cluster`."""
     return shown(place(finding["topic"], finding["partition"], finding["broker"]))

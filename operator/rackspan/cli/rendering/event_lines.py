@@ -1,4 +1,4 @@
-"""What a command does for a while: a bar on a terminal, lines where there is none, an object per line for programs."""
+"""The events of a long command: a bar on a terminal, lines without a terminal, an object per line for programs."""
 
 import json
 import sys
@@ -13,13 +13,13 @@ from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import shown
 
 QUIET_SECONDS = 10.0
-"""A line that repeats is printed no more often than that."""
+"""The minimum time between two prints of a repeated line."""
 LONGEST = 2_000
-"""Characters of a sentence on standard output or error, at most."""
+"""The maximum number of characters of a sentence on standard output or error."""
 
 
 class EventLines:
-    """Prints events. One that repeats is printed when its sentence changes, and no more than once in ten seconds."""
+    """Prints events. A repeated event is printed if its sentence has changed, at most once in ten seconds."""
 
     def __init__(self, output: Format) -> None:
         self._output = output
@@ -34,7 +34,7 @@ class EventLines:
             print(shown(sentence, LONGEST), flush=True)
 
     def repeat(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
-        """Print how far something is, if that is news; a terminal has a bar for it."""
+        """Print progress if it has changed. On a terminal, the bar shows it instead."""
         now = time.monotonic()
         if self._last.get(event) == sentence or now < self._printed.get(event, -QUIET_SECONDS) + QUIET_SECONDS:
             return
@@ -45,7 +45,7 @@ class EventLines:
 
 @contextmanager
 def lasting_lines(output: Format) -> Iterator[EventLines]:
-    """Give events of what is done to its end, whoever reads them. Raises OSError then, where one could not be read."""
+    """Yield event lines for work that must finish even without a reader. Raises OSError at the end if one was lost."""
     lines = LastingLines(output)
     yield lines
     if lines.lost is not None:
@@ -53,14 +53,14 @@ def lasting_lines(output: Format) -> Iterator[EventLines]:
 
 
 class LastingLines(EventLines):
-    """`lost` is why standard output can no longer be written; what would be printed is left out from then on."""
+    """Event lines that survive a lost standard output. `lost` is the error; later events are not printed."""
 
     def __init__(self, output: Format) -> None:
         super().__init__(output)
         self.lost: OSError | None = None
 
     def report(self, event: str, sentence: str, document: Mapping[str, Any]) -> None:
-        """Print what has happened, where that can be."""
+        """Print what has happened, if standard output can be written."""
         try:
             super().report(event, sentence, document)
         except OSError as error:

@@ -13,12 +13,12 @@ from rackspan.core.scanning.rules import Severity
 from rackspan.reports.document import FindingRow
 
 ROWS = 20
-"""Findings that are shown without --all."""
+"""The maximum number of findings that are shown without --all."""
 _STYLES = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
 
 
 class FindingLine(NamedTuple):
-    """A row of the table. `since` is RFC 3339, empty where there is no history."""
+    """A row of the table. `since` is RFC 3339, empty if there is no history."""
 
     severity: str
     what: str
@@ -29,13 +29,13 @@ class FindingLine(NamedTuple):
 
     @classmethod
     def of(cls, finding: FindingRow | ReportFinding, first_seen: str | None) -> Self:
-        """Make the row of a finding of a scan document or a ComplianceReport."""
+        """Return the row for a finding of a scan document or a ComplianceReport."""
         where = place(finding.topic, finding.partition, finding.broker)
         return cls(finding.severity, finding.rule, where, finding.message, finding.fix or "", first_seen or "")
 
 
 def print_findings(screen: Console, lines: Sequence[FindingLine], total: int, elsewhere: str) -> None:
-    """Print a row per finding, and how many of `total` are left out; `elsewhere` says what lists {them}."""
+    """Print a row per finding, then how many of `total` are not shown. `elsewhere` names what lists {them}."""
     if not lines:
         return
     dated = any(line.since for line in lines)

@@ -1,4 +1,4 @@
-"""What acknowledged writes of topics survive, as a table of kinds of topics and as documents of each."""
+"""What acknowledged writes survive, as a table of kinds of topics and as a document per topic."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import LevelGuarantee, WriteGuarantee
 
 _Kind = tuple[int, tuple[LevelGuarantee, ...]]
-"""What a row shows: `min.insync.replicas`, and the levels."""
+"""The content of a row: `min.insync.replicas`, and the levels."""
 
 
 def guarantee_documents(
     names: Sequence[str], inherited: Sequence[frozenset[str]], guarantees: Mapping[int, WriteGuarantee]
 ) -> Iterator[dict[str, Any]]:
-    """A document per topic, by name; `inherited` are configs of topics that come from the brokers."""
+    """Yield a document per topic, sorted by name. `inherited` are the configs of each topic that come from brokers."""
     for at in sorted(guarantees, key=names.__getitem__):
         found = guarantees[at]
         yield {
@@ -30,7 +30,7 @@ def guarantee_documents(
 
 
 def level_documents(levels: Sequence[LevelGuarantee]) -> list[dict[str, Any]]:
-    """A document per level."""
+    """Return a document per level."""
     return [
         {
             "level": one.level,
@@ -45,7 +45,7 @@ def level_documents(levels: Sequence[LevelGuarantee]) -> list[dict[str, Any]]:
 def print_guarantees(
     screen: Console, names: Sequence[str], guarantees: Mapping[int, WriteGuarantee], most: int
 ) -> None:
-    """Print a row for all topics that promise the same, those that promise least first."""
+    """Print one row for all topics with the same guarantee, the weakest guarantee first."""
     kinds: dict[_Kind, list[str]] = {}
     for at in sorted(guarantees, key=names.__getitem__):
         kinds.setdefault((guarantees[at].min_insync, guarantees[at].levels), []).append(names[at])
@@ -69,7 +69,7 @@ def _strength(kind: _Kind) -> tuple[tuple[int, ...], tuple[bool, ...], int]:
 
 
 def level_cell(one: LevelGuarantee) -> str:
-    """Such as `2`, `1, lost` or `2, stops`: what happens when one domain is lost."""
+    """Return what happens if one domain is lost, such as `2`, `1, lost` or `2, stops`."""
     words = [str(one.domains)]
     if not one.keeps_writes:
         words.append("lost")

@@ -1,4 +1,4 @@
-"""What an import made: as YAML documents, as files, and as a report for programs and for people."""
+"""The result of an import: as YAML documents, as files, and as a report for programs and for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _LONGEST_STEM = 240  # a file's name has at most 255 bytes
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """An import with the objects that it makes, and their plan where there is a cluster to plan for."""
+    """An import with the objects that it makes, and their plan if there is a cluster."""
 
     imported: Imported
     manifests: tuple[Mapping[str, Any], ...]
@@ -27,19 +27,19 @@ class ImportReport:
 
     @classmethod
     def of(cls, imported: Imported, plan: Plan | None) -> "ImportReport":
-        """Name the objects and make them."""
+        """Return the report, with names and manifests for the objects."""
         names = named(imported.definitions)
         return cls(imported, tuple(map(manifest, names, imported.definitions)), plan)
 
     @property
     def documents(self) -> Iterator[str]:
-        """The objects as YAML, each below what there is to say about it."""
+        """The objects as YAML, each below comments with its source and remarks."""
         for one, document in zip(self.imported.definitions, self.manifests, strict=True):
             yield yaml_document(document, [f"from {one.source}", *map(str, one.remarks)])
 
     @property
     def files(self) -> Mapping[Path, str]:
-        """The same by the names of their files: one per object, in a directory per namespace."""
+        """The same texts by file name: one file per object, in a directory per namespace."""
         return {
             Path(document["metadata"].get("namespace", "")) / f"{_stem(document['metadata']['name'])}.yaml": text
             for document, text in zip(self.manifests, self.documents, strict=True)
@@ -47,7 +47,7 @@ class ImportReport:
 
     @property
     def losses(self) -> Sequence[tuple[Definition, Remark]]:
-        """What is not kept as it was, or not as Kafka has it."""
+        """The remarks on what differs from the source or from Kafka."""
         return [
             (one, remark)
             for one in self.imported.definitions
@@ -57,7 +57,7 @@ class ImportReport:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """All there is to say: a sentence for each thing left out or changed."""
+        """A sentence for each document that is left out, and for each remark."""
         for left_out in self.imported.skipped:
             yield str(left_out)
         for one in self.imported.definitions:
@@ -86,13 +86,13 @@ class ImportReport:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the plan of the manifests is empty, and nothing else would change."""
+        """Whether there is an empty plan of the manifests, and nothing else would change."""
         changes = any(remark.kind is RemarkKind.WOULD_CHANGE for _, remark in self.losses)
         return self.plan is not None and self.plan.empty and self.plan.feasible and not changes
 
     @property
     def document(self) -> dict[str, Any]:
-        """The whole as a document."""
+        """The report as a document."""
         rows: list[dict[str, Any]] = [
             {
                 "topic": one.topic,

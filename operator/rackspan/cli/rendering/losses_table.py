@@ -1,4 +1,4 @@
-"""What the loss of domains would do, as a table."""
+"""The effects of the loss of domains, as a table."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ from rackspan.core.text import size
 
 
 def loss_order(outage: Outage) -> tuple[int, ...]:
-    """Key that sorts losses, the worst first: by partitions offline, not writable, on their last replica, then size."""
+    """Return a sort key, the worst loss first: partitions offline, not writable, on their last replica, then size."""
     return (-outage.offline, -outage.not_writable, -outage.last_replica, -(outage.size_bytes or 0), -outage.replicas)
 
 
 def losses_table(rows: Iterable[DomainOutage]) -> Table:
-    """Make a row per lost domain."""
+    """Return a table with a row per lost domain."""
     shown = table("level", "domain lost", "#brokers", "#offline", "#not writable", "#last replica", "#bytes to copy")
     for row in rows:
         outage = row.outage

@@ -1,4 +1,4 @@
-"""The formats of results. Completion of options imports this: it imports nothing that takes long."""
+"""The formats of results. Completion of options imports this module, so it imports nothing slow."""
 
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ class Format(StrEnum):
 
 
 class ProgressFormat(StrEnum):
-    """The formats of what goes on for a while."""
+    """The formats of progress."""
 
     TABLE = "table"
     JSON = "json"
@@ -39,7 +39,7 @@ class PlanFormat(StrEnum):
 
 
 class ExportFormat(StrEnum):
-    """The forms of a scan document on standard output."""
+    """The formats of a scan document on standard output."""
 
     JSON = "json"
     YAML = "yaml"
@@ -48,7 +48,7 @@ class ExportFormat(StrEnum):
 
 
 class ImportFormat(StrEnum):
-    """The forms of an import on standard output."""
+    """The formats of an import on standard output."""
 
     YAML = "yaml"
     JSON = "json"

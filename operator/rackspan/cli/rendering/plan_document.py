@@ -1,4 +1,4 @@
-"""A plan for programs: as a document, and as Kafka's own tools take it."""
+"""A plan for programs: as a document, and in the format of Kafka's own tools."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ from rackspan.reconcile.dry_run import ObservedPlan
 
 def document(plan: Plan) -> dict[str, Any]:
     """
-    Give the JSON of a plan with the partitions that change.
+    Return the JSON of a plan with the partitions that change.
 
-    `problems` and `belowMinInsync` are only there where there are some.
+    The document has `problems` and `belowMinInsync` only if they are not empty.
     """
     certificate = {
         "hash": plan.hash,
@@ -55,7 +55,7 @@ def document(plan: Plan) -> dict[str, Any]:
 
 
 def topology_document(key: ObjectKey, made: ObservedPlan, others: Mapping[str, str]) -> dict[str, Any]:
-    """Give what the JSON of a topology's plan begins with: its topics' plans, and where the operator's is another."""
+    """Return the first part of the JSON of a topology's plan: plans of topics, and why the operator's plans differ."""
     topics = []
     for topic, part in sorted(made.parts.items()):
         managed = made.topics.get(topic)
@@ -96,9 +96,9 @@ def _state(state: PlanState) -> dict[str, Any]:
 
 def print_reassignment(plan: Plan, partitions: Partitions) -> None:
     """
-    Print what `kafka-reassign-partitions.sh --execute` takes.
+    Print the input of `kafka-reassign-partitions.sh --execute`.
 
-    That tool creates no partitions: those are named on standard error, with the command that does.
+    That tool cannot create partitions. The commands that create them are printed on standard error.
     """
     moves = (
         {"topic": change.topic, "partition": change.partition, "replicas": change.replicas}
@@ -116,7 +116,7 @@ def _creations(plan: Plan, partitions: Partitions) -> Iterator[str]:
     changed = {(change.topic, change.partition): change.replicas for change in plan.changes}
     for topic in sorted({change.topic for change in plan.changes if not change.before}):
         rows = np.flatnonzero(partitions.topic == partitions.names.index(topic))
-        # The tool wants a list for every partition, all of one length, and passes over those that are there already.
+        # The tool requires a list for every partition, all of the same length, and skips existing partitions.
         now = {
             number: tuple(broker for broker in row if broker != NONE)
             for number, row in enumerate(partitions.replicas[rows].tolist())

@@ -14,11 +14,11 @@ from rackspan.reports.texts import code, plain
 
 _ROWS = 20
 _MARKDOWN_TOPICS, _MARKDOWN_CHANGES = 200, 500
-"""GitHub refuses a comment of more than 65,536 characters."""
+"""GitHub refuses comments of more than 65,536 characters."""
 
 
 def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
-    """Print what is wrong, what it costs under a throttle in bytes per second and broker, and what changes."""
+    """Print compliance, the cost under a throttle in bytes per second and broker, and the changes."""
     screen = console()
     if plan.empty:
         words = _nothing(plan) if plan.feasible else "nothing of it can be done"
@@ -50,7 +50,7 @@ def print_table(plan: Plan, throttle: int | None, *, show_all: bool) -> None:
 
 
 def print_markdown(plan: Plan, throttle: int | None, created: Iterator[str], *, show_all: bool) -> None:
-    """Print the plan for a pull request: the certificate first, what is `created`, topics, and changes folded away."""
+    """Print the plan for a pull request: the certificate, then `created`, the topics, and the changes folded."""
     print("\n".join(_markdown(plan, throttle, created, show_all=show_all)))
 
 
@@ -115,7 +115,7 @@ def _print_states(screen: Console, plan: Plan) -> None:
 
 
 def _levels(before: PlanState, after: PlanState) -> Iterator[tuple[str, str, str, str]]:
-    """Per level: its name, and what changes in unfair partitions, replicas and leaders."""
+    """Yield per level its name, and what changes in unfair partitions, replicas and leaders."""
     for one, other in zip(before.levels, after.levels, strict=True):
         unfair = ""
         if one.name in before.unfair:

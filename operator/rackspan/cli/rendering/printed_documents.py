@@ -22,7 +22,7 @@ def print_document(document: Mapping[str, Any], form: Format) -> None:
 
 
 def printed_json(text: str) -> str:
-    r"""The same JSON with escapes such as `\u009b` for what is not printed, and a terminal might obey."""
+    r"""Return the JSON with escapes such as `\u009b` for unprintable characters, which could control a terminal."""
     if _is_printed(text):
         return text
     return "".join(one if _is_printed(one) else json.dumps(one)[1:-1] for one in text)
@@ -34,9 +34,9 @@ def _is_printed(text: str) -> bool:
 
 def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """
-    Lines of a JSON object: a line per field, and per item of a field that is not a mapping, a text or a number.
+    Yield a JSON object with a line per field, and per item of a field that is not a mapping, a text or a number.
 
-    Items may come from a generator, so that many of them are not held at once; and lines can be compared.
+    Items may come from a generator, so that they are not all in memory. One line per item makes diffs readable.
     """
     before = "{"
     for key, value in document.items():
@@ -50,7 +50,7 @@ def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON on one line, such as may be printed."""
+    """Return a value as printable JSON on one line."""
     return printed_json(_encode(value).decode())
 
 

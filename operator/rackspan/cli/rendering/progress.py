@@ -14,24 +14,24 @@ _PATIENCE_SECONDS = 1.0
 
 
 class ProgressStep:
-    """One step under way; without a call of `advance` its bar only pulses."""
+    """One step under way. Its bar only pulses until `advance` is called."""
 
     def __init__(self, bar: Progress, description: str) -> None:
         self._bar = bar
         self._task = bar.add_task(shown(description), total=None)
 
     def describe(self, description: str) -> None:
-        """Say what is under way."""
+        """Show what is under way."""
         self._bar.update(self._task, description=shown(description))
 
     def advance(self, done: int, total: int) -> None:
-        """Say how far it is."""
+        """Show how much is done."""
         self._bar.update(self._task, completed=done, total=total)
 
 
 @contextmanager
 def step(description: str) -> Iterator[ProgressStep]:
-    """Show a bar while the block runs, should that take long."""
+    """Show a bar while the block runs, if that takes more than a second."""
     console = Console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
@@ -51,5 +51,5 @@ def step(description: str) -> Iterator[ProgressStep]:
     finally:
         timer.cancel()
         if not bar.disable:
-            timer.join()  # it may be drawing just now
+            timer.join()  # it may be starting the bar now
             bar.stop()

@@ -1,4 +1,4 @@
-"""How far a Reassignment is that the operator carries out: for a bar, as a sentence, and as a document."""
+"""The progress of a Reassignment of the operator: for a bar, as a sentence, and as a document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from rackspan.core.text import plural, size
 
 
 def sentence(one: Reassignment) -> str:
-    """Such as `prod-0123: Running, 3 of 12 moves, 1.0 GiB of 4.0 GiB, 50.0 MiB/s`."""
+    """Return a text such as `prod-0123: Running, 3 of 12 moves, 1.0 GiB of 4.0 GiB, 50.0 MiB/s`."""
     status = one.status
     words = [f"{one.meta.name}: {status.state or 'Queued'}"]
     if one.spec.parts > 1:
@@ -34,7 +34,7 @@ def sentence(one: Reassignment) -> str:
 
 
 def advance(bar: ProgressStep, one: Reassignment) -> None:
-    """Show it on a bar: by bytes where these are known, else by moves."""
+    """Show the progress on a bar, by bytes if they are known, else by moves."""
     status = one.status
     bar.describe(sentence(one))
     if status.bytes:
@@ -44,7 +44,7 @@ def advance(bar: ProgressStep, one: Reassignment) -> None:
 
 
 def document(one: Reassignment) -> Mapping[str, Any]:
-    """Give what it is and how far, without the plan and the record."""
+    """Return the identity and the progress, without the plan and the record."""
     status = {key: value for key, value in encode(one.status).items() if key not in ("record", "conditions")}
     spec = one.spec
     return {"reassignment": str(one.key), "plan": spec.plan_hash, "part": spec.part, "parts": spec.parts, **status}

@@ -1,4 +1,4 @@
-"""How far a plan is: a bar on a terminal, lines where there is none, JSON for programs."""
+"""The progress of a plan: a bar on a terminal, lines without a terminal, JSON for programs."""
 
 import sys
 import time
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _SAMPLES = 20
 _LONGEST_SECONDS = 30 * 24 * 3600.0
-"""More than that nobody waits: something is wrong, or not known yet."""
+"""Longer estimates are not shown: something is wrong, or the rate is not known yet."""
 _NAMED = 50
 
 
 class ReassignmentProgress:
     """
-    Prints passes. A line is printed when something has changed, and every ten seconds while bytes flow.
+    Prints passes. A line is printed if something has changed, and at least every ten seconds.
 
-    `last` is the pass that was shown last.
+    `last` is the last pass that was shown.
     """
 
     def __init__(self, plan_hash: str, output: Format, bar: ProgressStep) -> None:
@@ -42,7 +42,7 @@ class ReassignmentProgress:
 
     @property
     def lost(self) -> OSError | None:
-        """Why standard output can no longer be written; what would be printed is left out from then on."""
+        """The error of a lost standard output, else None. Nothing is printed after it."""
         return self._lines.lost
 
     def show(self, seen: "Pass") -> None:
@@ -67,7 +67,7 @@ class ReassignmentProgress:
             self._lines.report("finished" if seen.finished else "progress", sentence, self._document(seen, moved, rate))
 
     def report(self, event: str, message: str) -> None:
-        """Say what happened beside the plan's own progress; the same again only after a while."""
+        """Print an event other than progress. Repeat the same event only after ten seconds."""
         now = time.monotonic()
         if (event, message) == self._reported and now < self._reported_at + QUIET_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""A scan on a terminal: the summary, the worst findings, and of its document the worst losses."""
+"""A scan on a terminal: the summary, the worst findings, and the worst losses in its document."""
 
 from rich.console import Console
 
@@ -59,7 +59,7 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
 
 
 def print_report(screen: Console, topology: ObjectKey, counted: ReportSummary, status: ComplianceReportStatus) -> None:
-    """Print what the ComplianceReport of a topology says; `counted` is its summary."""
+    """Print the ComplianceReport of a topology. `counted` is its summary."""
     screen.print(
         f"{topology}: {plural(counted.topics or 0, 'topic')}, {plural(counted.partitions or 0, 'partition')}, "
         f"{plural(counted.findings or 0, 'finding')}, "

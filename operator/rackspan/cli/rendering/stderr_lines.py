@@ -1,4 +1,4 @@
-"""Lines on standard error beside a result, and the end of what is printed."""
+"""Lines on standard error next to a result, and the end of output."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from rackspan.core.text import escaped, shown
 
 
 def print_no_more() -> None:
-    """Drop what is printed from now on, and what was not written yet, of which Python would complain at exit."""
+    """Discard later output and the output that is still buffered, about which Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -24,5 +24,5 @@ def warn(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print what is worth knowing beside the result, on one line, and whole: it may be a command to run."""
+    """Print a note on one line. It is never shortened, because it may be a command to run."""
     print(f"note: {escaped(message)}", file=sys.stderr)

@@ -18,16 +18,16 @@ _BREAKS = re.compile(r"(?<=[.]) ?| ")
 
 class _Screen(Console):
     def render_str(self, text: str, **style: Any) -> Text:
-        """Escape what is shown, in a cell as well as on a line: clusters, files and arguments choose much of it."""
+        """Escape the text of cells and lines, because much of it comes from clusters, files and arguments."""
         return super().render_str(shown(text), **style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command's own handling, where rich would end the process with exit code 1."""
+        """Leave the error to the command, because rich would end the process with exit code 1."""
         raise BrokenPipeError
 
 
 def console() -> Console:
-    """Standard output; where it is no terminal, as wide as a row takes, so that each is one line of a file."""
+    """Return a console for standard output. Without a terminal its width is unlimited, so that each row is one line."""
     screen = _Screen(highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
         screen.width = _UNLIMITED
@@ -35,7 +35,7 @@ def console() -> Console:
 
 
 class _Table(Table):
-    """One that is as narrow as the terminal: nothing is cut off, and the headings of numbers give way before texts."""
+    """A table that fits the terminal. Nothing is cut off, and headings of numbers wrap before texts do."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.max_width < _UNLIMITED and self._width(console, options) > options.max_width:
@@ -51,7 +51,7 @@ class _Table(Table):
 
 
 def _without_padding(made: Iterable[Segment]) -> Iterator[Segment]:
-    """End each line where its text ends: where one is long, a pager would show blank lines after all others."""
+    """Strip trailing spaces of each line, because with one long line, a pager shows blank lines after all others."""
     for line in Segment.split_lines(made):
         while line and not line[-1].text.strip():
             line.pop()
@@ -61,7 +61,7 @@ def _without_padding(made: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def table(*headings: str) -> Table:
-    """Make a table. A heading that begins with `#` makes a column of numbers, aligned to the right."""
+    """Return a table. A heading that begins with `#` makes a column of numbers, aligned to the right."""
     made = _Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for heading in headings:
         name = heading.removeprefix("#")
@@ -71,16 +71,16 @@ def table(*headings: str) -> Table:
 
 
 def count(number: int, style: str = "") -> Text:
-    """Give a number with separators, in `style`; dim where it is zero."""
+    """Return a number with separators, in `style`, or dim if it is zero."""
     return Text(f"{number:,}", style=style if number else "dim")
 
 
 def span(least: int, most: int) -> str:
-    """Such as `3 to 7`, or `3` where both are."""
+    """Return a text such as `3 to 7`, or `3` if both are equal."""
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def print_hidden(screen: Console, hidden: int, noun: str, where: str = "--all prints {them}") -> None:
-    """Print that a table leaves out so many of something, and `where` to have {them}; nothing for none."""
+    """Print how many rows a table leaves out, and `where` to find {them}. Print nothing if none are."""
     if hidden > 0:
         screen.print(f"… and {plural(hidden, noun)} ({where.format(them='it' if hidden == 1 else 'them')})")
