@@ -1,4 +1,4 @@
-"""The `rackspan` command, which is also `kubectl rackspan`: subcommands are thin; what they do lives elsewhere."""
+"""The `rackspan` command, which is also `kubectl rackspan`. Subcommands are thin: their work is in `cli.actions`."""
 
 from typing import Annotated, Any, Final
 
@@ -45,7 +45,7 @@ class Commands(OneLineErrors):
             self.add_command(command)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Give the options, with those of `--help` and of completion."""
+        """Return the options, with those for `--help` and for completion."""
         return flags_as_flags(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -1,8 +1,8 @@
 """
-`kubectl rackspan <TAB>`: kubectl asks `kubectl_complete-rackspan` for words, if that is on `PATH`.
+`kubectl rackspan <TAB>`: kubectl calls `kubectl_complete-rackspan` for completions, if it is on `PATH`.
 
-It is run with the words after the plug-in's name, the last of which is still being typed, and prints what that may
-become, a line each with a description behind a tab. The last line says what the shell is to do besides.
+The arguments are the words after the plug-in's name; the last word is incomplete. The output has one completion per
+line, with a description after a tab. The last line is a directive for the shell.
 """
 
 import io
@@ -15,11 +15,11 @@ from rackspan.cli.app import app
 
 _VARIABLE = "_RACKSPAN_COMPLETE"
 _NO_FILES, _FILES = ":4", ":0"
-"""Numbers of cobra, the library of kubectl's command line: whether names of files are offered."""
+"""Directives of cobra, the library of kubectl's command line: whether the shell offers file names."""
 
 
 def main() -> None:
-    """Answer kubectl."""
+    """Print the completions for kubectl."""
     *words, typed = sys.argv[1:] or [""]
     lines = [line for line in _asked(words, typed) if line not in ("", typed)]
     for line in lines:
@@ -28,13 +28,13 @@ def main() -> None:
 
 
 def _asked(words: list[str], typed: str) -> list[str]:
-    """Ask as the fish shell does, which wants the same lines."""
+    """Return the completions that typer makes for the fish shell, which uses the same format."""
     line = f"{shlex.join(['rackspan', *words])} {shlex.quote(typed) if typed else ''}"
     os.environ |= {
         _VARIABLE: "complete_fish",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         "_TYPER_COMPLETE_ARGS": line,
-        "COLUMNS": "1000",  # or long descriptions are broken into lines
+        "COLUMNS": "1000",  # otherwise long descriptions are wrapped
     }
     answer = io.StringIO()
     with redirect_stdout(answer), suppress(SystemExit):

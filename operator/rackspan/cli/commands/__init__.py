@@ -1,1 +1,1 @@
-"""One module per subcommand: its options and its help. The work is in `actions`."""
+"""One module per subcommand, with its name: options and help. Each command passes its arguments to `cli.actions`."""
