@@ -1,1 +1,1 @@
-"""What a scan found, as a document of bounded size, and the forms in which people read it."""
+"""The result of a scan: a document of bounded size, and the formats in which people read it."""

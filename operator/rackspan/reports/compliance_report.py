@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_FINDINGS_BYTES: Final = 150 * 1024
-"""Bytes of the findings that are listed, at most: every watcher of reports gets the whole object at every scan."""
+"""Maximum bytes of the listed findings, because each watcher of reports receives the whole object at every scan."""
 MAX_CHANGE_TEXT: Final = 512
-"""Characters of the message of a new or a cleared finding."""
+"""Maximum characters of the message of a new or a cleared finding."""
 
 _CLOCK_TOLERANCE: Final = timedelta(minutes=1)
 """How far the clocks of two nodes may differ."""
@@ -56,9 +56,9 @@ def compliance_status(
     engine: ScanEngine | None = None,
 ) -> ComplianceReportStatus:
     """
-    The next status of a topology's report, at the time `now`.
+    Return the next status of a topology's report, at the time `now`.
 
-    A failed scan leaves the results of the previous one, and the condition Ready says why it failed.
+    A failed scan keeps the results of the previous scan. The condition Ready then says why it failed.
     """
     conditions = Conditions(before.conditions, generation, now)
     if document.state is ScanOutcome.FAILED:
@@ -117,15 +117,15 @@ def compliance_status(
 
 
 def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Findings by severity; those of one severity in the order they had."""
+    """Return the findings sorted by severity. Findings of one severity keep their order."""
     return sorted(findings, key=lambda row: _severity(row).rank)
 
 
 def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime) -> bool:
     """
-    Whether the status `before` is of a scan that began later: a slow scan must not overwrite a newer one.
+    Return whether the status `before` is of a scan that began later, because a slow scan must not overwrite it.
 
-    One that began after `now` does not count: it ran on a node whose clock was ahead.
+    A start after `now` (plus a tolerance) does not count: that scan ran on a node whose clock was ahead.
     """
     status = ComplianceReportStatus.from_dict(before)
     started = _time(document.started_at)
@@ -200,7 +200,7 @@ def _bytes(finding: ReportFinding) -> int:
 
 
 def first_that_fit(items: Iterable[T], most: int, room: int, bytes_of: Callable[[T], int]) -> list[T]:
-    """The first items: `most` of them at most, and none beyond `room` bytes."""
+    """Return the first items, at most `most` of them and at most `room` bytes."""
     kept: list[T] = []
     for item in islice(items, most):
         room -= bytes_of(item)
@@ -211,7 +211,7 @@ def first_that_fit(items: Iterable[T], most: int, room: int, bytes_of: Callable[
 
 
 def cut(text: str, most: int = MAX_FINDING_TEXT) -> str:
-    """The text, or its first `most` characters, the last three of which are then dots."""
+    """Return the text, cut to `most` characters. The last three characters of a cut text are dots."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

@@ -1,8 +1,8 @@
 """
-The scan document: all that people are shown of one scan of one cluster, in JSON.
+The scan document: all that people see of one scan of one cluster, in JSON.
 
-Its size is bounded: the worst findings and topics are listed, the rest are counted, and the history has them all. Every
-other form (page, table, ComplianceReport, OpenReports, metrics, Events) is made from it and from nothing else.
+Its size is bounded: it lists the worst findings and topics and counts the rest. The history has all of them. All other
+formats (page, table, ComplianceReport, OpenReports, metrics, Events) are made only from this document.
 """
 
 from enum import StrEnum
@@ -13,17 +13,17 @@ from msgspec import Struct
 
 SCHEMA: Final = "rackspan.dev/scan/v1"
 WORKER_CRASHED: Final = "WorkerCrashed"
-"""Why a scan failed of which a process crashed that reads the cluster."""
+"""The reason of a failed scan if a process that reads the cluster has crashed."""
 MAX_FINDINGS: Final = 2_000
-"""Findings that are listed one by one, the worst first."""
+"""The maximum number of listed findings, the worst first."""
 MAX_CHANGED: Final = 100
-"""New findings that are listed one by one, and cleared ones, the worst first."""
+"""The maximum number of listed new findings, and of listed cleared findings, the worst first."""
 MAX_TOPICS: Final = 500
-"""Topics that are listed, those with the worst findings first."""
+"""The maximum number of listed topics, those with the worst findings first."""
 MAX_GROUPS: Final = 500
-"""Consumer groups that are listed, those with the most cross-domain reads first."""
+"""The maximum number of listed consumer groups, those with the most cross-domain reads first."""
 MAX_WRITES: Final = 100
-"""Topics that are listed because producers write to them from afar, those with the most such partitions first."""
+"""The maximum number of listed topics with producers in other domains, those with the most such partitions first."""
 
 
 class ScanOutcome(StrEnum):
@@ -35,9 +35,9 @@ class ScanOutcome(StrEnum):
 
 class WhatIf(Struct, frozen=True, rename="camel", gc=False):
     """
-    What the loss of one domain would do. Counts of partitions.
+    The effect of the loss of one domain. Counts of partitions.
 
-    `replicas` and `bytes` lie there: the sum of the sizes that are known, None where none is.
+    `replicas` and `bytes` are those in the domain. `bytes` is the sum of the known sizes, None if none is known.
     """
 
     offline: int
@@ -65,9 +65,9 @@ class BrokerRow(Struct, frozen=True, rename="camel", gc=False):
     """
     A broker.
 
-    `rack` is where it stands, `reported_rack` its `broker.rack`, None where unknown. `leaders` are preferred leaders,
+    `rack` is the actual rack, `reported_rack` is `broker.rack`, None if unknown. `leaders` are preferred leaders,
     `leading` the partitions that it leads now. `worst` is the severity of the worst finding about the broker itself or
-    about a replica that lies wrongly on it.
+    about a replica that should not be on it.
     """
 
     id: int
@@ -90,8 +90,8 @@ class FindingRow(Struct, frozen=True, rename="camel", gc=False):
     """
     One finding.
 
-    `id` is the same in every scan that finds it again. Findings about a whole topic have no `partition`, those about a
-    broker no `topic`. `fix` says what would fix it, `moves` how many replicas that copies. `first_seen` is RFC 3339.
+    `id` is the same in every scan with this finding. Findings about a whole topic have no `partition`, those about a
+    broker no `topic`. `fix` says what fixes it, `moves` is the number of replicas to copy. `first_seen` is RFC 3339.
     """
 
     id: str
@@ -110,7 +110,7 @@ class FindingRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class TopicRow(Struct, frozen=True, rename="camel", gc=False):
-    """A topic with findings. `violation_minutes` are those of all days that the history keeps."""
+    """A topic with findings. `violation_minutes` is the sum over all days that the history keeps."""
 
     name: str
     partitions: int
@@ -128,11 +128,11 @@ class TopicRow(Struct, frozen=True, rename="camel", gc=False):
 
 class GroupRow(Struct, frozen=True, rename="camel", gc=False):
     """
-    A consumer group: of the partitions that its members read, how many could be read in the member's own rack.
+    A consumer group: how many of its partitions members read, or could read, in their own rack.
 
-    `near` have a replica in the rack of the member that reads them, `reads_near` are read from there now,
-    `could_be_near` with a rack-aware assignment (KIP-881). `cross_bytes_per_second` is an estimate of what crosses
-    domains, None where unknown.
+    `near` partitions have a replica in the rack of the member that reads them, `reads_near` are read from that rack
+    now, `could_be_near` would be near with a rack-aware assignment (KIP-881). `cross_bytes_per_second` is an estimate
+    of the bytes between domains, None if unknown.
     """
 
     group: str
@@ -147,9 +147,9 @@ class GroupRow(Struct, frozen=True, rename="camel", gc=False):
 
 class ProducersRow(Struct, frozen=True, rename="camel", gc=False):
     """
-    Producers with one `client.rack`: shares of what they write, from 0 to 1, as in `Writes`.
+    Producers with one `client.rack`: shares of their records, from 0 to 1, as in `Writes`.
 
-    `reported` says whether a broker reports the very same id, which `partitioner.rack.aware` compares.
+    `reported` says whether a broker reports exactly the same rack id, because `partitioner.rack.aware` compares ids.
     """
 
     rack: str
@@ -161,7 +161,7 @@ class ProducersRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class WritesRow(Struct, frozen=True, rename="camel", gc=False):
-    """A topic that producers write to from afar; shares as in `Writes`. `partitions` are those that have a leader."""
+    """A topic with producers in other domains. Shares are as in `Writes`. `partitions` are those with a leader."""
 
     topic: str
     partitions: int
@@ -172,11 +172,11 @@ class WritesRow(Struct, frozen=True, rename="camel", gc=False):
 
 class Writes(Struct, frozen=True, rename="camel", gc=False):
     """
-    How near producers write: shares of the records, from 0 to 1, if all partitions are written to evenly.
+    How near producers write: shares of the records, from 0 to 1, if producers write evenly to all partitions.
 
-    `near` go to a leader in the producer's domain of the deepest level, `near_by_rack` of those without a key would
-    with `partitioner.rack.aware` (KIP-1123), `could_be_near` if the replica in sync led that is nearest to most
-    producers.
+    `near` is the share sent to a leader in the producer's domain of the deepest level. `near_by_rack` is this share of
+    records without a key under `partitioner.rack.aware` (KIP-1123). `could_be_near` is this share if each partition's
+    leader were the in-sync replica that is nearest to most producers.
     """
 
     near: float
@@ -190,7 +190,7 @@ class Day(Struct, frozen=True, rename="camel", gc=False):
     """
     One day (UTC) of the history, such as `2026-03-10`, or one hour, such as `2026-03-10T06`.
 
-    `compliant_share` is the mean over its scans, from 0 to 1; `findings` and `critical` are their most.
+    `compliant_share` is the mean over its scans, from 0 to 1; `findings` and `critical` are the maxima.
     """
 
     date: str
@@ -206,8 +206,8 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
     Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
 
     `since_by_rule` is when the oldest finding of each rule was first seen (RFC 3339).
-    `bytes` are those of all replicas whose size is known, `move_bytes` those that `moves` copy, None where not known.
-    `unread_topics` could not be read: they are shown as the scan before found them.
+    `bytes` is the sum over all replicas with a known size, `move_bytes` the bytes that `moves` copy, None if unknown.
+    `unread_topics` could not be read: they are shown as in the previous scan.
     """
 
     topics: int = 0
@@ -230,7 +230,7 @@ class Summary(Struct, frozen=True, rename="camel", gc=False):
 
 
 class ScanChanges(Struct, frozen=True, rename="camel", gc=False):
-    """Against the scan before: how many findings are new and how many are cleared, and the first of each."""
+    """Changes since the previous scan: how many findings are new and how many are cleared, and the first of each."""
 
     since: str | None = None
     new: int = 0
@@ -243,11 +243,11 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
     """
     One scan of one cluster.
 
-    `cluster` is a name for people: `namespace/name` of the RackTopology, or the snapshot file's. Times are RFC 3339 in
-    UTC. Of a failed scan only the names, the times, `reason` and `message` are there. `levels` are named top first,
-    without `broker`. `throttle` is how much a broker copies at most (bytes per second), None for no limit. `hours` are
-    there as long as `trend` has two days at most.
-    `writes` is None where no producers are named. `seconds` says where the time went, by step.
+    `cluster` is a name for people: `namespace/name` of the RackTopology, or the name of the snapshot file. Times are
+    RFC 3339 in UTC. A failed scan only has the names, the times, `reason` and `message`. `levels` are listed top first,
+    without `broker`. `throttle` is the maximum bytes per second that a broker copies, None for no limit. `hours` is
+    only set while `trend` has at most two days.
+    `writes` is None if no producers are named. `seconds` is the duration of each step.
     """
 
     scan_id: str
@@ -276,7 +276,7 @@ class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=
 
 
 def encode(document: ScanDocument) -> bytes:
-    """Write the document as JSON, indented for people."""
+    """Return the document as JSON, indented for people."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 

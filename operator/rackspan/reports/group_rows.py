@@ -1,4 +1,4 @@
-"""Rows of consumer groups in the scan document: how much of what each group reads is in its members' racks."""
+"""Rows of consumer groups in the scan document: how much each group reads in the racks of its members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """Something with addresses on a node: a pod that is running, or the node itself."""
+    """The addresses of a running pod or of a node, and the name of the node."""
 
     addresses: tuple[str, ...]
     node: str | None
@@ -32,10 +32,10 @@ def racks_of_hosts(
     hosts: Iterable[HostFacts], nodes: Mapping[str, Mapping[str, str]], spec: RackTopologySpec
 ) -> dict[str, RackPath]:
     """
-    Where addresses are, by the labels of the nodes they run on.
+    Return the rack of each address, from the labels of its node.
 
-    `nodes` maps a node's name to its labels; `spec` names the levels' labels. An address whose node has no rack is
-    left out, and so is one that is claimed in two racks.
+    `nodes` maps a node's name to its labels. `spec` names the labels of the levels. Addresses whose node has no rack,
+    and addresses that appear in two racks, are left out.
     """
     of_node = {name: path_from_labels(spec, name, labels) for name, labels in nodes.items()}
     found: dict[str, set[RackPath]] = {}
@@ -57,11 +57,11 @@ def group_rows(
     rates: Mapping[str, FloatArray] | None = None,
 ) -> list[GroupRow]:
     """
-    Rows of the groups with the most cross-domain reads, at most MAX_GROUPS of them, those with the most first.
+    Return the rows of at most MAX_GROUPS groups, those with the most cross-domain reads first.
 
-    `tree` is where brokers stand, `snapshot` has what they report. `host_racks` says where members' hosts are, by IP
-    address (`racks_of_hosts`). `rates`, by group, are bytes per second that it reads of each of the snapshot's
-    partitions, NaN where not known. Domains are those of the deepest level.
+    `tree` has the actual racks of brokers, `snapshot` the reported ones. `host_racks` has the racks of members' hosts
+    by IP address (`racks_of_hosts`). `rates`, by group, are the bytes per second that the group reads from each of the
+    snapshot's partitions, NaN if not known. Domains are those of the deepest level.
     """
     replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions)
     found = worst_first(replicas, groups, host_racks, selector, rates)
@@ -75,7 +75,7 @@ def worst_first(
     selector: Selector,
     rates: Mapping[str, FloatArray] | None = None,
 ) -> list[tuple[GroupSeen, Locality]]:
-    """Groups with how near they read, those with the most cross-domain reads first; arguments as of `group_rows`."""
+    """Return groups and how near they read, the most cross-domain reads first. Arguments are as in `group_rows`."""
     found = [
         (group, locality(replicas, group, host_racks, selector, (rates or {}).get(group.name))) for group in groups
     ]

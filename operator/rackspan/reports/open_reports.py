@@ -43,7 +43,7 @@ _MAX_TEXT = 2_048
 
 
 def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[str, Any]:
-    """The Report about a RackTopology, in its namespace and with its name. A failed scan has one result, `error`."""
+    """Return the Report about a RackTopology, with its namespace and name. A failed scan has one result, `error`."""
     scope = {
         "apiVersion": API_VERSION,
         "kind": racktopology.KIND,
@@ -72,7 +72,7 @@ def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[s
 
 
 def _summary(document: ScanDocument) -> dict[str, int]:
-    """Findings by result. `pass` are the partitions that are spread as asked."""
+    """Count findings by result. `pass` counts the partitions that are spread as required."""
     if document.state is ScanOutcome.FAILED:
         return {"pass": 0, "fail": 0, "warn": 0, "error": 1, "skip": 0}
     counts = {"fail": 0, "warn": 0}

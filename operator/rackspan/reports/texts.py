@@ -17,15 +17,15 @@ from rackspan.reports.page.vocabulary import RULES, where
 _ROWS = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~]|(?<=www)\.)", re.IGNORECASE)
 _LIVE = re.compile(r"(@|#|[a-z]:(?=/)|(?:mailto|xmpp):|GH-(?=\d))", re.IGNORECASE)
-"""What GitHub and GitLab make links of, and notify people of, after Markdown is read: no backslash helps."""
+"""Texts that GitHub and GitLab turn into links and notifications after they parse Markdown, even with a backslash."""
 _NO_LINK = "&#8203;"
-"""A space of no width."""
+"""A zero-width space."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def markdown(document: ScanDocument) -> str:
-    """Write assessment, counts by rule and worst findings as Markdown. Texts of the cluster cannot become markup."""
+    """Return assessment, counts by rule and worst findings as Markdown. Texts of the cluster cannot become markup."""
     said = assessment(document)
     summary = document.summary
     lines = [f"# {plain(document.cluster)}, {moment(document.finished_at)}", ""]
@@ -45,9 +45,9 @@ def markdown(document: ScanDocument) -> str:
 
 def comma_separated(document: ScanDocument) -> str:
     """
-    Write the listed findings as CSV, with a heading line and the names of the scan document.
+    Return the listed findings as CSV. The heading line has the field names of the scan document.
 
-    A text that a spreadsheet would take for a formula begins with an apostrophe, against CSV injection (OWASP).
+    Texts that look like a formula to a spreadsheet get an apostrophe in front, against CSV injection (OWASP).
     """
     written = io.StringIO()
     names = [field.encode_name for field in fields(FindingRow)]
@@ -76,13 +76,13 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterat
 
 
 def plain(text: str) -> str:
-    """Give Markdown that shows a text as it is: no markup, no link, and nobody and no issue that it mentions."""
+    """Return Markdown that shows a text literally, without markup, links, or mentions of users and issues."""
     escaped = _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())).replace("&", "&amp;"))
     return _LIVE.sub(rf"\1{_NO_LINK}", escaped)
 
 
 def code(name: str) -> str:
-    """Give Markdown that shows a name as code, where it is one that Kafka would give."""
+    """Return Markdown that shows a name as code if it is a valid Kafka name, else as plain text."""
     return f"`{name}`" if _NAME.fullmatch(name) else plain(name)
 
 

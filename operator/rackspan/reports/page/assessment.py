@@ -11,7 +11,7 @@ from rackspan.reports.page.formats import ago
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """`tone` is a severity, `fine` or `failed`; `headline` is the sentence, `details` go on from it."""
+    """`tone` is a severity, `fine` or `failed`. `headline` is the main sentence, `details` are further sentences."""
 
     tone: str
     headline: str
@@ -19,7 +19,7 @@ class Assessment:
 
 
 def assessment(document: ScanDocument) -> Assessment:
-    """Sum up the scan: what is wrong, since when, and what a fix copies."""
+    """Return a summary of the scan: what is wrong, since when, and what a fix copies."""
     if document.state is ScanOutcome.FAILED:
         said = document.message or "Nobody wrote down why."
         return Assessment("failed", "This scan failed, so it says nothing about the cluster.", (said,))
@@ -60,7 +60,7 @@ def _headline(document: ScanDocument) -> str:
 
 
 def _wrong(document: ScanDocument) -> list[tuple[int, str, str]]:
-    """Partitions, what is wrong with them, and the rule that says so, the worst first."""
+    """Return partition counts, what is wrong with the partitions, and the rule of the finding, the worst first."""
     summary = document.summary
     return [
         (summary.offline, "offline", "Offline"),
@@ -79,7 +79,7 @@ def _since(document: ScanDocument) -> str:
 
 
 def _lasted(document: ScanDocument, rule: str = "") -> str:
-    """Time since the first of a rule's findings was first seen, or of all findings. Empty where it is not known."""
+    """Return the time since the oldest finding of a rule, or of all rules, was first seen. Empty if not known."""
     known = document.summary.since_by_rule
     seen = [since for one, since in known.items() if rule in ("", one)]
     if not known:  # an earlier version wrote the document

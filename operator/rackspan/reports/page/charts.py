@@ -1,8 +1,8 @@
 """
 The charts, as Bokeh's JSON: the trend by day, and the heat maps of replicas and leaders.
 
-Colours are set in the browser, which knows whether the page is light or dark. Bokeh's formatters in JavaScript would
-need `eval`, which the page forbids itself.
+The browser sets the colours, because only the browser knows whether the page is light or dark. Bokeh's formatters in
+JavaScript are not used: they need `eval`, which the policy of the page forbids.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,19 +44,19 @@ _BARE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart to embed: `item` is Bokeh's JSON, and the page has a place called `target`."""
+    """A chart to embed: `item` is Bokeh's JSON, `target` the id of the element for it in the page."""
 
     target: str
     item: Any
 
 
 def library() -> str:
-    """Text of Bokeh's own JavaScript, to be embedded in the page."""
+    """Return the text of Bokeh's own JavaScript, to be embedded in the page."""
     return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
 
 
 def trend_charts(days: Sequence[Day]) -> list[Chart]:
-    """Three small charts of the same days or hours: compliant share, findings, minutes of violation."""
+    """Return three small charts of the same days or hours: compliant share, findings, minutes of violation."""
     if not days:
         return []
     dated = [(at.timestamp() * 1000, row) for row in days if (at := time(_start(row.date)))]
@@ -80,12 +80,12 @@ def trend_charts(days: Sequence[Day]) -> list[Chart]:
 
 
 def _start(date: str) -> str:
-    """When a day or an hour begins, as RFC 3339."""
+    """Return the start of a day or an hour, as RFC 3339."""
     return f"{date}:00:00+00:00" if is_hour(date) else f"{date}T00:00:00+00:00"
 
 
 def heat_charts(document: ScanDocument) -> list[Chart]:
-    """Two icicles over the same brokers: a row per level, a column per broker, coloured by the fair share."""
+    """Return two icicle charts of the same brokers: a row per level, a column per broker, coloured by fair share."""
     if not document.brokers:
         return []
     return [
@@ -179,7 +179,7 @@ def _icicle(target: str, document: ScanDocument, value: Callable[[BrokerRow], in
 
 
 def _cells(box: Box, left: int, depth: int, fair: float, value: Callable[[BrokerRow], int]) -> Iterator[dict[str, Any]]:
-    """Cells of an icicle. A broker is as wide as any other, so a domain is as wide as it has brokers."""
+    """Yield the cells of an icicle chart. All brokers have width 1, so a domain's width is its number of brokers."""
     for inner in box.boxes:
         brokers = inner.every_broker()
         if brokers:
@@ -213,7 +213,7 @@ def _against(ratio: float) -> str:
 
 
 def _json(plot: Any, target: str) -> Any:
-    """Give Bokeh's JSON with ids of the chart's own: Bokeh counts on, and no chart would be the same twice."""
+    """Return Bokeh's JSON with ids per chart. Bokeh's own ids count up, so the same chart would differ each time."""
     ids: dict[str, str] = {}
 
     def renamed(value: Any, key: str = "") -> Any:

@@ -23,16 +23,16 @@ class FleetRow:
 
     @property
     def failed(self) -> bool:
-        """Whether the scan says nothing about the cluster."""
+        """Whether the scan failed, so that it has no facts about the cluster."""
         return self.scan.state is ScanOutcome.FAILED
 
     @property
     def page(self) -> str:
-        """The file name of the cluster's page: the same at each scan, and safe whatever the cluster is called."""
+        """The file name of the cluster's page: the same for each scan, and safe for any cluster name."""
         return f"{hashlib.sha256(self.scan.cluster.encode()).hexdigest()[:16]}.html"
 
     def as_document(self) -> dict[str, Any]:
-        """The row as JSON: what the scan document has of it, and the assessment."""
+        """Return the row as JSON: fields of the scan document, and the assessment."""
         scan = self.scan
         return {
             "cluster": scan.cluster,
@@ -47,7 +47,7 @@ class FleetRow:
 
 
 def fleet_rows(scans: Iterable[ScanDocument]) -> list[FleetRow]:
-    """Give a row per cluster, by its last scan: failed ones first, then by the worst finding, partitions and moves."""
+    """Return a row per cluster for its last scan: failed scans first, then by worst finding, partitions and moves."""
     by_age = sorted(scans, key=lambda scan: scan.finished_at)
     last = {scan.cluster: scan for scan in by_age}
     return sorted((FleetRow(scan, assessment(scan)) for scan in last.values()), key=_order)

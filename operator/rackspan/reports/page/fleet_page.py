@@ -8,11 +8,11 @@ from rackspan.reports.page.rendering import environment, static_text
 
 _WIDTH, _HEIGHT, _MARGIN = 96, 22, 2
 _FLOOR = 0.9
-"""The lowest share that a trend shows, unless it has been lower."""
+"""The lower end of a trend's axis, unless a share is lower."""
 
 
 def render_fleet(rows: Sequence[FleetRow]) -> str:
-    """Write the page. Every text is escaped, and the page's own policy forbids scripts and requests."""
+    """Return the page. Every text is escaped, and the page's own policy forbids scripts and requests."""
     template = environment().get_template("fleet.html.j2")
     return template.render(
         rows=rows,
@@ -25,7 +25,7 @@ def render_fleet(rows: Sequence[FleetRow]) -> str:
 
 
 def sparkline(days: Sequence[Day]) -> str:
-    """Points of a line of compliant shares by day, for SVG's `polyline`; empty for fewer than two days."""
+    """Return the points of a line of compliant shares by day, for SVG's `polyline`. Empty for fewer than two days."""
     shares = [day.compliant_share for day in days]
     if len(shares) < 2:  # noqa: PLR2004 - a line has two ends
         return ""

@@ -1,4 +1,4 @@
-"""Shares and times as a page says them. Times are UTC; what is no time is shown as it is."""
+"""The formats of shares and times on a page. Times are UTC. A text that is not a time stays unchanged."""
 
 from datetime import datetime
 
@@ -8,18 +8,18 @@ _MINUTES_PER_HOUR, _HOURS_PER_DAY = 60, 24
 
 
 def share(part: float, whole: float) -> str:
-    """A percentage; rounded so that only all is 100 % and only nothing is 0 %."""
+    """Return a percentage, rounded so that only the whole is 100 % and only zero is 0 %."""
     if whole <= 0:
         return "\N{EN DASH}"
     percent = 100 * part / whole
     if 0 < percent < 1:
         return "<1 %"
-    digits = 1 if 99 < percent < 100 else 0  # noqa: PLR2004 - where the last percent is what matters
+    digits = 1 if 99 < percent < 100 else 0  # noqa: PLR2004 - here the last percent matters
     return f"{min(percent, 99.9) if part < whole else percent:.{digits}f} %"
 
 
 def duration(minutes: float) -> str:
-    """Minutes in the two largest units: `3 d 4 h`, `12 min`."""
+    """Return minutes in the two largest units: `3 d 4 h`, `12 min`."""
     whole = round(minutes)
     days, rest = divmod(whole, _MINUTES_PER_HOUR * _HOURS_PER_DAY)
     hours, left = divmod(rest, _MINUTES_PER_HOUR)
@@ -28,7 +28,7 @@ def duration(minutes: float) -> str:
 
 
 def time(text: str | None) -> datetime | None:
-    """Read an RFC 3339 time; None for what is none."""
+    """Read an RFC 3339 time. Return None for an invalid one."""
     try:
         return datetime.fromisoformat(text) if text else None
     except ValueError:
@@ -36,24 +36,24 @@ def time(text: str | None) -> datetime | None:
 
 
 def moment(text: str) -> str:
-    """`21 Nov 2026, 12:35 UTC`."""
+    """Return a text such as `21 Nov 2026, 12:35 UTC`."""
     at = time(text)
     return f"{at:%-d %b %Y, %H:%M} UTC" if at else text
 
 
 def day(text: str) -> str:
-    """`21 November`, and for an hour `21 November, 06:00`."""
+    """Return a text such as `21 November`, or for an hour `21 November, 06:00`."""
     at = time(text)
     return (f"{at:%-d %B, %H:%M}" if is_hour(text) else f"{at:%-d %B}") if at else text
 
 
 def is_hour(text: str) -> bool:
-    """Whether the date of a `Day` is that of an hour."""
+    """Return whether the date of a `Day` is an hour."""
     return "T" in text
 
 
 def ago(since: str | None, now: str) -> str:
-    """Time between the two for people, in one unit: `18 days`. Empty where it is not known."""
+    """Return the time between two moments in one unit, such as `18 days`. Empty if not known."""
     first, last = time(since), time(now)
     if first is None or last is None or (first.tzinfo is None) != (last.tzinfo is None):
         return ""

@@ -26,10 +26,10 @@ _SCRIPTS = ("page.js", "map.js", "findings.js", "whatif.js", "charts.js")
 
 def render(document: ScanDocument) -> str:
     """
-    Write the page of a scan.
+    Return the page of a scan.
 
-    Every text of the document is escaped where it stands. The page's own policy names its scripts by their hashes and
-    forbids everything else, so a text that got through would be inert.
+    The template escapes every text of the document. The page's own policy allows its scripts by their hashes and
+    forbids everything else, so a text that is not escaped still cannot run.
     """
     template = environment().get_template("page.html.j2")
     failed = document.state is ScanOutcome.FAILED
@@ -59,7 +59,7 @@ def render(document: ScanDocument) -> str:
 
 @cache
 def environment() -> Environment:
-    """The templates, with filters for numbers and times; texts are escaped where they stand."""
+    """Return the templates, with filters for numbers and times. They escape all texts."""
     made = Environment(
         loader=PackageLoader("rackspan.reports.page", "static"),
         autoescape=True,
@@ -75,7 +75,7 @@ def environment() -> Environment:
 
 
 def static_text(name: str) -> str:
-    """The text of a file beside the templates."""
+    """Return the text of a file in the directory of the templates."""
     return files("rackspan.reports.page").joinpath("static", name).read_text(encoding="utf-8")
 
 
@@ -86,7 +86,7 @@ def _own_script() -> str:
 
 @cache
 def _bokeh() -> str:
-    return library().replace("\r", "")  # a browser would take it away, and the hash would be of another text
+    return library().replace("\r", "")  # browsers remove it, and then the hash differs
 
 
 def _policy(scripts: list[str]) -> str:
@@ -99,6 +99,6 @@ def _policy(scripts: list[str]) -> str:
 
 
 def _inert(data: Any) -> str:
-    """JSON in which nothing can end the element that holds it."""
+    """Return JSON that cannot close the HTML element that contains it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""The smallest loss that takes partitions offline or stops writes, which the page shows first."""
+"""The smallest loss that takes partitions offline or stops writes. The page shows it first."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from rackspan.reports.document import ScanDocument, WhatIf
 
 
 class Loss(Struct, frozen=True):
-    """`kind` is a level or `broker`, `name` the worst of that kind, `effect` what its loss does to partitions."""
+    """`kind` is a level or `broker`, `name` the worst of that kind, `effect` the effect of its loss on partitions."""
 
     kind: str
     name: str
@@ -24,10 +24,10 @@ _EFFECTS: tuple[tuple[str, Callable[[WhatIf], int]], ...] = (
 
 def smallest_loss(document: ScanDocument) -> Loss | None:
     """
-    Find the smallest domain that takes partitions offline; where none does, one that stops writes; else None.
+    Return the smallest domain whose loss takes partitions offline, else the smallest that stops writes, else None.
 
-    Brokers are smaller than every domain, and lower levels smaller than higher ones; of a kind, the worst is named.
-    What is so without a loss does not count: the loss of a broker that is offline changes nothing.
+    Brokers are smaller than every domain, and lower levels are smaller than higher ones. The worst of a kind is named.
+    Effects that exist without a loss do not count: the loss of an offline broker changes nothing.
     """
     lost = [row.what_if for row in document.brokers if not row.online]
     kinds = {"broker": [(str(row.id), row.what_if) for row in document.brokers if row.online]}

@@ -1,4 +1,4 @@
-"""The rack tree of a scan, for drawing: domains as nested boxes, brokers in them."""
+"""The rack tree of a scan, for drawing: domains as nested boxes that contain brokers."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from rackspan.reports.page.vocabulary import worst
 
 @dataclass(slots=True)
 class Box:
-    """A domain with the domains and brokers in it. `row` is None where the scan has no figures of the domain."""
+    """A domain with the domains and brokers in it. `row` is None if the scan has no figures for the domain."""
 
     name: str
     domain: str
@@ -18,16 +18,16 @@ class Box:
     brokers: list[BrokerRow] = field(default_factory=list)
 
     def every_broker(self) -> list[BrokerRow]:
-        """Brokers of the domain, in the order of the drawing."""
+        """Return the brokers of the domain, in the order of the drawing."""
         return [*(broker for box in self.boxes for broker in box.every_broker()), *self.brokers]
 
     def worst(self) -> str | None:
-        """Worst severity of the domain itself and of its brokers; None where nothing is wrong."""
+        """Return the worst severity of the domain itself and of its brokers, None if nothing is wrong."""
         return worst([self.row.worst if self.row else None, *(broker.worst for broker in self.every_broker())])
 
 
 def rack_tree(document: ScanDocument) -> Box:
-    """Build the tree; its root is the cluster, which holds brokers without a rack directly."""
+    """Return the tree. Its root is the cluster, which directly contains the brokers without a rack."""
     root = Box(document.cluster, "", "cluster")
     boxes: dict[tuple[str, ...], Box] = {(): root}
     rows = {_steps(row.domain): row for row in document.domains}

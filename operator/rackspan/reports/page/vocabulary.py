@@ -1,4 +1,4 @@
-"""What severities and rules are called on a page, and in which order they stand."""
+"""The names and the order of severities and rules on a page."""
 
 from typing import Final
 
@@ -24,20 +24,20 @@ RULES: Final = {
     "UnmanagedTopic": "No object",
     "NotJudged": "Not judged",
 }
-"""Short names of rules, in the order in which a reader looks for them. A rule that is not here is called as it is."""
+"""Short names of rules, in the order in which a reader looks for them. Other rules keep their own name."""
 
 
 def rank(severity: str | None) -> int:
-    """Give the rank of a severity, 0 for the worst; None and unknown ones come last."""
+    """Return the rank of a severity, 0 for the worst. None and unknown severities come last."""
     return Severity(severity).rank if severity in SEVERITIES else len(SEVERITIES)
 
 
 def worst(severities: list[str | None]) -> str | None:
-    """Give the worst of them, None where there is none."""
+    """Return the worst severity, None if no known severity is given."""
     found = min(severities, key=rank, default=None)
     return found if rank(found) < len(SEVERITIES) else None
 
 
 def where(finding: FindingRow) -> str:
-    """Say what it is about: `orders-3`, `orders`, `broker 7`, a domain, or `cluster`."""
+    """Return what a finding is about: `orders-3`, `orders`, `broker 7`, a domain, or `cluster`."""
     return place(finding.topic, finding.partition, finding.broker, finding.domain or "cluster")
