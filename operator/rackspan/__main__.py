@@ -1,4 +1,4 @@
-"""The `rackspan` command. `rack-id` starts without the other commands and all that they import."""
+"""The `rackspan` command. `rack-id` starts without the imports of the other commands."""
 
 import gc
 import signal
@@ -7,18 +7,18 @@ import sys
 from rackspan import child_process, rack_id
 
 _OPERATOR = "operator"
-"""Kubernetes watches over its process, and its Kafka clients have processes of their own."""
+"""This command needs no child process: Kubernetes supervises its process, and its Kafka clients have their own."""
 _TERMINATED = 128 + signal.SIGTERM
 _NEW_OBJECTS, _YOUNG, _OLDER = 50_000, 10, 10
-"""Python looks for garbage that refers to itself whenever so many objects are new, by default 700.
+"""Thresholds of Python's cyclic garbage collector. The first is the number of new objects, by default 700.
 
-An operator that makes 4,000 topics spent a third of its time on that, for nothing: what JSON leaves behind goes by
-itself. The price is some megabytes, where there is such garbage.
+With the default, an operator with 4,000 new topics spent a third of its time in the collector for nothing: objects
+from JSON have no cycles, so reference counts free them. The cost is some megabytes of memory if there are cycles.
 """
 _SWITCH_SECONDS = 0.001
-"""For how long a thread that computes keeps the event loop waiting at each of its steps, by default five times as long.
+"""How long a computing thread can delay each step of the event loop. The default is five times as long.
 
-A plan of one tenant is computed in a thread, and a request of another takes the event loop some twenty steps.
+The plan of one tenant is computed in a thread, and a request of another tenant takes about 20 steps of the event loop.
 """
 
 
@@ -27,7 +27,7 @@ def main() -> None:
     if sys.argv[1:2] == [rack_id.NAME]:
         sys.exit(rack_id.main(sys.argv[2:]))
     if sys.argv[1:2] == [_OPERATOR]:
-        # As process 1 of a container it would miss the signal until it has a handler: its imports take a second.
+        # Process 1 of a container ignores the signal until there is a handler, and the imports take a second.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     else:
         child_process.continue_in_child()

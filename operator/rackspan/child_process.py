@@ -1,8 +1,8 @@
 """
-A command in a child process: the parent says in one sentence that it crashed.
+Runs a command in a child process, so that the parent can report a crash in one sentence.
 
-Kafka's native client ends its process on some answers, such as one without a cluster id. The parent has imported none
-of that: it waits, passes signals on, and ends as the child has ended.
+Kafka's native client ends its process on some responses, such as one without a cluster id. The parent does not import
+the client. It waits, forwards signals, and ends in the same way as the child.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGI
 _OF_THE_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
 _PASSED_ON = _OF_THE_TERMINAL | {signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 _SI_KERNEL = 0x80
-"""Why a signal came, as `siginfo_t` has it: by a key, which is for all processes in the terminal's foreground."""
+"""`si_code` in `siginfo_t` for a signal from a key, which all foreground processes of the terminal receive."""
 _PR_SET_PDEATHSIG = 1
 _SHOW_CURSOR = "\x1b[?25h"
 
 
 def continue_in_child() -> None:
-    """Return in a child process; the parent never returns. Where the system is not Linux there is no child."""
+    """Return in a child process; the parent never returns. On systems other than Linux there is no child."""
     if sys.platform != "linux":
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, the child's exit status is lost
     watched = _PASSED_ON | {signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     parent = os.getpid()
@@ -45,7 +45,7 @@ def continue_in_child() -> None:
 
 
 class _StandardError(io.TextIOWrapper):
-    """Standard error that may be lost, with its terminal or its reader: what nobody can read stops nothing."""
+    """Standard error that may lose its terminal or its reader: failed writes are ignored and stop nothing."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
@@ -58,7 +58,7 @@ class _StandardError(io.TextIOWrapper):
 
 
 def outlive_standard_error() -> None:
-    """Let errors of standard error pass unheard; where it is closed, no file that is opened later takes its place."""
+    """Ignore errors of standard error. If it is closed, open a replacement, so that no later file gets descriptor 2."""
     if sys.stderr is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         stream: BinaryIO = os.fdopen(2, "wb")
@@ -87,7 +87,7 @@ def _wait(child: int, watched: frozenset[signal.Signals]) -> NoReturn:
 
 
 def _end_as(code: int) -> NoReturn:
-    """End with a child's exit code, or by the signal that ended it: `code` is minus its number."""
+    """End with the child's exit code, or by the signal that ended the child: then `code` is minus the signal number."""
     if code >= 0:
         sys.exit(code)
     ended_by = signal.Signals(-code)
@@ -103,7 +103,7 @@ def _end_as(code: int) -> NoReturn:
         signal.signal(ended_by, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {ended_by})
     os.kill(os.getpid(), ended_by)
-    sys.exit(128 - code)  # process 1 of a container is not ended by its own signals
+    sys.exit(128 - code)  # in a container, its own signals do not end process 1
 
 
 def _report(what: str, hint: str) -> None:

@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 
 _MOST_CONNECTIONS: Final = 64
-"""Open at once: a kubelet's probes and a few Prometheus take one each."""
+"""Maximum open connections. A kubelet's probes and each Prometheus server need one."""
 _IDLE_SECONDS: Final = 75.0
 _END_SECONDS: Final = 1.0
-"""How long the end waits for a client that does not read its answer."""
+"""How long the shutdown waits for a client that does not read its response."""
 
 
 class Probes(Protocol):
-    """Answers the probes: `ok` decides, other keys are details that are shown."""
+    """Answers the probes. `ok` is the result, other keys are details for people."""
 
     def alive(self) -> Mapping[str, object]:
-        """Liveness, with the seconds since the last pass of each loop."""
+        """Return the liveness, with the seconds since the last pass of each loop."""
 
     def ready(self) -> Mapping[str, object]:
-        """Readiness, with the Kafka clusters that answer, or what is waited for."""
+        """Return the readiness, with the Kafka clusters that respond, or what the operator waits for."""
 
 
 class HealthServer:
-    """The HTTP server. Probes answer 200 or 503, with their details as JSON. `port` is the one that is bound.
+    """The HTTP server. Probes answer 200 or 503, with their details as JSON. `port` is the bound port.
 
-    Whoever reaches the port may open connections: a new one over the limit closes the oldest, so that none who asks has
-    to wait for those who do not.
+    Every client that reaches the port may open connections. A new connection above the limit closes the oldest one, so
+    that idle connections cannot block requests.
     """
 
     def __init__(self, probes: Probes, host: str, port: int) -> None:
@@ -45,7 +45,7 @@ class HealthServer:
         self.port = port
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is in use."""
+        """Listen. Raises OSError if the port is in use."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)

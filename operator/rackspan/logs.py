@@ -20,7 +20,7 @@ class OneLineFormatter(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line, followed by its traceback if it has one."""
+        """Return the record as one line, followed by its traceback if it has one."""
         record = copy.copy(record)
         record.msg, record.args = escaped(record.getMessage()), None
         return "\n".join(map(escaped, self._inner.format(record).split("\n")))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rackspan.settings import Settings
 
 HANDLERS = (lifecycle, watches)
-"""Not called: importing these modules registers their handlers with kopf."""
+"""Unused modules: their import registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")
 _FORBIDDEN = 403
@@ -55,7 +55,7 @@ _DISCOVERY_SECONDS = 2.0
 _STALL_SECONDS = 300.0
 """How long a loop may make no progress before the liveness probe fails."""
 _LAST_EVENTS_SECONDS = 3.0
-"""How long the end waits for Events to be posted: a part of the half minute that Kubernetes gives a Pod to end."""
+"""How long the shutdown waits for Events to be posted: a part of the 30 s that Kubernetes gives a Pod to end."""
 
 
 class LeaseLostError(Exception):
@@ -63,15 +63,15 @@ class LeaseLostError(Exception):
 
 
 async def run(settings: Settings) -> None:
-    """Run one operator until SIGTERM or SIGINT. Raises LeaseLostError where another one takes over the Lease."""
+    """Run one operator until SIGTERM or SIGINT. Raises LeaseLostError if another operator takes over the Lease."""
     stop = asyncio.Event()
     _handle_signals(stop)
-    # Otherwise kopf looks up the name of its user, which fails in a container where the uid has no name.
+    # Otherwise kopf looks up its user name, which fails in a container in which the uid has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     access = Authentication(settings.kubeconfig)
-    if not await _done_before(stop, access.load()):  # which may wait for a credential plugin
+    if not await _done_before(stop, access.load()):  # may wait for a credential plugin
         return
-    own = Rest(KubeClient(access))  # for the Lease and Events: many other requests that hang do not hold them up
+    own = Rest(KubeClient(access))  # for the Lease and Events, so that other hanging requests do not delay them
     liveness, lease = Liveness(), settings.lease
     election = LeaderElection(KubeLease(own, lease.key), lease.identity, lease.timing, liveness)
     rest = Rest(KubeClient(access), election)
@@ -95,7 +95,7 @@ async def run(settings: Settings) -> None:
 
 
 async def _lead(election: LeaderElection, stop: asyncio.Event, work: Coroutine[None, None, None], rest: Rest) -> None:
-    """Await `work`, which ends at `stop`, and its changes by `rest`, while renewing the Lease; then release it.
+    """Await `work`, which ends at `stop`, and its changes by `rest`, while renewing the Lease. Then release the Lease.
 
     Raises LeaseLostError.
     """
@@ -127,7 +127,7 @@ async def _reconcile(
 
 
 class _Probes:
-    """Implements `health.Probes`: by the manager, or before it runs by what is waited for (the Lease, or CRDs)."""
+    """Implements `health.Probes`, from the manager, or before it runs from what it waits for (the Lease, or CRDs)."""
 
     def __init__(self, liveness: Liveness, election: LeaderElection) -> None:
         self.liveness = liveness
@@ -145,14 +145,14 @@ class _Probes:
     def _progress(self) -> Mapping[str, object]:
         if self.manager is not None:
             return self.manager.ready()
-        holder = self.election.other_holder  # ready to take over from it
+        holder = self.election.other_holder  # ready to take over from this holder
         return {"ok": holder is not None, "missing": list(self.missing), "waitingFor": holder}
 
 
 async def _run_until_unserved(
     settings: Settings, access: Authentication, kube: KubeCluster, rest: Rest, probes: _Probes, stop: asyncio.Event
 ) -> bool:
-    """Reconcile until `stop` (False), or until the API server does not serve Rackspan's kinds or not answer (True)."""
+    """Reconcile until `stop` (return False) or until the API server fails or stops serving Rackspan's kinds (True)."""
     workers = Workers(settings.kafka_clients)
     manager = _manager(settings, kube, workers, rest, probes)
     probes.manager = manager
@@ -180,7 +180,7 @@ async def _run_until_unserved(
     except Exception as error:
         status = getattr(error, "status", None) or 0  # kopf's API error classes are private
         if status == _NOT_FOUND:
-            # Discovery may go on listing a kind for a moment after its API has ceased to be served.
+            # Discovery may list a kind for a moment after its API is no longer served.
             _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
         elif status == _FORBIDDEN or status >= _SERVER_ERROR:
             _log.warning("waiting for the API server: %d %s", status, error)
@@ -194,9 +194,9 @@ async def _run_until_unserved(
 
 
 class _EveryTask(frozenset["asyncio.Task[object]"]):
-    """All tasks, whenever they begin: kopf waits 5 s at its end for those that it does not find here.
+    """A set that contains all tasks, whenever they begin. At its end, kopf waits 5 s for tasks that are not in it.
 
-    `stop_all` has ended those of the reconcilers; connections to the health server end later.
+    `stop_all` has ended the tasks of the reconcilers; connections to the health server end later.
     """
 
     def __contains__(self, _: object) -> bool:
@@ -204,7 +204,7 @@ class _EveryTask(frozenset["asyncio.Task[object]"]):
 
 
 async def _done_before(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Whether the work was done before `stop`, at which it is cancelled. Raises what it raises."""
+    """Return whether the work ended before `stop`, which cancels the work. Raises the exceptions of the work."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -257,7 +257,7 @@ def _manager(settings: Settings, kube: KubeCluster, workers: Workers, rest: Rest
 
 
 async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Probes) -> bool:
-    """Wait until the API server serves Rackspan's kinds; False where `stop` was set before."""
+    """Wait until the API server serves Rackspan's kinds. Return False if `stop` was set before."""
     _handle_signals(stop)
     return await _done_before(stop, _until_served(kube, probes))
 
@@ -265,8 +265,8 @@ async def _wait_until_served(kube: KubeCluster, stop: asyncio.Event, probes: _Pr
 async def _until_served(kube: KubeCluster, probes: _Probes) -> None:
     """Return once the API server serves Rackspan's kinds.
 
-    Kopf does discovery only once, when it starts, so kinds that are served later would not be watched. Meanwhile, a CRD
-    that is being deleted waits for its objects' finalizers: they are removed, and the topics stay in Kafka.
+    Kopf does discovery only when it starts, so it would not watch kinds that are served later. Meanwhile, a CRD that is
+    being deleted waits for the finalizers of its objects. This function removes them; the topics stay in Kafka.
     """
     while True:
         try:
@@ -285,8 +285,8 @@ async def _until_served(kube: KubeCluster, probes: _Probes) -> None:
 def _handle_signals(stop: asyncio.Event) -> None:
     """Set `stop` at SIGTERM or SIGINT.
 
-    Kopf replaces these handlers when it begins, by ones that are heard no more once it ends: by itself, as where the
-    kinds are gone, that is not the end of the process.
+    Kopf replaces these handlers when it starts, and its own handlers have no effect after it ends. If kopf ends alone,
+    for example because the kinds were deleted, the process continues and needs these handlers again.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

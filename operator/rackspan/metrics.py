@@ -1,7 +1,7 @@
 """The operator's Prometheus metrics, named by Prometheus' conventions: base units, `_total` on counters.
 
-The values of a label `state` exclude each other, so that their sum is the total; properties that may overlap have
-metrics of their own. While Kafka cannot be asked, what only Kafka knows is not exported: objects are counted as
+The values of a label `state` exclude each other, so that their sum is the total. Properties that may overlap have
+their own metrics. While Kafka is unreachable, facts that only Kafka has are not exported: objects are counted as
 `unknown`, or the series are removed.
 """
 
@@ -224,7 +224,7 @@ _TOPOLOGY_METRICS = (
 
 
 def count_error(topology: str, remedy: str, reason: str) -> None:
-    """Count a failure. `topology` is empty where no existing one is concerned, so that label values are bounded."""
+    """Count a failure. `topology` is empty if no existing topology is concerned, so that label values are bounded."""
     _ERRORS.labels(topology, remedy, reason).inc()
 
 
@@ -241,17 +241,17 @@ def forget_reassignments(topology: str) -> None:
 
 
 def forget_kafka_metrics(topology: str) -> None:
-    """Remove the series that only Kafka can give, while it cannot be asked."""
+    """Remove the series whose values only Kafka has, because Kafka is unreachable."""
     for gauge in _KAFKA_METRICS:
         gauge.remove_by_labels({"topology": topology})
 
 
 def forget_clients(boundary: str) -> None:
-    """Remove the series of the Kafka clients of a topology, or of a namespace without any that is left."""
+    """Remove the series of the Kafka clients of a topology, or of a namespace that has no topologies any more."""
     KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": boundary})
 
 
 def forget_topology(topology: str) -> None:
-    """Remove all series of a deleted topology, since nothing updates them any more."""
+    """Remove all series of a deleted topology, because nothing updates them any more."""
     for metric in (*_TOPOLOGY_METRICS, *_SCAN_METRICS, *_REPORT_METRICS):
         metric.remove_by_labels({"topology": topology})

@@ -1,8 +1,8 @@
 """Loads placers from installed packages.
 
-A package offers a placer by an entry point of the group `rackspan.placers`. Its name is the value of
-`spec.placement.placer`, its object a class without constructor arguments that implements `Placer`. This is outside the
-core because it reads the environment.
+A package offers a placer by an entry point of the group `rackspan.placers`. The name of the entry point is the value of
+`spec.placement.placer`, its object is a class without constructor arguments that implements `Placer`. This module is
+not in the core because it reads the environment.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ GROUP = "rackspan.placers"
 
 
 class PlacerLoadError(RuntimeError):
-    """An entry point that gives no placer; the message names it and its package."""
+    """An entry point does not provide a placer. The message names the entry point and its package."""
 
 
 def load_placers() -> Mapping[str, Placer]:
-    """All installed placers, by name.
+    """Return all installed placers, by name.
 
-    Raises PlacerLoadError where one cannot be imported, is no `Placer`, or shares its name with another.
+    Raises PlacerLoadError if one cannot be imported, is not a `Placer`, or has the same name as another.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, _package(point)))
     for one, other in pairwise(points):

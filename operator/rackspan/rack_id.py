@@ -1,8 +1,8 @@
 """
 `rackspan rack-id`: the rack id of a node, from the file that the operator publishes.
 
-For the init container of a broker or of a client: it starts as fast as Python does, asks nobody, and needs no rights.
-So it stands apart from the other commands, and imports nothing but the standard library and rack ids.
+For the init container of a broker or of a client. It starts as fast as Python, sends no requests, and needs no rights.
+So it is separate from the other commands, and imports only the standard library and the modules for rack ids.
 """
 
 import argparse
@@ -37,11 +37,11 @@ exit codes: 0 found; 1 the file or the node's line was not there within --wait; 
 
 
 class RackNotFoundError(Exception):
-    """The file has no rack id for the node, or cannot be read; says what to do."""
+    """The file has no rack id for the node, or cannot be read. The message says what to check."""
 
 
 def look_up(nodes_file: Path, node: str) -> str:
-    """The node's rack id. Raises RackNotFoundError."""
+    """Return the node's rack id. Raises RackNotFoundError."""
     try:
         with nodes_file.open(encoding="utf-8", newline="") as file:
             text = file.read(LARGEST + 1)
@@ -64,7 +64,7 @@ def look_up(nodes_file: Path, node: str) -> str:
 
 
 def look_up_within(nodes_file: Path, node: str, seconds: float, pause: Callable[[float], None] = time.sleep) -> str:
-    """The node's rack id as soon as the file has it. Raises RackNotFoundError once `seconds` have passed."""
+    """Return the node's rack id as soon as the file has it. Raises RackNotFoundError after `seconds`."""
     printed, ends = "", time.monotonic() + seconds
     while True:
         try:
@@ -79,7 +79,7 @@ def look_up_within(nodes_file: Path, node: str, seconds: float, pause: Callable[
 
 
 def formatted(rack: str, form: str, key: str | None) -> str:
-    """The line to print: `plain`, for a `properties` file, or as an assignment that a shell reads (`env`)."""
+    """Return the line to print: `plain`, for a `properties` file, or as a shell assignment (`env`)."""
     match form:
         case "properties":
             return f"{key or 'broker.rack'}={''.join(map(_property_character, rack))}"
@@ -90,7 +90,7 @@ def formatted(rack: str, form: str, key: str | None) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command with these arguments; its exit code."""
+    """Run the command with these arguments, and return its exit code."""
     options = _parser().parse_args(arguments)
     try:
         rack = look_up_within(options.nodes_file, options.node, options.wait)
@@ -145,12 +145,12 @@ def _seconds(text: str) -> int:
 
 
 def _quoted(rack: str) -> str:
-    """In single quotes, as a shell reads it and Kubernetes' fileKeyRef, which takes nothing else."""
+    """Return the rack in single quotes, for shells and for Kubernetes' fileKeyRef, which accepts no other form."""
     return "'" + rack.replace("'", "'\"'\"'") + "'"
 
 
 def _property_character(character: str) -> str:
-    """As java.util.Properties reads it, whatever encoding the file is read in."""
+    """Return the character as java.util.Properties reads it in every file encoding."""
     if ord(character) in _PRINTED and character != "\\":
         return character
     units = character.encode("utf-16-be").hex()

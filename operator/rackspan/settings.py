@@ -1,4 +1,4 @@
-"""The settings of one operator process, filled in by the command line."""
+"""The settings of one operator process, from the command line."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class LeaseSetup:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are in seconds."""
+    """The settings of one operator process. Times are in seconds."""
 
     lease: LeaseSetup
     kubeconfig: Path | None
     namespaces: tuple[str, ...]
     """Namespaces to watch; empty for all."""
     resync_seconds: float
-    """How often a whole Kafka cluster is compared with its objects, so that drift is corrected."""
+    """The interval at which a whole Kafka cluster is compared with its objects, to correct drift."""
     topologies_per_namespace: int
-    """How many RackTopologies of one namespace are served: the oldest."""
+    """The maximum number of RackTopologies per namespace that the operator serves. The oldest are served."""
     listen_host: str
     listen_port: int
     """Port of metrics and probes; 0 for any free port."""
