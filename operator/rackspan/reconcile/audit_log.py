@@ -1,9 +1,9 @@
-"""The audit log: a line for each change that Kafka was asked for, written after its answer.
+"""The audit log: one line for each change requested from Kafka, written after Kafka's response.
 
 A line about a topic has the object, its generation, the field manager that last wrote its spec, the request and Kafka's
-answer. One about a move has the Reassignment, the plan's hash and who approved it in their place: there is a line for
-each replica list, cancellation, election and throttle. Where a call fails as a whole, each topic, partition or config
-of it has a line with that failure.
+response. In a line about a move, the Reassignment, the plan's hash and the user who approved it replace the first
+three. Each replica list, cancellation, election and throttle has its own line. If a call fails as a whole, each of its
+topics, partitions or configs has a line with that failure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def record(operation: str, details: Mapping[str, object], refused: Failure | None) -> None:
-    """Log a change with what it is about; `refused` is None where Kafka accepted it."""
+    """Log a change and its details. `refused` is None if Kafka accepted the change."""
     answer = {"answer": "ok"} if refused is None else {"answer": str(refused.reason), "message": refused.message}
     entry = {"operation": operation, **details, **answer}
     # JSON escapes line breaks, so that no name or message can forge a line.
@@ -45,9 +45,9 @@ async def audited(
     entry: Callable[[T], tuple[str, Mapping[str, object]]],
     call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
 ) -> Mapping[T, Failure | None]:
-    """Make a call that asks for several changes, and log each; `entry` gives its operation and what it is about.
+    """Make a call that requests several changes, and log each. `entry` returns a change's operation and details.
 
-    Raises FailureError where the call fails as a whole: each has a line with that failure then.
+    Raises FailureError if the call fails as a whole. Each change is then logged with that failure.
     """
     outcomes: dict[T, Failure | None] = {}
     lost: FailureError | None = None
@@ -64,7 +64,7 @@ async def audited(
 
 
 def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, refused: Failure | None) -> None:
-    """Log what was asked of Kafka for one topic; `refused` is None where Kafka accepted it."""
+    """Log a change requested for one topic. `refused` is None if Kafka accepted the change."""
     match change:
         case NewTopic():
             size = {"partitions": change.partitions, "replicationFactor": change.replication_factor}
@@ -76,7 +76,7 @@ def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, 
 
 
 def deleted(topic: KafkaTopic, refused: Failure | None) -> None:
-    """Log a deletion; `refused` is None where Kafka accepted it."""
+    """Log a deletion. `refused` is None if Kafka accepted the deletion."""
     _record(topic, "DeleteTopic", {}, refused)
 
 
@@ -100,7 +100,7 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
 
 
 class AuditedAdmin:
-    """Logs what one Reassignment changes in Kafka; implements `ReassignmentAdmin`."""
+    """Logs the changes in Kafka that one Reassignment makes. Implements `ReassignmentAdmin`."""
 
     def __init__(self, admin: ReassignmentAdmin, about: Reassignment) -> None:
         meta = about.meta
@@ -123,7 +123,7 @@ class AuditedAdmin:
     async def alter(
         self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
-        """New replica lists, or None to cancel what is under way."""
+        """Request new replica lists, or cancel the ongoing reassignment if the list is None."""
 
         def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
             replicas, where = targets[at], {"topic": at.topic, "partition": at.partition}
@@ -134,7 +134,7 @@ class AuditedAdmin:
         return await audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
-        """Let preferred leaders lead."""
+        """Elect the preferred leaders."""
 
         def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
             return "ElectLeader", {"topic": at.topic, "partition": at.partition, **self._about}

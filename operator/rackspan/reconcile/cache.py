@@ -1,6 +1,6 @@
-"""Cached Kubernetes objects: Nodes, Pods, Namespaces, RackTopologies, KafkaTopics and which topic each claims.
+"""Cached Kubernetes objects: Nodes, Pods, Namespaces, RackTopologies, KafkaTopics and the Kafka topic that each claims.
 
-The only mutable picture of Kubernetes in the operator. It belongs to the event loop; nothing here waits.
+The only mutable copy of Kubernetes objects in the operator. It belongs to the event loop, and no method waits.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 11
-"""More than the highest broker id has: of a longer number, so many say that no broker can have it."""
+"""The digits kept of a number. The highest broker id has fewer, so a longer number still matches no broker."""
 _MOST_LABELS = 64
-"""Of a pod, and of its annotations that are numbers: a pod with more is not taken for a broker."""
+"""The most labels, and the most numeric annotations, of a pod that can be a broker."""
 _LONGEST_RACK = 1_000
-"""Characters that are kept of a pod's rack, which its owner may change."""
+"""The characters kept of a pod's rack, which the pod's owner may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """A pod that can be a broker, reduced to what shows which runs where: of annotations, those that are numbers."""
+    """A pod that can be a broker, reduced to what shows its broker id and node. Only numeric annotations are kept."""
 
     namespace: str
     name: str
@@ -43,11 +43,11 @@ class BrokerPod:
     annotations: Mapping[str, str]
     node: str | None
     rack: str | None = field(default=None, compare=False)
-    """What the annotation for people says of its rack: cut short where it is longer than any rack."""
+    """The rack annotation that users read, cut if it is longer than any rack."""
 
 
 class Cache:
-    """Objects by key. `versions` decides beforehand whether an event is news; `put_*` and `drop_*` are idempotent."""
+    """Objects by key. `versions` decides first whether an event is new. `put_*` and `drop_*` are idempotent."""
 
     def __init__(self, topologies_per_namespace: int = DEFAULT_TOPOLOGIES_PER_NAMESPACE) -> None:
         self.versions = ObjectVersions()
@@ -61,7 +61,7 @@ class Cache:
         """The report of the last scan, by RackTopology."""
         self.reassignments: dict[ObjectKey, Reassignment] = {}
         self.left_out: frozenset[str] = frozenset()
-        """Watched namespaces that the API server does not let be read: what is known of their objects may be old."""
+        """Watched namespaces that the API server denies reading. The cached state of their objects may be outdated."""
         self._topics_of: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._topics_from: defaultdict[tuple[ObjectKey, str], set[ObjectKey]] = defaultdict(set)
         self._claims: defaultdict[str, set[ObjectKey]] = defaultdict(set)
@@ -69,42 +69,43 @@ class Cache:
         self._clusters: dict[ObjectKey, str] = {}
 
     def is_left_out(self, topic: KafkaTopic) -> bool:
-        """Whether what the object asks for, or its topology, may not be read."""
+        """Return whether the operator may not read the namespace of the object or of its topology."""
         return not self.left_out.isdisjoint((topic.meta.namespace, topic.topology.namespace))
 
     def topics_of(self, topology: ObjectKey) -> Collection[ObjectKey]:
-        """The keys of the KafkaTopics that name this topology."""
+        """Return the keys of the KafkaTopics that name this topology."""
         return tuple(self._topics_of.get(topology, ()))
 
     def topics_from(self, topology: ObjectKey, namespace: str) -> Collection[KafkaTopic]:
-        """The KafkaTopics of one namespace that name this topology."""
+        """Return the KafkaTopics of one namespace that name this topology."""
         return [self.topics[key] for key in self._topics_from.get((topology, namespace), ())]
 
     def topics_named(self, topology: ObjectKey, name: str) -> Collection[KafkaTopic]:
-        """The KafkaTopics of this topology for the topic of that name in Kafka."""
+        """Return the KafkaTopics of this topology that claim the Kafka topic `name`."""
         found = (self.topics[key] for key in self._claims.get(name, ()))
         return [topic for topic in found if topic.topology == topology]
 
     def claims(self, topic: KafkaTopic) -> Collection[KafkaTopic]:
-        """The KafkaTopics for the same topic in the same Kafka cluster, this one included.
+        """Return the KafkaTopics that claim the same topic in the same Kafka cluster, including this KafkaTopic.
 
-        Those of another topology count only where both topologies share the cluster, see `share_cluster`.
+        KafkaTopics of another topology count only if both topologies share the cluster, see `share_cluster`.
         """
         keys: Collection[ObjectKey] = self._claims.get(topic.topic_name, set())
-        if not self._cluster_of(topic.topology):  # anybody can name any number of topologies that do not exist
+        if not self._cluster_of(topic.topology):  # users can name any number of topologies that do not exist
             keys = self._topics_of.get(topic.topology, set()).intersection(keys)
         found = (self.topics[key] for key in keys)
         return [claim for claim in found if self.share_cluster(topic.topology, claim.topology)]
 
     def claimed_by_others(self, topology: ObjectKey) -> Collection[str]:
-        """Topics that KafkaTopics of other topologies stand for which share the cluster with this one."""
+        """Return the topics claimed by KafkaTopics of other topologies that share the cluster with this topology."""
         sharing = [key for key in self._topics_of if key != topology and self.share_cluster(topology, key)]
         return {self.topics[key].topic_name for other in sharing for key in self._topics_of[other]}
 
     def share_cluster(self, one: ObjectKey, other: ObjectKey) -> bool:
-        """Whether two topologies lead to one Kafka cluster, and each lists the other's namespace in `sharedWith`.
+        """Return whether two topologies refer to one Kafka cluster, and each trusts the other's namespace.
 
-        The cluster id alone proves nothing: it is no secret, and any server can claim it.
+        A topology trusts its own namespace and those in `sharedWith`. The cluster id alone proves nothing: it is not
+        secret, and any server can claim it.
         """
         if one == other:
             return True
@@ -118,27 +119,27 @@ class Cache:
         return key.namespace == namespace or (topology is not None and namespace in topology.spec.shared_with)
 
     def set_cluster_id(self, topology: ObjectKey, cluster_id: str) -> None:
-        """Remember the id of the Kafka cluster that a topology leads to."""
+        """Store the id of the Kafka cluster of a topology."""
         self._clusters[topology] = cluster_id
 
     def _cluster_of(self, key: ObjectKey) -> str | None:
-        """The cluster id seen by this process, else the one in the status."""
+        """Return the cluster id that this process has seen, else the cluster id in the status."""
         topology = self.topologies.get(key)
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Store a KafkaTopic from its API object. Raises SpecError where it cannot be read."""
+        """Store a KafkaTopic from its API object. Raises SpecError if the object cannot be read."""
         return self.keep_topic(KafkaTopic.from_object(body))
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
-        """Store a KafkaTopic from the response to a write unless newer is known; the newest then, None if deleted."""
+        """Store a KafkaTopic from a write response unless a newer one is known. Return the newest, None if deleted."""
         if self.versions.record_response(kafkatopic.KIND, body):
             return self.put_topic(body)
         known = self.topics.get(key_of(body))
         return known if known is not None and known.meta.uid == body["metadata"]["uid"] else None
 
     def keep_topic(self, topic: KafkaTopic) -> KafkaTopic:
-        """Store a KafkaTopic that has been read."""
+        """Store a decoded KafkaTopic."""
         self.drop_topic(topic.key)
         self.topics[topic.key] = topic
         self._topics_of[topic.topology].add(topic.key)
@@ -147,7 +148,7 @@ class Cache:
         return topic
 
     def drop_topic(self, key: ObjectKey) -> KafkaTopic | None:
-        """Remove a KafkaTopic; the object if it was known."""
+        """Remove a KafkaTopic and return it, or None if it is not known."""
         topic = self.topics.pop(key, None)
         if topic is not None:
             _discard(self._topics_of, topic.topology, key)
@@ -156,14 +157,14 @@ class Cache:
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
-        """Store a RackTopology from its API object. Raises SpecError where it cannot be read."""
+        """Store a RackTopology from its API object. Raises SpecError if the object cannot be read."""
         topology = RackTopology.from_object(body)
         self.topologies[topology.key] = topology
         self.quota.put(topology)
         return topology
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
-        """Store a RackTopology from the response to a write, unless it is deleted by now or newer is known."""
+        """Store a RackTopology from a write response, unless it is deleted or a newer one is known."""
         if self.versions.record_response(racktopology.KIND, body):
             self.put_topology(body)
 
@@ -174,7 +175,7 @@ class Cache:
         self._clusters.pop(key, None)
 
     def put_reassignment(self, body: Mapping[str, Any]) -> Reassignment:
-        """Store a Reassignment from its API object. Raises SpecError where it cannot be read."""
+        """Store a Reassignment from its API object. Raises SpecError if the object cannot be read."""
         found = Reassignment.from_object(body)
         self.drop_reassignment(found.key)
         self.reassignments[found.key] = found
@@ -182,31 +183,31 @@ class Cache:
         return found
 
     def put_reassignment_answer(self, body: Mapping[str, Any]) -> None:
-        """Store a Reassignment from the response to a write, unless it is deleted by now or newer is known."""
+        """Store a Reassignment from a write response, unless it is deleted or a newer one is known."""
         if self.versions.record_response(reassignment.KIND, body):
             self.put_reassignment(body)
 
     def drop_reassignment(self, key: ObjectKey) -> Reassignment | None:
-        """Remove a Reassignment; the object if it was known."""
+        """Remove a Reassignment and return it, or None if it is not known."""
         known = self.reassignments.pop(key, None)
         if known is not None:
             _discard(self._reassignments_of, known.topology, key)
         return known
 
     def reassignments_of(self, topology: ObjectKey) -> Collection[Reassignment]:
-        """The Reassignments of this topology."""
+        """Return the Reassignments of this topology."""
         return [self.reassignments[key] for key in self._reassignments_of.get(topology, ())]
 
     def put_node(self, body: Mapping[str, Any]) -> bool:
-        """Store a Node's labels; True where they changed."""
+        """Store a Node's labels. Return whether they changed."""
         return _put_labels(self.nodes, body)
 
     def put_pod(self, body: Mapping[str, Any]) -> bool:
-        """Remember what a pod says of a broker; whether that changed. A finished pod runs no broker.
+        """Store what a pod says about a broker. Return whether that changed. A finished pod runs no broker.
 
-        Topologies come and change at any time, so what is kept does not depend on them: a pod whose name ends in no
-        number, and none of whose labels and annotations is one, is no broker to any of them, and is not kept. Nor is
-        one with more labels, or more annotations that are numbers, than brokers have.
+        RackTopologies change at any time, so what is stored does not depend on them. A pod is stored only if it can be
+        a broker of some RackTopology: its name ends in a number, or one of its labels or annotations is a number. A pod
+        with more labels, or more numeric annotations, than brokers have is not stored.
         """
         key = key_of(body)
         facts = _broker_pod(key, body)
@@ -218,17 +219,17 @@ class Cache:
         return changed
 
     def put_namespace(self, body: Mapping[str, Any]) -> bool:
-        """Store a Namespace's labels; True where they changed."""
+        """Store a Namespace's labels. Return whether they changed."""
         return _put_labels(self.namespaces, body)
 
 
 def is_number(text: str) -> bool:
-    """Whether a pod's name, label or annotation can say a broker id: digits of ASCII, any number of them."""
+    """Return whether a pod's name, label or annotation can be a broker id: only ASCII digits, in any number."""
     return text.isascii() and text.isdigit()
 
 
 def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
-    """None for a pod that can be no broker."""
+    """Return the pod, or None if it cannot be a broker."""
     if (body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return None
     metadata = body["metadata"]
@@ -239,7 +240,7 @@ def _broker_pod(key: ObjectKey, body: Mapping[str, Any]) -> BrokerPod | None:
         return None
     if not numbers and not is_number(key.name.rpartition("-")[2]) and not any(map(is_number, labels.values())):
         return None
-    # A pod's owner writes annotations as long as a book.
+    # A pod's owner can write very long annotations.
     short = {name: text.lstrip("0")[:_DIGITS] or "0" for name, text in numbers.items()}
     node = (body.get("spec") or {}).get("nodeName")
     rack = annotations.get(RACK)
@@ -261,7 +262,7 @@ def _put_labels(known: dict[str, Mapping[str, str]], body: Mapping[str, Any]) ->
 
 
 def _shared(labels: Mapping[str, str]) -> dict[str, str]:
-    """The same labels, made of words that all objects share: most pods and nodes have most of theirs in common."""
+    """Return the same labels as interned strings, because most pods and nodes have most of their labels in common."""
     return {sys.intern(key): sys.intern(value) for key, value in labels.items()}
 
 

@@ -1,4 +1,4 @@
-"""What control loops share."""
+"""The dependencies that control loops share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentDependencies:
-    """What carrying out Reassignments needs."""
+    """The dependencies of carrying out Reassignments."""
 
     cache: Cache
     kube: KubeApi
@@ -34,9 +34,9 @@ class ReassignmentDependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies(ReassignmentDependencies):
-    """What the loops of topologies need beside that, such as the installed placers by name.
+    """The additional dependencies of the topology loops, such as the installed placers by name.
 
-    `lease` is what statuses say of the Lease that this operator holds.
+    `lease` is the key of this operator's Lease, which is written into statuses.
     """
 
     kafka: KafkaConnector

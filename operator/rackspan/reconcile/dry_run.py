@@ -1,6 +1,6 @@
-"""One observation of a topology without an operator: its state, its topics and their plan, and what specs would change.
+"""One observation of a topology without an operator: its state, its topics, their plan, and the effect of specs.
 
-The operator keeps a topic's plan while its inputs are the same; here all plans are made at once. Both come to the same
+The operator keeps a topic's plan while its inputs are the same. Here all plans are made at once. Both give the same
 result unless the replicas on the brokers have changed since the operator made its plans.
 """
 
@@ -58,28 +58,28 @@ if TYPE_CHECKING:
     from rackspan.reconcile.specs.topic_quotas import Excess
 
 _NEVER_MENDED = frozenset({Reason.DURABILITY_UNSATISFIABLE, Reason.UNKNOWN_LEVEL, Reason.UNKNOWN_PLACER})
-"""Reasons that no plan fixes; whether a topic that exists can be placed is the plan's to say."""
+"""The reasons that no plan fixes. Only the plan decides whether an existing topic can be placed."""
 _NOT_THEIRS = frozenset({Reason.TOPIC_CONFLICT, Reason.ADOPTION_NOT_ALLOWED})
-"""Reasons of Ready of KafkaTopics that the operator does not reconcile."""
+"""The Ready reasons of KafkaTopics that the operator does not reconcile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopology:
-    """A cluster's state, the topics in Kafka that belong to their KafkaTopics, and those without one to be repaired."""
+    """A cluster's state, its topics with their KafkaTopics, and topics to be repaired that have no KafkaTopic."""
 
     state: ClusterState
     topics: tuple[tuple[KafkaTopic, TopicDescription], ...]
     unmanaged: Mapping[str, Assignment] = field(default_factory=dict)
     above_quota: Mapping[ObjectKey, Excess] = field(default_factory=dict)
-    """KafkaTopics that get no more than Kafka holds."""
+    """The KafkaTopics that get no more than they already have in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPlan:
-    """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and its parts.
+    """The plan of all topics of a topology, whose hash is the one in the RackTopology's status, and the plan's parts.
 
-    `namespaces` are the hashes of the parts of each namespace, of topics without a KafkaTopic under an empty name.
-    `unplanned` are topics that cannot be planned, such as one on a broker whose rack is not known.
+    `namespaces` has the hash of each namespace's parts. The empty name has that of topics without a KafkaTopic.
+    `unplanned` are topics that cannot be planned, such as a topic on a broker whose rack is not known.
     """
 
     whole: Plan
@@ -96,16 +96,16 @@ class ObservedPlan:
         return [key for key, known in sorted(in_status.items()) if known != self.hash_of(key)]
 
     def hash_of(self, key: ObjectKey) -> str | None:
-        """The hash of a topic's plan; None where it has no plan, or an empty one."""
+        """Return the hash of a topic's plan, or None if the topic has no plan or an empty one."""
         part = self.parts.get(key)
         return None if part is None or part.empty else part.hash
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the operator would do in Kafka for some KafkaTopics, but for moves, and what it can never do.
+    """The changes, except moves, that the operator would make in Kafka for some KafkaTopics, and what it cannot do.
 
-    `created` and `configured` are by the key of the KafkaTopic. `problems` have one failure per KafkaTopic.
+    `created` and `configured` are by the key of the KafkaTopic. `problems` has one failure per KafkaTopic.
     """
 
     created: Mapping[ObjectKey, NewTopic]
@@ -120,10 +120,10 @@ def judge(
     state: ClusterState,
     above_quota: Mapping[ObjectKey, Excess] = MappingProxyType({}),
 ) -> Judgement:
-    """Decide about KafkaTopics as the operator does, by the topics in Kafka and the configs set on them, by name.
+    """Decide about KafkaTopics as the operator does. `seen`: the topics in Kafka. `own`: the configs set on them.
 
-    New topics are placed one after the other, each where the ones before it leave room. A topic that exists also has to
-    be durable once its replicas are where they would be placed anew.
+    Both are by topic name. New topics are placed one after the other, each on top of the previous ones. An existing
+    topic is also checked for the durability that it would have if its replicas were placed from scratch.
     """
     state = replace(state, load=state.load.copy())
     created, configured, problems = {}, {}, {}
@@ -153,10 +153,11 @@ def laid_over(
     files: Collection[KafkaTopic],
     namespaces: Mapping[str, Mapping[str, str]],
 ) -> tuple[Mapping[ObjectKey, KafkaTopic], Mapping[ObjectKey, Failure]]:
-    """The KafkaTopics of a topology once files are applied, and why some of the files' would be refused.
+    """Return the KafkaTopics of a topology after files are applied, and the failures of files that would be refused.
 
-    `live` are those that the topology admits, `namespaces` the labels of all. What an object has beside its spec stays.
-    A change that the API server or the topology refuses is left out: so it takes no topic from others.
+    `live` are the KafkaTopics that the topology admits, `namespaces` the labels of all namespaces. A file replaces only
+    the spec of an object. A change that the API server or the topology refuses is left out, so that it takes no topic
+    from others.
     """
     after = {topic.key: topic for topic in live}
     refused: dict[ObjectKey, Failure] = {}
@@ -177,7 +178,7 @@ def laid_over(
 
 
 def _forbidden_change(before: KafkaTopic, after: KafkaTopic) -> Failure | None:
-    """Why the API server refuses a change of an object: the rules of crds/kafkatopics.yaml about changes."""
+    """Return why the API server refuses a change, or None: the rules about changes in crds/kafkatopics.yaml."""
     if before.topic_name != after.topic_name:
         what = (
             f"spec.topicName: cannot change from {before.topic_name}: Kafka cannot rename a topic; make another object"
@@ -192,7 +193,7 @@ def _forbidden_change(before: KafkaTopic, after: KafkaTopic) -> Failure | None:
 async def judge_observed(
     observed: ObservedTopology, topics: Collection[KafkaTopic], admin: Administrator
 ) -> tuple[Judgement, ClusterState, Collection[str]]:
-    """Judge some KafkaTopics by what Kafka holds and would take; with it the state, and the names of all its topics."""
+    """Judge some KafkaTopics by Kafka's state and validation. Return the result, the state and all topic names."""
     described = await admin.topics([topic.topic_name for topic in topics])
     seen = {name: found for name, found in described.items() if isinstance(found, TopicDescription)}
     configs = await admin.configs(list(seen))
@@ -205,7 +206,7 @@ async def judge_observed(
 
 
 async def refused_by_kafka(made: Judgement, admin: Administrator) -> Mapping[ObjectKey, Failure]:
-    """Why Kafka refuses what would be created and configured, or cannot be asked about it (validate_only)."""
+    """Return the changes that Kafka refuses, or cannot validate, with the failure (validate_only)."""
     keys = {one.name: key for changes in (made.created, made.configured) for key, one in changes.items()}
     refused: dict[ObjectKey, Failure] = {}
     answers = [await admin.validate_topics(some) for some in batches(made.created.values(), topic_records)]
@@ -216,7 +217,7 @@ async def refused_by_kafka(made: Judgement, admin: Administrator) -> Mapping[Obj
 
 
 def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, Placer]) -> ClusterState:
-    """The state of a cluster of which only a snapshot is there: what a RackTopology says of it is not known."""
+    """Return the state of a cluster from a snapshot alone, without a RackTopology. Unknown fields get defaults."""
     rows = tuple(
         LocatedBroker(
             id=broker.id,
@@ -249,7 +250,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
 def topics_of_snapshot(
     snapshot: Snapshot, names: Collection[str]
 ) -> tuple[Mapping[str, TopicDescription], Mapping[str, Mapping[str, str]]]:
-    """Some topics of a snapshot, and the configs that are set on them, by name."""
+    """Return some topics of a snapshot, and the configs set on them, by name."""
     partitions = snapshot.partitions.ordered()
     rows: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
     wanted = np.isin(partitions.topic, [at for at, name in enumerate(partitions.names) if name in names])
@@ -269,7 +270,7 @@ async def observe_topology(
 ) -> ObservedTopology:
     """Observe the cluster and the topics once.
 
-    Raises FailureError where Kafka does not answer, or is another cluster than the topology's.
+    Raises FailureError if Kafka does not respond, or is another cluster than the topology's.
     """
     cluster = await admin.cluster()
     expected = topology.spec.kafka.cluster_id or topology.status.cluster_id
@@ -305,7 +306,7 @@ async def observe_topology(
 
 
 def plan_of(observed: ObservedTopology) -> ObservedPlan:
-    """Plan all topics together. Raises MissingRackError where some brokers have a rack and some have not."""
+    """Plan all topics together. Raises MissingRackError if some brokers have a rack and some have none."""
     request, names = request_of(observed.topics, observed.unmanaged, observed.state, observed.above_quota)
     managed = (topic for topic, _ in observed.topics)
     request = replace(request, min_insync=min_insync_above_replicas(managed, observed.state.spec))
@@ -325,18 +326,18 @@ def plan_of(observed: ObservedTopology) -> ObservedPlan:
 
 
 def drains_of(observed: ObservedTopology, made: ObservedPlan, remaining: RemainingReplicas) -> tuple[DrainStatus, ...]:
-    """What the status will say of the drains before anything moves; `remaining` is on the drained brokers now."""
+    """Return the drains as the status will show them before any move. `remaining` has the current replicas to drain."""
     by_plan = {
         made.topics[key].topic_name if key in made.topics else key.name: part
         for key, part in made.parts.items()
         if part.problems or not part.empty
     }
-    # What the operator's own plan says is about the drains of before.
+    # The operator's own plan is about the previous drains.
     topics = [structs.replace(one, status=structs.replace(one.status, plan=None)) for one, _ in observed.topics]
     return drain_statuses(observed.state, remaining, topics, by_plan)
 
 
 def with_observed_brokers(topology: RackTopology, observed: ObservedTopology) -> RackTopology:
-    """The topology with the observed brokers in its status."""
+    """Return the topology with the observed brokers in its status."""
     rows = tuple(broker_status(row) for row in observed.state.racks.rows)
     return structs.replace(topology, status=structs.replace(topology.status, brokers=rows))

@@ -1,4 +1,4 @@
-"""Failures as values: a condition's reason and message, and how to recover. A failure of one topic stays its own."""
+"""Failures as values: a condition's reason and message, and a remedy. One topic's failure affects no other topic."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Remedy(StrEnum):
     """What has to happen before a retry makes sense."""
 
     SPEC = "spec"
-    """The object is invalid: not retried until it changes (condition `Stalled`)."""
+    """The object is invalid: not retried until the object changes (condition `Stalled`)."""
 
     RETRY = "retry"
-    """Kafka or the API server is unreachable or overloaded: retried with exponential back-off."""
+    """Kafka or the API server is unreachable or overloaded: retried with exponential backoff."""
 
     ACCESS = "access"
-    """Not permitted: a right has to be granted or a Secret corrected; retried at long intervals."""
+    """Not permitted: retried at long intervals until a permission is granted or a Secret is corrected."""
 
 
 class KafkaSetting(StrEnum):
-    """The fields of a RackTopology that a failed connection may be about. The command line has other names for them."""
+    """The fields of a RackTopology that can cause a failed connection. The command line has other names for them."""
 
     PROPERTIES = "spec.kafka.properties"
     TLS = "spec.kafka.tls"
@@ -40,7 +40,7 @@ class KafkaSetting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure as a value, so that one topic's failure does not abort its batch. `setting`: what it is about."""
+    """One failure as a value, so that one topic's failure does not abort its batch. `setting` is the cause."""
 
     reason: Reason
     what: str
@@ -49,18 +49,18 @@ class Failure:
 
     @property
     def message(self) -> str:
-        """What failed, after the name of the setting that it is about."""
+        """The description of the failure, prefixed with the name of the setting, if any."""
         return self.message_with({})
 
     def message_with(self, names: Mapping[KafkaSetting, str]) -> str:
-        """The same with other names for settings."""
+        """Return the message with other names for settings."""
         return self.what if self.setting is None else f"{names.get(self.setting, self.setting)}: {self.what}"
 
 
 UNEXPECTED = Failure(Reason.UNEXPECTED_ERROR, "unexpected error; the operator's log has more", Remedy.RETRY)
 """A bug in Rackspan or in a third-party placer."""
 GIVEN_UP = Failure(Reason.KAFKA_UNREACHABLE, "the connection was given up", Remedy.RETRY)
-"""Of calls to a Kafka client that is closed."""
+"""The failure of calls to a closed Kafka client."""
 
 
 _UNANSWERED = frozenset(
@@ -69,12 +69,12 @@ _UNANSWERED = frozenset(
 
 
 def is_answer(failure: Failure) -> bool:
-    """Whether Kafka has refused a change; after a failure of another kind it may have made it."""
+    """Return whether Kafka refused the change. After other failures, Kafka may have made the change."""
     return failure.reason not in _UNANSWERED
 
 
 class FailureError(Exception):
-    """Raised where a `Failure` ends a whole call."""
+    """Raised if a `Failure` ends a whole call."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -82,7 +82,7 @@ class FailureError(Exception):
 
 
 class DeniedError(FailureError):
-    """Raised after all others were read: some of the watched namespaces may not be read; why the first may not."""
+    """Raised if some watched namespaces may not be read, after all others were read. `failure` is that of the first."""
 
     def __init__(self, failure: Failure, namespaces: frozenset[str]) -> None:
         super().__init__(failure)
@@ -90,12 +90,12 @@ class DeniedError(FailureError):
 
 
 def invalid_spec(what: str, setting: KafkaSetting | None = None) -> FailureError:
-    """The error of an object that cannot be used before its author corrects it."""
+    """Return the error of an object that cannot be used until its author corrects it."""
     return FailureError(Failure(Reason.INVALID_SPEC, what, Remedy.SPEC, setting))
 
 
 def set_problem(conditions: Conditions, problem: Failure | None) -> None:
-    """Set Stalled for a problem that a person has to solve, Reconciling for one that is retried, and else neither."""
+    """Set Stalled for a problem that a user has to solve, Reconciling for a retried one, and neither for None."""
     if problem is None:
         conditions.remove_abnormal()
     elif problem.remedy is Remedy.RETRY:

@@ -1,7 +1,7 @@
-"""Holds the operator's control loops together: what they share, what wakes them, and whether they live.
+"""Connects the operator's control loops: their shared state, the events that wake them, and their liveness.
 
-`Routes` says where objects go that Kubernetes reports: into the cache, and to the controllers that may have to act.
-What of a change wakes a controller stands beside that controller: `Controller.watched` and `asked`, `TopologyLoops`.
+`Routes` sends the objects that Kubernetes reports into the cache and to the controllers that may have to act. The
+controllers define which changes wake them: `Controller.watched` and `Controller.asked`, and `TopologyLoops`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _SWEEP_SECONDS = 300.0
-"""How often our kinds are searched for what no watch has told, in case one has stopped without an error."""
+"""How often Rackspan's kinds are listed, to find changes that no watch reported because it stopped silently."""
 _RELIST_SECONDS = 2.0
-"""How long to wait after objects were listed again: the watches of several kinds are interrupted together."""
+"""How long to wait after a relist, because the watches of several kinds are often interrupted together."""
 
 
 class Manager:
-    """The loops of topologies, scans, racks, restarts and reassignments. Belongs to the event loop.
+    """The loops of topologies, scans, racks, restarts and Reassignments. Belongs to the event loop.
 
-    `informers` takes what kopf reports of Rackspan's own kinds, by kind.
+    `informers` receive the events of Rackspan's own kinds from kopf, by kind.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Manager:
         }
         self._watched = scans.namespaces
         self._refused: frozenset[str] = frozenset()
-        """Namespaces whose watches are refused."""
+        """The namespaces whose watches are refused."""
         self._denied: frozenset[str] = frozenset()
-        """Namespaces that could not be listed at the start, until a watch is refused there or a sweep reads them."""
+        """Namespaces not listed at the start, until a watch there is refused or a sweep reads them."""
         self._reflectors = [
             reflector
             for kind, listener in routes.listeners.items()
@@ -90,9 +90,9 @@ class Manager:
     # --- lifecycle ---------------------------------------------------------------------------------------------------
 
     async def prime(self) -> None:
-        """Learn of all objects that there are, before anything is decided. Raises FailureError."""
+        """Read all existing objects, before any decision is made. Raises FailureError."""
         for reflector in self._reflectors:
-            with contextlib.suppress(DeniedError):  # the watches go on asking for what may not be read
+            with contextlib.suppress(DeniedError):  # the watches retry namespaces that may not be read
                 await reflector.list()
         for kind, informer in self.informers.items():
             try:
@@ -101,7 +101,7 @@ class Manager:
             except DeniedError as error:
                 self._denied |= error.namespaces
         self._update_left_out()
-        self._relisted.set()  # what goes before the watches begin, none of them reports
+        self._relisted.set()  # no watch reports objects that are deleted before the watches start
 
     def start(self) -> None:
         """Start the background tasks, once all kinds have been listed."""
@@ -115,7 +115,7 @@ class Manager:
         ]
 
     async def stop(self) -> None:
-        """Cancel all loops. Calls to Kafka that are under way may still take effect."""
+        """Cancel all loops. Ongoing calls to Kafka may still take effect."""
         self._started = False
         if self._stopped_at is None:
             self._stopped_at = asyncio.get_running_loop().time()
@@ -124,13 +124,13 @@ class Manager:
         await asyncio.gather(self._loops.stop(), *self._tasks, return_exceptions=True)
 
     def alive(self) -> Mapping[str, object]:
-        """The answer to the liveness probe: not ok while a task has ended or a step, such as the end, has stalled.
+        """Return the liveness probe's response: not ok if a task has ended, or if a step or the shutdown has stalled.
 
-        That Kafka cannot be reached is no reason to restart.
+        An unreachable Kafka cluster is no reason to restart.
         """
         now = asyncio.get_running_loop().time()
         ended: list[str] = []
-        if self._started:  # tasks end on purpose while it stops
+        if self._started:  # tasks end on purpose during the shutdown
             ended = [*self._loops.defunct(), *(task.get_name() for task in self._tasks if task.done())]
         stalled = dict(self._dependencies.liveness.stalled(self._stall_seconds))
         if self._stopped_at is not None and now - self._stopped_at >= self._stall_seconds:
@@ -143,7 +143,7 @@ class Manager:
         }
 
     def ready(self) -> Mapping[str, object]:
-        """The answer to the readiness probe: ok once `start` was called, unless no watched namespace can be read."""
+        """Return the response to the readiness probe: ok after `start`, unless no watched namespace can be read."""
         connected = {str(key): loop.connected for key, loop in self._loops if key in self.cache.topologies}
         left_out = self.cache.left_out
         reads = not left_out or not left_out.issuperset(self._watched)
@@ -152,15 +152,15 @@ class Manager:
     # --- objects that no watch reported -------------------------------------------------------------------------------
 
     async def sweep(self) -> None:
-        """Learn what no watch has told. Raises FailureError."""
+        """Read the changes that no watch reported. Raises FailureError."""
         denied = await sweep(self.cache.versions, self._dependencies.kube, self.informers)
         self._denied &= denied  # a watch may have been refused meanwhile
         self._update_left_out()
 
     def leave_out(self, namespaces: frozenset[str]) -> None:
-        """Do nothing for the objects of these namespaces, whose watches are refused, and go on with all others."""
+        """Stop handling objects of these namespaces, whose watches are refused, and continue with all others."""
         self._refused = namespaces
-        self._denied -= namespaces  # their watches tell when they are read again
+        self._denied -= namespaces  # their watches report when they can be read again
         self._update_left_out()
 
     def _update_left_out(self) -> None:
@@ -191,7 +191,7 @@ class Manager:
 
 
 class Routes:
-    """What is done with the objects of each kind, be it added, modified or deleted."""
+    """The handling of each kind's objects when they are added, modified or deleted."""
 
     def __init__(
         self,
@@ -205,11 +205,11 @@ class Routes:
         self._controllers = controllers
         self._reassignments = reassignments
         self._asked = LastAsked()
-        """Of what carries out Reassignments, by topology."""
+        """The last request of each topology to the Reassignments reconciler."""
 
     @property
     def handlers(self) -> Mapping[str, ResourceHandler]:
-        """By kind, for Rackspan's own. Topologies and topics last: what is asked of them depends on the others."""
+        """The handlers of Rackspan's kinds. RackTopologies and KafkaTopics are last: they depend on the others."""
         cache = self._cache
         return {
             compliancereport.KIND: ResourceHandler(self._put_report, self._drop_report),
@@ -220,7 +220,7 @@ class Routes:
 
     @property
     def listeners(self) -> Mapping[str, Listener]:
-        """By kind, for where brokers run and for namespaces' consent."""
+        """The listeners by kind, for the locations of brokers and the consent of namespaces."""
         cache = self._cache
         return {
             NAMESPACE: Listener(lambda: _cluster_scoped(cache.namespaces), self._namespace_seen, self._namespace_gone),
@@ -245,7 +245,7 @@ class Routes:
             controller.topology_changed(topology)
 
     def _drop_topology(self, key: ObjectKey) -> None:
-        """The status of its KafkaTopics will say so; Kafka is not changed."""
+        """Drop the RackTopology. The status of its KafkaTopics will report the deletion. Kafka is not changed."""
         self._cache.drop_topology(key)
         self._asked.forget(key)
         for controller in self._controllers:
@@ -279,7 +279,7 @@ class Routes:
         self._loops.look_again(known.topology)
 
     def _put_report(self, body: Mapping[str, Any]) -> None:
-        """Ignored unless named like its topology, as scans do."""
+        """Store a report. A report is ignored unless it has the name of its topology, as the reports of scans do."""
         report = ComplianceReport.from_object(body)
         if report.key == report.topology and self._cache.reports.get(report.key) != report.status:
             self._cache.reports[report.key] = report.status
@@ -328,5 +328,5 @@ def _cluster_scoped(names: Iterable[str]) -> Collection[ObjectKey]:
 
 
 def _asked(one: Reassignment) -> object:
-    """What is asked of a Reassignment and whether it has ended, so that the operator's own writes wake nothing."""
+    """Return the request in a Reassignment and whether it has ended, so that the operator's own writes wake no loop."""
     return spec_version(one.meta), one.ended

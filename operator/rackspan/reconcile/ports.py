@@ -1,4 +1,4 @@
-"""The ports of reconciling: Kafka, Kubernetes and the permit to change them. All calls are idempotent."""
+"""The ports of the reconcilers: Kafka, Kubernetes and the permit to change them. All calls are idempotent."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 class Permit(Protocol):
-    """Checked just before each change in Kafka or Kubernetes. Thread-safe."""
+    """The permission to make changes, checked just before each change in Kafka or Kubernetes. Thread-safe."""
 
     @property
     def change_timeout_seconds(self) -> float:
-        """Timeout of a request that changes something, in seconds."""
+        """The timeout of a request that changes something, in seconds."""
 
     def check(self) -> None:
-        """Raise FailureError where nothing may be changed now."""
+        """Raise FailureError if changes are not permitted now."""
 
 
 class AlwaysPermitted:
-    """The permit of commands that a person runs, which need no Lease."""
+    """The permit of commands that a user runs, which need no Lease."""
 
     change_timeout_seconds = 60.0
 
     def check(self) -> None:
-        """Never raises."""
+        """Never raise: changes are always permitted."""
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class AlwaysPermitted:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker as Kafka describes it; `rack` is its `broker.rack`, None where that is not set (KIP-36)."""
+    """A broker as Kafka describes it. `rack` is its `broker.rack`, None if that is not set (KIP-36)."""
 
     id: int
     host: str
@@ -69,20 +69,20 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic in Kafka: `replicas[p]` are the broker ids of partition p, the preferred leader first."""
+    """A topic in Kafka. `replicas[p]` has the broker ids of partition p, the preferred leader first."""
 
     name: str
     topic_id: str
     replicas: tuple[tuple[int, ...], ...]
     internal: bool = False
-    """Whether Kafka marks it as internal, such as __consumer_offsets."""
+    """Whether Kafka marks the topic as internal, such as __consumer_offsets."""
     without_isr: int = 0
-    """Partitions that have no leader, of which Kafka keeps who may lead in the ELR (KIP-966): their ISR is empty."""
+    """The number of partitions without ISR and leader whose eligible leaders Kafka keeps in the ELR (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's configuration: `own` has the keys set on the topic, `min_insync` the effective min.insync.replicas."""
+    """A topic's configuration. `own`: the keys set on the topic. `min_insync`: the effective min.insync.replicas."""
 
     own: Mapping[str, str]
     min_insync: int | None
@@ -90,7 +90,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCounts:
-    """Number of replicas and of preferred leaders by broker id."""
+    """The numbers of replicas and of preferred leaders by broker id."""
 
     replicas: Mapping[int, int]
     leaders: Mapping[int, int]
@@ -98,20 +98,20 @@ class ReplicaCounts:
 
 @dataclass(frozen=True, slots=True)
 class RemainingReplicas:
-    """Number of replicas at the time `at`: `replicas[broker id][topic]`, over all topics that the client may see."""
+    """The numbers of replicas at the time `at`: `replicas[broker id][topic]`, of all topics that the client sees."""
 
     at: datetime
     replicas: Mapping[int, Mapping[str, int]]
 
     @property
     def empty(self) -> frozenset[int]:
-        """The brokers that hold none."""
+        """The brokers that hold no replicas."""
         return frozenset(broker for broker, held in self.replicas.items() if not any(held.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. `assignment[p]` are partition p's broker ids; None where Kafka chooses them."""
+    """A topic to create. `assignment[p]` has partition p's broker ids. If it is None, Kafka chooses the brokers."""
 
     name: str
     partitions: int
@@ -122,7 +122,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """Partitions to add, so that the topic has `total`; `assignment` has only the new ones, or is None."""
+    """Partitions to add, so that the topic has `total`. `assignment` covers only the new partitions, or is None."""
 
     name: str
     total: int
@@ -131,90 +131,91 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Configuration keys to set on a topic; others are not changed (KIP-339)."""
+    """Configuration keys to set on a topic. Other keys are not changed (KIP-339)."""
 
     name: str
     set: Mapping[str, str]
 
 
 Outcomes: TypeAlias = "Mapping[str, Failure | None]"
-"""By topic name: None on success, else that topic's failure."""
+"""By topic name: None on success, else the failure of the topic."""
 
 
 class KafkaClient(Protocol):
-    """What every client of one cluster can be asked. Calls raise FailureError where Kafka does not answer at all."""
+    """The calls that every client of one Kafka cluster supports. They raise FailureError if Kafka does not respond."""
 
     async def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive (DescribeCluster)."""
+        """Return the cluster id and the brokers that are alive (DescribeCluster)."""
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that report it. Never raises.
+        """Return whether all log directories of each broker that reports it are cordoned (KIP-1066). Never raises.
 
-        None: the broker's version has no cordons.
+        None means that the broker's version does not support cordons.
         """
 
     async def close(self) -> None:
-        """Close connections and end threads. Calls in progress raise FailureError."""
+        """Close the connections and end the threads. Calls in progress raise FailureError."""
 
 
 class KafkaAdmin(KafkaClient, Protocol):
-    """One cluster's Admin API. Calls raise FailureError, but only where they failed for all topics."""
+    """The Admin API of one cluster. A call raises FailureError only if it fails for all topics."""
 
     async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker, over every topic but these (Metadata)."""
+        """Return the replicas and preferred leaders per broker, counted over all topics except `without` (Metadata)."""
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """The replicas on these brokers, alive or not (Metadata)."""
+        """Return the replicas on these brokers, whether the brokers are alive or not (Metadata)."""
 
     async def hosted(self, broker: int) -> Sequence[InSync]:
-        """The partitions with a replica on this broker, of all topics that the client may see (Metadata)."""
+        """Return the partitions with a replica on this broker, from all topics that the client can see (Metadata)."""
 
     async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """By topic, the replicas of each partition, of all topics that the client may see (Metadata)."""
+        """Return the replicas of each partition, by topic, for all topics that the client can see (Metadata)."""
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
-        """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
+        """Return the brokers' default min.insync.replicas, or None if no broker responds. Never raises."""
 
     async def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Cordon all log directories of brokers. One where somebody cordons some directories refuses that."""
+        """Cordon all log directories. Fails for a broker where another client has cordoned some directories."""
 
     async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Take off what `cordon` has set; cordons of another kind stay."""
+        """Remove the cordons that `cordon` has set. Other cordons stay."""
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
+        """Return by name: the topic, None if it does not exist, or a Failure if only this topic cannot be read."""
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """By name: the topic's configuration. Topics that do not exist are left out."""
+        """Return the configuration of each topic by name. Topics that do not exist are left out."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """Create topics in one controller operation, of at most 10,000 metadata records (`batching`)."""
+        """Create topics in one controller operation, of at most 10,000 metadata records (see `batching`)."""
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
-        """Add partitions in one controller operation, of at most 10,000 metadata records (`batching`)."""
+        """Add partitions in one controller operation, of at most 10,000 metadata records (see `batching`)."""
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Set configuration keys, and change no others (IncrementalAlterConfigs, KIP-339)."""
+        """Set configuration keys and leave other keys unchanged (IncrementalAlterConfigs, KIP-339)."""
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
-        """Delete topics; `ids` has the topic id last seen under each name."""
+        """Delete topics. `ids` has the topic id last seen under each name."""
 
 
 class Administrator(KafkaAdmin, Protocol):
-    """The same, which can also be asked what Kafka would refuse (validate_only)."""
+    """An Admin API that can also validate changes without making them (validate_only)."""
 
     async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """Ask whether topics could be created, and create none."""
+        """Check whether topics could be created, without creating them."""
 
     async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Ask whether configuration keys could be set, and set none."""
+        """Check whether configuration keys could be set, without setting them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The contents of a topology's Secrets. Fields are left out of repr, so that they are never logged.
+    """The contents of a topology's Secrets. Fields are excluded from repr, so that they are never logged.
 
-    `username` and `password` are a client's id and secret where it logs in with tokens, or an access key of AWS.
+    `username` and `password` are the client id and the client secret if the client logs in with tokens, or an AWS
+    access key.
     """
 
     ca_pem: str | None = field(default=None, repr=False)
@@ -227,10 +228,10 @@ class Credentials:
 
 
 class KafkaConnector(Protocol):
-    """Creates clients. One whose first request fails is discarded, since librdkafka may not recover."""
+    """Creates clients. A client whose first request fails is discarded, since librdkafka may not recover."""
 
     async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> KafkaAdmin:
-        """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
+        """Return a client of the RackTopology `owner`, after its first request succeeded. Raises FailureError."""
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class KafkaConnector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """A reference to an object, enough to patch it and to post Events about it."""
+    """A reference to an object, sufficient to patch the object and to post Events about it."""
 
     kind: str
     key: ObjectKey
@@ -247,7 +248,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesEvent:
-    """A Kubernetes Event about an object; `reason` is CamelCase, the type Normal or Warning."""
+    """A Kubernetes Event about an object. `reason` is in CamelCase, and the type is Normal or Warning."""
 
     about: ObjectRef
     reason: str
@@ -257,20 +258,20 @@ class KubernetesEvent:
 
 @dataclass(frozen=True, slots=True)
 class Terminating:
-    """CRDs and namespaces being deleted: objects are then deleted with them, maybe without anybody's intent."""
+    """CRDs and namespaces being deleted. Objects are deleted with them, perhaps unintentionally."""
 
     definitions: tuple[str, ...] = ()
-    """Rackspan's CRDs that are being deleted, or no longer exist."""
+    """The KafkaTopic and RackTopology CRDs that are being deleted or no longer exist."""
     namespaces: Mapping[str, datetime] = field(default_factory=dict)
-    """The deletionTimestamp of namespaces being deleted, by name."""
+    """The deletionTimestamp of each namespace that is being deleted, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Gets the objects of one kind, in the order in which they change.
+    """The callbacks that receive the objects of one kind, in the order in which the objects change.
 
-    `known` are those that it got and that matter to it. `seen` takes an object that is there, reduced to its
-    names, labels, annotations, node and phase; `gone` takes one that is not there any more, known or not.
+    `known` returns the keys of the objects that the listener has kept. `seen` receives an existing object, reduced to
+    its names, labels, annotations, node and phase. `gone` receives the key of a deleted object, known or not.
     """
 
     known: Callable[[], Collection[ObjectKey]]
@@ -279,17 +280,17 @@ class Listener:
 
 
 class Reflector(Protocol):
-    """Reports to a listener what objects there are."""
+    """Reports the existing objects of one collection to a listener."""
 
     async def list(self) -> None:
-        """Report all objects, and those that are gone. Raises FailureError, and DeniedError for a namespace's."""
+        """Report all existing objects, and deleted known ones. Raises FailureError, DeniedError for a namespace."""
 
     async def watch(self) -> None:
-        """Report every change since the list, for ever. Lists again where that is needed; never raises."""
+        """Report every change since the list, for ever. Lists again if necessary. Never raises."""
 
 
 class ObjectVersion(NamedTuple):
-    """An object's uid, and the resourceVersion in which it was last seen."""
+    """An object's uid and the resourceVersion that was last seen."""
 
     uid: str
     version: str
@@ -297,59 +298,59 @@ class ObjectVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The objects of a kind that there are, by name, but for those of namespaces that may not be read (`denied`)."""
+    """The existing objects of a kind by name, except those in namespaces that may not be read (`denied`)."""
 
     there: Mapping[ObjectKey, ObjectVersion]
     denied: frozenset[str] = frozenset()
 
     def lacks(self, key: ObjectKey) -> bool:
-        """Whether there is no such object; False where that is not known."""
+        """Return whether the object does not exist. Return False if that is unknown."""
         return key not in self.there and key.namespace not in self.denied
 
 
 class KubeApi(Protocol):
-    """The Kubernetes API, as far as reconciling needs it. Every call but `record_event` raises FailureError."""
+    """The calls to the Kubernetes API that the reconcilers need. All except `record_event` raise FailureError."""
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
-        """Replace the whole status; the object as written, None where none of this uid exists."""
+        """Replace the whole status. Return the object as written, or None if no object with this uid exists."""
 
     async def set_finalizers(
         self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
     ) -> JsonObject | None:
         """Replace the finalizers at resourceVersion `version`, and add annotations, if any.
 
-        The object as written, None on a conflict or if gone.
+        Return the object as written, or None after a conflict or if the object is deleted.
         """
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
-        """Remove an annotation at resourceVersion `version`; the object as written, None on a conflict or if gone."""
+        """Remove an annotation at resourceVersion `version`. Return the same as `set_finalizers`."""
 
     async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
-        """Give an annotation another value, like `remove_annotation`."""
+        """Set an annotation to another value. Return the same as `set_finalizers`."""
 
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
-        """Which of Rackspan's CRDs, and of these namespaces, are being deleted."""
+        """Return which of the KafkaTopic and RackTopology CRDs, and of these namespaces, are being deleted."""
 
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
-        """The metadata of all objects of a kind with Rackspan's finalizer; empty where the kind is not served."""
+        """Return the metadata of all objects of a kind with Rackspan's finalizer; nothing if the kind is not served."""
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """The data of one Secret, base64 decoded."""
+        """Return the data of one Secret, base64 decoded."""
 
     async def listed(self, kind: str) -> Listed:
-        """Which objects of one of Rackspan's kinds there are."""
+        """Return which objects of one of Rackspan's kinds exist."""
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of one of Rackspan's kinds, one after the other; some of them twice where a list expires.
+        """Yield every object of one of Rackspan's kinds. If a list expires, some objects are yielded twice.
 
-        Raises DeniedError at the end.
+        Raises DeniedError at the end if namespaces may not be read.
         """
 
     def reflectors(self, kind: str, listener: Listener) -> Sequence[Reflector]:
-        """One for each collection of Pods, Nodes or Namespaces that is watched."""
+        """Return one reflector for each watched collection of Pods, Nodes or Namespaces."""
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
-        """One object; None where it does not exist."""
+        """Return one object, or None if it does not exist."""
 
     def record_event(self, event: KubernetesEvent) -> None:
         """Queue an Event for posting. Never blocks and never raises."""
@@ -360,7 +361,7 @@ class KubeApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RackFileMeta:
-    """A published ConfigMap as it is now: of which RackTopology, and at which resourceVersion."""
+    """The current state of a published ConfigMap: its RackTopology and its resourceVersion."""
 
     uid: str
     version: str
@@ -370,61 +371,61 @@ class RackFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class RackFileList:
-    """The published ConfigMaps; `failed` has the namespaces that cannot be listed, `*` for all of them."""
+    """The published ConfigMaps. `failed` has the namespaces that cannot be listed, or `*` for all namespaces."""
 
     found: Mapping[ObjectKey, RackFileMeta]
     failed: Mapping[str, Failure]
 
 
 class RackFiles(Protocol):
-    """The ConfigMaps that publish racks, by label. Every call raises FailureError."""
+    """The ConfigMaps that publish racks, selected by label. Every call raises FailureError."""
 
     async def published(self) -> RackFileList:
-        """All that there are in the namespaces where racks may be published; metadata only."""
+        """Return the metadata of all such ConfigMaps in the namespaces where racks may be published."""
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:
-        """Create one; None where there is a ConfigMap of that name already."""
+        """Create a ConfigMap. Return None if a ConfigMap of that name already exists."""
 
     async def replace(self, known: RackFileMeta, body: JsonObject) -> RackFileMeta | None:
-        """Give the ConfigMap as it is in `known` this content; None where it changed or is gone."""
+        """Replace the content of the ConfigMap `known`. Return None if it has changed or is deleted."""
 
     async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
-        """Delete this very object, by uid. Succeeds where it is gone already."""
+        """Delete the object with this uid. Succeed if the object is already deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A pod as it is now."""
+    """The current state of a pod."""
 
     uid: str
     node: str | None
     deleting: bool
     ready: bool
     has_controller: bool
-    """Whether something such as a StatefulSet makes it again."""
+    """Whether a controller such as a StatefulSet recreates the pod."""
 
 
 class Eviction(Enum):
-    """What became of an eviction."""
+    """The result of an eviction."""
 
     ACCEPTED = auto()
     REFUSED = auto()
-    """The PodDisruptionBudget does not allow it now (429)."""
+    """The PodDisruptionBudget does not allow the eviction now (429)."""
     GONE = auto()
-    """There is no such pod any more."""
+    """The pod does not exist any more."""
 
 
 class BrokerPods(Protocol):
-    """Brokers' pods. Every call raises FailureError."""
+    """The pods of brokers. Every call raises FailureError."""
 
     async def annotate(self, key: ObjectKey, rack: str | None) -> None:
-        """Write a rack on one pod, for people to see, or take it off. Succeeds where there is no such pod."""
+        """Annotate a pod with its rack for users, or remove the annotation. Succeed if the pod does not exist."""
 
     async def get(self, key: ObjectKey) -> PodFacts | None:
-        """One pod; None where there is none of that name."""
+        """Return one pod, or None if no pod of that name exists."""
 
     async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
-        """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""
+        """Evict the pod with this uid (policy/v1). With `rehearse`, only check whether that is allowed (dryRun)."""
 
 
 # --- moving replicas: Kafka's calls for it, a record that survives, and the objects of it ----------------------------
@@ -434,51 +435,52 @@ Replicas: TypeAlias = tuple[int, ...]
 
 
 class ReassignmentAdmin(KafkaClient, Protocol):
-    """The calls to one Kafka cluster that move replicas. All raise FailureError where Kafka does not answer at all."""
+    """The calls to one Kafka cluster that move replicas. All raise FailureError if Kafka does not respond."""
 
     async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
+        """Return the partitions of some topics and their ongoing reassignments, without topics that do not exist."""
 
     async def topic_names(self) -> Collection[str]:
-        """The names of all topics that can be seen, Kafka's own among them."""
+        """Return the names of all topics that the client can see, including Kafka's internal topics."""
 
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Each topic's effective min.insync.replicas, where it can be read."""
+        """Return the effective min.insync.replicas of each topic, if it can be read."""
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
-        """Room on brokers' disks; brokers that do not report it are left out."""
+        """Return the space on the disks of brokers. Brokers that do not report it are left out."""
 
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas on the given brokers, those that are being copied as well; unknown ones are left out."""
+        """Return the bytes of replicas on these brokers, also of replicas being copied. Unknown sizes are left out."""
 
     async def alter(
         self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
-        """Ask for new replica lists, or cancel what is under way where there is None (KIP-455).
+        """Request new replica lists, or cancel the ongoing reassignment if the list is None (KIP-455).
 
-        Kafka refuses those of `same_size` if the number of replicas has changed meanwhile (KIP-860).
+        For partitions in `same_size`, Kafka refuses a list if the number of replicas has changed meanwhile (KIP-860).
         """
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
-        """Let preferred leaders lead (KIP-460)."""
+        """Elect the preferred leaders (KIP-460)."""
 
     async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
-        """What is set on brokers and topics themselves, None where nothing is."""
+        """Return the dynamic configs set directly on brokers and topics, None if a config is not set."""
 
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
-        """Set, change or delete dynamic configs. A broker that is away fails alone."""
+        """Set, change or delete dynamic configs. An offline broker fails without failing the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What Kafka cannot say of a plan that is carried out, written before it is needed.
+    """The state of a running plan that Kafka does not keep, written before the state is needed.
 
-    `racks` are those that the plan was made for, `reported_racks` what Kafka had as `broker.rack` then. `started` are
-    the replica lists last asked for, of partitions that are not settled or were settled lately, and `cordoned` the
-    brokers that were cordoned when lists were asked for. What somebody else has cancelled is `left` alone. `topic_ids`
-    are those of the topics that the plan was made for; a topic without one is known by its name alone.
+    `racks` are the racks that the plan was made for, `reported_racks` the `broker.rack` values that Kafka reported
+    then. `started` are the last requested replica lists of partitions that are not settled or were settled lately.
+    `cordoned` are the brokers that were cordoned when lists were requested. `left` are partitions left alone because
+    another client cancelled their reassignment. `topic_ids` are the ids of the topics that the plan was made for. A
+    topic without an id is identified by its name alone.
     """
 
     cluster_id: str
@@ -494,30 +496,30 @@ class Record:
 
 
 class Journal(Protocol):
-    """Where a record survives."""
+    """The storage of a record, which survives restarts."""
 
     async def write(self, record: Record) -> None:
-        """Return once it is safe. Raises OSError where it cannot be written."""
+        """Write the record and return when it is stored safely. Raises OSError if it cannot be written."""
 
 
 class ReassignmentConnector(Protocol):
     """Creates clients that move replicas."""
 
     async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> ReassignmentAdmin:
-        """A client of the RackTopology `owner`, whose first request has succeeded. Raises FailureError."""
+        """Return a client of the RackTopology `owner`, after its first request succeeded. Raises FailureError."""
 
 
 class ReassignmentObjects(Protocol):
-    """The Reassignments of the API server. All calls raise FailureError where it does not answer or refuses."""
+    """The Reassignments in the API server. All calls raise FailureError if it does not respond or refuses a request."""
 
     async def create(self, body: JsonObject) -> JsonObject | None:
-        """The object as written; None where one of that name is there already."""
+        """Create a Reassignment. Return the object as written, or None if one of that name already exists."""
 
     async def plan(self, known: Reassignment) -> str | None:
-        """The text of `spec.plan` of this very object; None where it is gone."""
+        """Return the text of `spec.plan` of the object with this uid, or None if the object is deleted."""
 
     async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
-        """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
+        """Replace the status of `known`. Return the object as written, or None if it has changed or is deleted."""
 
     async def delete(self, known: Reassignment) -> None:
-        """Delete this very object. Succeeds where it is gone already."""
+        """Delete the object with this uid. Succeed if the object is already deleted."""

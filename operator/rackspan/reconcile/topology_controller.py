@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.reconcile")
 
 _STATUS_SECONDS = 1.0
-"""How long a write of the status puts off the next one, whose counts change with every topic."""
+"""The minimum time between two writes of the status, whose counts change with every topic."""
 _APPROVAL_SECONDS = 2.0
-"""How often is looked whether a plan may begin: windows open and Reassignments end without a watch event here."""
+"""How often to check whether a plan may begin: no watch event reports an opening window or an ended Reassignment."""
 _REST = 60
-"""How many times as long as judging a plan took, in CPU time, the next look waits: thousands of topics take 0.03 s."""
+"""The pause after judging a plan, as a multiple of its CPU time, which is 0.03 s for thousands of topics."""
 
 
 class StatusPart(Protocol):
-    """A loop over all topologies that knows a part of their statuses."""
+    """A loop over all topologies that contributes a part of their statuses."""
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """`status` with what is known of the topology there."""
+        """Return `status` with this loop's part for the topology."""
 
 
 class TopologyReconciler:
-    """Level-triggered: every pass starts from the present state, not from what changed."""
+    """Reconciles one RackTopology. Level-triggered: every pass starts from the current state, not from what changed."""
 
     def __init__(self, key: ObjectKey, dependencies: Dependencies, status_parts: Sequence[StatusPart]) -> None:
         self.last_pass: float | None = None
@@ -68,7 +68,7 @@ class TopologyReconciler:
         self._dependencies = dependencies
         self._status_parts = status_parts
         self.cluster = Observer(key, dependencies)
-        """The topology's Kafka cluster as it was seen last, and its client."""
+        """The topology's Kafka cluster as last seen, and its client."""
         self.topics = TopicsReconciler(key, self.cluster, dependencies, self.write_status)
         self._cordons = Cordons()
         self._finalizer = TopologyFinalizer(
@@ -76,25 +76,25 @@ class TopologyReconciler:
         )
         self._status_due = asyncio.Event()
         self._cluster_changed = asyncio.Event()
-        """Ends the pause after a write of the status: what changes all topics is written at once, and is seldom."""
+        """Ends the pause after a status write: changes that affect all topics are rare and are written immediately."""
         self._writing = asyncio.Lock()
         self._broker_events: BrokerEvents | None = None
         self._loops: list[asyncio.Task[None]] = []
         self._finished = False
 
     def deletions_confirmed(self) -> None:
-        """A person confirmed deletions by annotating the RackTopology."""
+        """Handle that a user confirmed deletions by annotating the RackTopology: queue the topics being deleted."""
         cache = self._dependencies.cache
         keys = cache.topics_of(self._key)
         self.topics.add(key for key in keys if cache.topics[key].meta.is_deleting)
 
     def topic_gone(self, key: ObjectKey) -> None:
-        """This KafkaTopic was deleted."""
+        """Handle the deletion of this KafkaTopic."""
         self.topics.drop(key)
         self._status_due.set()
 
     def status_changed(self) -> None:
-        """What another loop knows of this topology changed, which its status shows."""
+        """Write the status soon, because the part of another loop changed."""
         self._status_due.set()
 
     @property
@@ -103,7 +103,7 @@ class TopologyReconciler:
         return isinstance(self.cluster.state, ClusterState)
 
     async def run(self) -> None:
-        """Run until cancelled or, after `finish`, until the batches under way have ended."""
+        """Run until cancelled or, after `finish`, until the ongoing batches have ended."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._loops = [
@@ -118,7 +118,7 @@ class TopologyReconciler:
             await self.cluster.close()
 
     def finish(self) -> None:
-        """The RackTopology was deleted: start no new batch, and let those under way end."""
+        """Handle the deletion of the RackTopology: start no new batch, and let the ongoing batches end."""
         self._finished = True
         for task in self._loops:
             task.cancel()
@@ -129,7 +129,7 @@ class TopologyReconciler:
                 await self._finalizer.reconcile()  # before the first state, so before topics are created
                 progress()
                 everything = await self.cluster.observe()
-            self._leave_cordons()  # before anything is awaited, so before the status has the cluster's id
+            self._leave_cordons()  # before any await, so before the status has the cluster id
             if everything:
                 topics = self._dependencies.cache.topics_of(self._key)
                 self.topics.add(sorted(topics))  # sorted, because placements depend on earlier ones
@@ -155,7 +155,7 @@ class TopologyReconciler:
             return
         able, remaining = self.cluster.cordonable, self.cluster.remaining
         empty = remaining.empty if remaining else ()
-        racks = state.for_plans.racks  # those that have lasted: a label that is wrong for a moment ends no drain
+        racks = state.for_plans.racks  # the lasting racks: a label that is wrong for a moment must end no drain
         try:
             record, unproven = partial(self._record_cordons, topology), state.unproven
             if await self._cordons.reconcile(topology, racks, able, empty, admin, record, unproven):
@@ -164,15 +164,15 @@ class TopologyReconciler:
             _log.exception("topology %s: unexpected error over its cordons", self._key)
 
     def _releases(self, topology: RackTopology) -> bool:
-        """Whether brokers that the operator has cordoned can still be released: not where Kafka does not answer."""
+        """Return whether the operator's cordons can still be removed. They cannot if Kafka does not respond."""
         state = self.cluster.state
         answers = not isinstance(state, Failure) or state.reason in (Reason.WAITING, Reason.KAFKA_CLIENT_WAITING)
         return answers and self._cordons.releases(topology)
 
     async def _record_cordons(self, topology: RackTopology) -> bool:
-        """Write whose cordons are the operator's, before Kafka is asked for them. Raises FailureError.
+        """Write into the status which cordons are the operator's, before Kafka is asked for them. Raises FailureError.
 
-        Whether that is stored, and the drains are still those of `topology`.
+        Return whether the cordons are stored and the drains are still those of `topology`.
         """
         await self.write_status()
         latest = self._dependencies.cache.topologies.get(self._key)
@@ -181,7 +181,7 @@ class TopologyReconciler:
         return self._cordons.shown(latest.status) == latest.status
 
     async def _batch_loop(self, group: asyncio.TaskGroup) -> None:
-        """One task per batch, up to BATCHES at a time."""
+        """Run one task per batch, up to BATCHES at a time."""
         slots = asyncio.Semaphore(BATCHES)
         while True:
             await slots.acquire()
@@ -221,7 +221,7 @@ class TopologyReconciler:
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
                     await self.topics.approvals.reconcile()
-                began = time.thread_time()  # by the clock, what a busy machine does meanwhile would count as well
+                began = time.thread_time()  # wall time would also count the load of a busy machine
                 if summary != (summary := self.topics.approvals.summary()):
                     self._status_due.set()
                 judging, failures = time.thread_time() - began, 0
@@ -255,7 +255,7 @@ class TopologyReconciler:
             failed_spec=self.cluster.failed_spec,
             cordon_problem=self._cordons.problem,
         )
-        topology = None if self._finished else cache.topologies.get(self._key)  # else it is another one of the name
+        topology = None if self._finished else cache.topologies.get(self._key)  # else it is a new object of that name
         if topology is None:
             forget_topology(str(self._key))
             return
@@ -278,7 +278,7 @@ class TopologyReconciler:
                 self._dependencies.kube.record_event(event)
         if isinstance(state, ClusterState):
             if topology.status.cluster_id not in (None, state.cluster_id):
-                self._broker_events = BrokerEvents()  # brokers there are others, by whatever ids
+                self._broker_events = BrokerEvents()  # another cluster has other brokers, even with the same ids
             self._record_broker_events(ref, topology.status, inputs, now)
 
     def _record_broker_events(
@@ -296,7 +296,7 @@ class TopologyReconciler:
 
 
 def _drains(topology: RackTopology) -> object:
-    """What a topology asks of cordons."""
+    """Return the fields of a topology that determine its cordons."""
     spec = topology.spec
     return topology.meta.uid, topology.meta.is_deleting, spec.drain, spec.drain_brokers, spec.drain_racks
 
@@ -316,7 +316,7 @@ def measure_observation(topology: str, state: ClusterState | Failure) -> None:
 
 
 def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
-    """Set the gauges of brokers and topics; `ready` is whether the topology's Ready is True.
+    """Set the gauges of brokers and topics. `ready` is whether the topology's condition Ready is True.
 
     While Kafka cannot be reached, brokers and topics count as `unknown`.
     """
@@ -342,7 +342,7 @@ def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
 
 
 def measure_drains(topology: str, status: RackTopologyStatus) -> None:
-    """Set the gauges of replicas left to drain; they are removed where that is not known."""
+    """Set the gauges of replicas left to drain, or remove them if the numbers are not known."""
     metrics.DRAIN_REPLICAS_LEFT.remove_by_labels({"topology": topology})
     condition = find_condition(status.conditions, DRAINED)
     if condition is None or condition.status == ConditionStatus.UNKNOWN:
@@ -353,7 +353,7 @@ def measure_drains(topology: str, status: RackTopologyStatus) -> None:
 
 
 def topic_state(topic: KafkaTopic) -> str:
-    """`stalled`, `ready`, `pending` (neither of them), or `unknown` (not observed yet, or Compliant is Unknown)."""
+    """Return `stalled`, `ready`, `pending` (neither), or `unknown` (not observed yet, or Compliant is Unknown)."""
     conditions = topic.status.conditions
     ready, compliant = find_condition(conditions, READY), find_condition(conditions, COMPLIANT)
     if is_true(conditions, STALLED):

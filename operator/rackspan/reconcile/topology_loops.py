@@ -1,6 +1,6 @@
-"""One control loop per RackTopology, and one queue with few workers for all KafkaTopics without.
+"""One control loop per RackTopology, and one queue with few workers for all KafkaTopics without a RackTopology.
 
-Users can refer to any number of topologies that do not exist, so each of these must not cost a control loop.
+Users can refer to any number of topologies that do not exist, so a nonexistent topology must not cost a control loop.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ _WORKERS = 2
 
 
 class TopologyLoops:
-    """Starts a topology's loop when it is first seen, and lets it end with its last batch when it is gone."""
+    """Starts a topology's loop when it is first seen, and ends the loop after its last batch when it is deleted."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self.status_parts: Sequence[StatusPart] = ()
-        """What other loops know of topologies. Set once these exist: they refer to this one as well."""
+        """The other loops' parts of statuses. Set after these loops are created, because they refer to this object."""
         self._dependencies = dependencies
         self._cache = dependencies.cache
         self._running: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
         self._ending: set[ObjectKey] = set()
-        """Loops of deleted topologies whose last batches are under way."""
+        """The loops of deleted topologies whose last batches are still running."""
         self._stopping = False
         self._asked = LastAsked()
         self._requests: dict[ObjectKey, _Request] = {}
-        """What each KafkaTopic asked for last."""
+        """The last request of each KafkaTopic."""
         self._orphans = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
 
     def __iter__(self) -> Iterator[tuple[ObjectKey, TopologyReconciler]]:
-        """The loops that run, those included that are about to end."""
+        """Yield the running loops, including those about to end."""
         return ((key, loop) for key, (loop, _) in self._running.items())
 
     def start(self, key: ObjectKey) -> TopologyReconciler:
-        """A topology's loop, started unless one runs, be it that of a deleted topology of the same name."""
+        """Return a topology's loop, started if none runs. It may be that of a deleted topology of the same name."""
         if key not in self._running:
             for topic in self._cache.topics_of(key):
                 self._orphans.drop(topic)
@@ -70,32 +70,32 @@ class TopologyLoops:
     # --- what wakes them ---------------------------------------------------------------------------------------------
 
     def topology_changed(self, topology: RackTopology) -> None:
-        """Start the topology's loop, and observe soon where its spec changed."""
+        """Start the topology's loop, and observe soon if its spec changed."""
         loop = self.start(topology.key)
         if self._asked.is_new(topology.key, spec_version(topology.meta)):
             loop.cluster.wake()
-            if topology.spec.shared_with:  # its topics' names may conflict with those of the others
+            if topology.spec.shared_with:  # its topic names may conflict with those of other topologies
                 topics = map(self._cache.topics.get, self._cache.topics_of(topology.key))
                 self.requeue([topic for topic in topics if topic is not None])
         if CONFIRM_DELETIONS in topology.meta.annotations:
             loop.deletions_confirmed()
 
     def topology_gone(self, key: ObjectKey) -> None:
-        """A topology was deleted: its loop ends with the batches that are under way."""
+        """Handle the deletion of a topology: end its loop after the ongoing batches."""
         self._asked.forget(key)
         if key in self._running and key not in self._ending:
             self._ending.add(key)
             self._running[key][0].finish()
 
     def topic_changed(self, topic: KafkaTopic) -> None:
-        """Queue a KafkaTopic unless only its status changed, or our finalizer was added."""
+        """Queue a KafkaTopic unless only its status changed, or the operator's finalizer was added."""
         request, before = _request_of(topic), self._requests.get(topic.key)
         self._requests[topic.key] = request
         if before is None or before.asked != request.asked or (before.has_finalizer and not request.has_finalizer):
             self.requeue([topic])
 
     def topic_gone(self, topic: KafkaTopic) -> None:
-        """A KafkaTopic was deleted: queue those that wait for its name."""
+        """Handle the deletion of a KafkaTopic: queue those that wait for its name."""
         self._requests.pop(topic.key, None)
         self._dependencies.statuses.forget(topic.meta.uid)
         self._orphans.drop(topic.key)
@@ -104,19 +104,19 @@ class TopologyLoops:
         self.requeue([topic])
 
     def node_changed(self, key: ObjectKey) -> None:
-        """A Node changed or was deleted: observe the topologies whose brokers run on it and have its rack."""
+        """Handle a change or deletion of a Node: observe the topologies that take racks from it."""
         here = [pod for pod in self._cache.pods.values() if pod.node == key.name]
         for topology, loop in self._with_brokers_in(here):
             if topology.spec.rack_source is RackSource.NODES:
                 loop.cluster.location_changed(key)
 
     def pod_changed(self, pod_key: ObjectKey, *pods: BrokerPod | None) -> None:
-        """A Pod changed or was deleted, with what is known of it now and was before: it may run a broker."""
+        """Handle a change or deletion of a Pod that may run a broker. `pods` are its previous and current states."""
         for _, loop in self._with_brokers_in([pod for pod in pods if pod is not None]):
             loop.cluster.location_changed(pod_key)
 
     def namespace_changed(self, name: str) -> None:
-        """A Namespace changed: what it consents to may have, for its topics and for brokers' pods in it."""
+        """Handle a change of a Namespace: its consent affects its topics and the broker pods in it."""
         self.requeue([topic for topic in self._cache.topics.values() if topic.meta.namespace == name])
         for key, loop in self:
             topology = self._cache.topologies.get(key)
@@ -124,7 +124,7 @@ class TopologyLoops:
                 loop.cluster.wake()
 
     def _with_brokers_in(self, pods: Sequence[BrokerPod]) -> Iterator[tuple[RackTopology, TopologyReconciler]]:
-        """The topologies of which any of these pods runs a broker, and their loops."""
+        """Yield the topologies with a broker in any of these pods, and their loops."""
         for key, loop in self:
             topology = self._cache.topologies.get(key)
             if topology is not None and any(is_broker_pod(topology, pod) for pod in pods):
@@ -133,38 +133,38 @@ class TopologyLoops:
     # --- one loop ----------------------------------------------------------------------------------------------------
 
     def look_again(self, key: ObjectKey) -> None:
-        """Have a topology's loop observe soon, if there is one."""
+        """Make a topology's loop observe soon, if the loop exists."""
         if key in self._running:
             self._running[key][0].cluster.wake()
 
     def status_changed(self, key: ObjectKey) -> None:
-        """Have a topology's status written soon, if there is a loop for it."""
+        """Make a topology's loop write the status soon, if the loop exists."""
         if key in self._running:
             self._running[key][0].status_changed()
 
     async def write_status(self, key: ObjectKey) -> None:
-        """Write a topology's status now, if there is a loop for it. Raises FailureError."""
+        """Write a topology's status now, if its loop exists. Raises FailureError."""
         if key in self._running:
             await self._running[key][0].write_status()
 
     def cluster(self, key: ObjectKey) -> ObservedCluster | None:
-        """A topology's Kafka cluster; None where nothing looks at it: its loop may be that of one that is gone."""
+        """Return a topology's Kafka cluster, or None without a loop. A loop of a deleted topology does not count."""
         return self._running[key][0].cluster if key in self._running and key not in self._ending else None
 
     def requeue(self, topics: Iterable[KafkaTopic]) -> None:
-        """Queue KafkaTopics that changed or are gone, and all that claim the same topics in Kafka."""
+        """Queue KafkaTopics that changed or are deleted, and all that claim the same topics in Kafka."""
         for topology, keys in self._claims_of(topics).items():
             if topology in self._running:
                 self._running[topology][0].topics.add(keys)
             elif topology in self._cache.topologies:
-                self.start(topology)  # which queues all of its topics at first
+                self.start(topology)  # which queues all of its topics first
             else:
                 self._orphans.add(keys)
 
     def _claims_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, Collection[ObjectKey]]:
-        """By topology, the keys of all that claim the topics of these.
+        """Return, by topology, the keys of all KafkaTopics that claim the same Kafka topics as these.
 
-        Any number of objects can claim one topic: each topic is looked up once, and not for each of them.
+        Any number of objects can claim one topic, so each topic is looked up once, not once per object.
         """
         found: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
         for topic in {(topic.topology, topic.topic_name): topic for topic in topics}.values():
@@ -187,13 +187,13 @@ class TopologyLoops:
                 await self._orphans.process(keys)
             for key in keys:
                 topic = self._cache.topics.get(key)
-                if topic is not None and topic.topology in self._cache.topologies:  # it was created meanwhile
+                if topic is not None and topic.topology in self._cache.topologies:  # the topology was created meanwhile
                     self._orphans.drop(key)
                     if topic.topology in self._running:
                         self._running[topic.topology][0].topics.rewrite_status(key)
 
     async def stop(self) -> None:
-        """Cancel all loops. Calls to Kafka that are under way may still take effect."""
+        """Cancel all loops. Ongoing calls to Kafka may still take effect."""
         self._stopping = True
         tasks = [task for _, task in self._running.values()]
         for task in tasks:
@@ -202,7 +202,7 @@ class TopologyLoops:
         self._running.clear()
 
     def seconds_since_last_pass(self, now: float) -> Mapping[str, float]:
-        """By topology, of loops that are not about to end; `now` is the event loop's time."""
+        """Return the seconds by topology, for loops that are not about to end. `now` is the event loop's time."""
         return {
             str(key): round(now - loop.last_pass, 1)
             for key, loop in self
@@ -210,13 +210,13 @@ class TopologyLoops:
         }
 
     def defunct(self) -> Collection[str]:
-        """Topologies whose loops have ended by a defect."""
+        """Return the topologies whose loops have ended because of a defect."""
         return [str(key) for key, (_, task) in self._running.items() if task.done() and not self._stopping]
 
     def _ended(self, key: ObjectKey) -> None:
         forget_topology(str(key))
         if key not in self._ending or self._stopping:
-            return  # ended by a defect, which the liveness probe reports
+            return  # ended because of a defect, which the liveness probe reports
         self._ending.discard(key)
         del self._running[key]
         forget_clients(str(key))
@@ -229,21 +229,21 @@ class TopologyLoops:
 
 
 class _Request(NamedTuple):
-    """What a KafkaTopic asks for, and whether it has our finalizer."""
+    """The request in a KafkaTopic, and whether it has the operator's finalizer."""
 
     asked: object
     has_finalizer: bool
 
 
 def _request_of(topic: KafkaTopic) -> _Request:
-    """Without the status, so that the operator's own writes queue nothing."""
+    """Return the request without the status, so that the operator's own writes queue nothing."""
     meta = topic.meta
     asked = meta.uid, meta.generation, meta.deletion_timestamp, tuple(sorted(meta.annotations.items()))
     return _Request(asked, has_finalizer(meta))
 
 
 class NoTopology:
-    """The observer for topics without a topology: there is no Kafka cluster to observe."""
+    """The observer of topics without a topology, which have no Kafka cluster to observe."""
 
     state: ClusterState | Failure = Failure(Reason.TOPOLOGY_NOT_FOUND, "there is no such RackTopology", Remedy.SPEC)
     admin: KafkaAdmin | None = None
@@ -251,8 +251,8 @@ class NoTopology:
     out_of_sight: float | None = None
 
     def wake(self) -> None:
-        """Do nothing: there is no loop to wake."""
+        """Do nothing, because no loop exists."""
 
 
 async def _nothing() -> None:
-    """Do nothing: there is no RackTopology whose status could be updated."""
+    """Do nothing, because no RackTopology has a status to update."""

@@ -1,4 +1,4 @@
-"""When the operator or its CRDs are removed: no finalizer stays, and no throttle as far as Kafka answers."""
+"""The clean-up when the operator or its CRDs are removed: removes finalizers, and throttles if Kafka responds."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ KINDS = (kafkatopic.KIND, racktopology.KIND, reassignment.KIND)
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The number of objects by kind that have no finalizer any more, and those that may not be changed, with why."""
+    """The number of objects without a finalizer now, by kind, and those that may not be changed, with the failure."""
 
     counts: Mapping[str, int]
     refused: Mapping[ObjectRef, Failure]
 
 
 async def release(kube: KubeApi, *, leaving_only: bool) -> Released:
-    """Remove the finalizer from all objects, or only from those being deleted.
+    """Remove the finalizer from all objects, or only from objects being deleted.
 
     Topics stay in Kafka. An object that was modified meanwhile keeps its finalizer and is not counted. Raises
-    FailureError where the API server does not answer.
+    FailureError if the API server does not respond.
     """
     finalizers, counts, refused = FinalizerWriter(kube), dict.fromkeys(KINDS, 0), dict[ObjectRef, Failure]()
 
@@ -58,10 +58,10 @@ async def release(kube: KubeApi, *, leaving_only: bool) -> Released:
 
 
 async def clear_throttles(dependencies: ReassignmentDependencies) -> Sequence[str]:
-    """Clear the throttles of all Reassignments; what is left, a sentence for each.
+    """Clear the throttles of all Reassignments. Return one sentence for each problem that is left.
 
-    Copies under way go on in Kafka, and the Reassignments with an operator that is installed later. Raises FailureError
-    where the API server does not answer.
+    Ongoing copies continue in Kafka. An operator that is installed later continues the Reassignments. Raises
+    FailureError if the API server does not respond.
     """
     kube, cache = dependencies.kube, dependencies.cache
     if not await kube.with_finalizer(reassignment.KIND):
