@@ -1,4 +1,4 @@
-"""Reconciles one batch of topics with Kafka: read, decide, change, and read back what was changed."""
+"""Reconciles one batch of topics with Kafka: reads, decides, changes, and reads the changes back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ C = TypeVar("C", NewTopic, NewPartitions, ConfigChange)
 _log = logging.getLogger("rackspan.reconcile")
 
 _READ_BACK_SECONDS = 15.0
-"""How long brokers may take to show a change that the controller has made; then a later pass looks for it."""
+"""How long brokers may take to show a change of the controller. After that, a later pass checks the change."""
 _FIRST_PAUSE_SECONDS = 0.02
 _MAX_PAUSE_SECONDS = 0.5
 
@@ -47,11 +47,11 @@ async def reconcile_topics(
     third_party: ThirdPartyPlacers,
     above_quota: Mapping[ObjectKey, Failure],
 ) -> list[Outcome]:
-    """Create and change topics in Kafka as their objects' specs ask. Returns the outcomes in the order of `topics`.
+    """Create and change topics in Kafka as their objects request. Return the outcomes in the order of `topics`.
 
-    `prepare` is called once it is decided what to do, and before it is done; the objects that it returns are left out.
-    Those in `above_quota` get no more than Kafka holds. Raises FailureError only where Kafka answered for none of the
-    topics.
+    `prepare` is called after the decisions and before the changes. The objects that it returns are left out. Topics in
+    `above_quota` get no more than they already have in Kafka. Raises FailureError only if Kafka responded for none of
+    the topics.
     """
     outcomes = {
         topic.key: Outcome(with_known_claim(topic, state), above_quota=above_quota.get(topic.key)) for topic in topics
@@ -69,7 +69,7 @@ async def reconcile_topics(
 
 
 async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party: ThirdPartyPlacers) -> None:
-    """Decide in order, so that each placement sees the load that those before it add; in threads."""
+    """Decide in order and in threads, so that each placement includes the load of the previous ones."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PLACER_SECONDS
     for placer, portion in _portions(outcomes, state):
@@ -86,7 +86,7 @@ async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party:
 
 
 def _portions(outcomes: Iterable[Outcome], state: ClusterState) -> Iterator[tuple[str | None, Sequence[Outcome]]]:
-    """Portions to decide at once, in order, each with None; or one topic with the name of its third-party placer."""
+    """Yield, in order, None and a portion to decide at once, or the name of a third-party placer and one topic."""
     portion: list[Outcome] = []
     planned = 0
     for outcome in outcomes:
@@ -126,7 +126,7 @@ def _timed_out(placer: str) -> TopicDecision:
 
 
 def _with_own_load(state: ClusterState) -> ClusterState:
-    """The state with a copy of the load, for use in a thread."""
+    """Return the state with a copy of the load, for use in a thread."""
     return replace(state, load=state.load.copy())
 
 
@@ -207,7 +207,7 @@ async def _change(
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
 ) -> None:
-    """Make changes of one kind. A call that fails as a whole fails the topics of its batch only."""
+    """Make changes of one kind. A call that fails as a whole fails only the topics of its batch."""
     for batch in batches(changes, records):
         try:
             answers = await call(batch)
@@ -222,10 +222,10 @@ async def _change(
 
 
 async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
-    """Read topics until the brokers show what was changed; `settled` is False for those that do not in time.
+    """Read topics until the brokers show the changes. Set `settled` to False for topics that do not show them in time.
 
-    Brokers replay the controller's metadata log in order, so the last topic is polled first and the others once it
-    shows. The configuration of a topic just created is taken from the request: reading it would cost the most.
+    Brokers replay the controller's metadata log in order, so the last topic is polled first, and the others after it
+    shows its change. The configuration of a new topic is taken from the request, because reading it costs the most.
     """
     waiting = [outcome for outcome in outcomes if not outcome.failures]
     loop = asyncio.get_running_loop()

@@ -1,10 +1,10 @@
-"""Puts Rackspan's finalizer on KafkaTopics, and records that a topic is about to be created for them, before it is.
+"""Adds Rackspan's finalizer to KafkaTopics, and records a claim before a topic is created for a KafkaTopic.
 
-A new object takes one write for both: the finalizer, and an annotation with the object's uid, so that a copy of the
-object claims nothing. Whoever may write an object could put that annotation on it. So it counts only for those that may
-take over topics which are there already; all others take a second write, to the status, where tenants cannot write.
+A new object needs one write for both: the finalizer, and an annotation with the object's uid, so that a copy of the
+object claims nothing. Any user who may write an object could set that annotation. So it counts only for objects that
+may adopt existing topics. All other objects need a second write, to the status, which tenants cannot write.
 
-A claim is for one Kafka cluster, which it names: in another one a topic of the name is somebody else's.
+A claim names the Kafka cluster that it is for. In another cluster, a topic of that name belongs to another owner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:
-    """The topic with a claim that its annotation makes, where that counts, in the status."""
+    """Return the topic with the claim of its annotation, if that counts, copied into the status."""
     if not (topic.was_being_created and _may_adopt(topic, state)):
         return topic
     cluster_id = topic.created_in or topic.status.cluster_id
@@ -34,10 +34,10 @@ def with_known_claim(topic: KafkaTopic, state: ClusterState) -> KafkaTopic:
 
 
 def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
-    """Whether it has to be recorded that a topic is about to be created.
+    """Return whether to record that a topic is about to be created.
 
-    After a crash in between, the topic would otherwise look like one that existed before: where adoption is not
-    allowed the object could not have it, and deletionPolicy Delete would not apply to it.
+    Without the record, the topic would look like an existing one after a crash. The object could then not own it if
+    adoption is not allowed, and deletionPolicy Delete would not apply to it.
     """
     if topic.status.creating:
         return False
@@ -45,14 +45,14 @@ def must_claim(topic: KafkaTopic, state: ClusterState) -> bool:
 
 
 def is_prepared(outcome: Outcome, state: ClusterState) -> bool:
-    """Whether the object has all that it needs before its decision is carried out."""
+    """Return whether the object has everything that it needs before its decision is carried out."""
     return has_finalizer(outcome.topic.meta) and not _lacks_claim(outcome, state)
 
 
 async def prepare(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
-    """Write what the object needs before its decision is carried out; false where it has changed or is gone.
+    """Write what the object needs before its decision is carried out. Return False if it has changed or is deleted.
 
-    `outcome.topic` is the object as written. Raises FailureError.
+    `outcome.topic` is then the object as written. Raises FailureError.
     """
     if not has_finalizer(outcome.topic.meta) and not await _add_finalizer(dependencies, outcome, state):
         return False
@@ -68,7 +68,7 @@ def _may_adopt(topic: KafkaTopic, state: ClusterState) -> bool:
 
 
 async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:
-    """With the claim, where that is due and an annotation counts."""
+    """Add the finalizer, and the claim if it is needed and an annotation counts."""
     topic, meta = outcome.topic, outcome.topic.meta
     annotates = _lacks_claim(outcome, state) and topic.status.creating is None and _may_adopt(topic, state)
     claim = {CREATED_FOR: f"{meta.uid}/{state.cluster_id}"} if annotates else {}

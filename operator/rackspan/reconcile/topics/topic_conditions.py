@@ -39,7 +39,7 @@ TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionSta
 
 
 class ConditionValue(NamedTuple):
-    """What a condition says; its type, generation and transition time are added when it is set."""
+    """The content of a condition. Its type, generation and transition time are added when it is set."""
 
     status: ConditionStatus
     reason: Reason
@@ -47,12 +47,12 @@ class ConditionValue(NamedTuple):
 
     @classmethod
     def of_failure(cls, failure: Failure, status: ConditionStatus) -> ConditionValue:
-        """The reason and message of a failure."""
+        """Return a value with the reason and message of a failure."""
         return cls(status, failure.reason, failure.message)
 
 
 def invalid_pause(topic: KafkaTopic) -> Failure | None:
-    """What is wrong with a pause annotation that says neither yes nor no; the topic counts as paused meanwhile."""
+    """Return why a pause annotation is invalid, or None. A topic with an invalid annotation counts as paused."""
     message = topic.meta.unclear_pause
     return Failure(Reason.INVALID_ANNOTATION, message, Remedy.SPEC) if message is not None else None
 
@@ -60,9 +60,9 @@ def invalid_pause(topic: KafkaTopic) -> Failure | None:
 def ready_condition(
     outcome: Outcome, seen: TopicDescription, compliant: ConditionValue, state: ClusterState
 ) -> ConditionValue:
-    """Ready of a topic that Kafka has, as `seen`; `compliant` is what its Compliant condition says.
+    """Return the condition Ready of an existing topic, `seen` in Kafka. `compliant` is its condition Compliant.
 
-    The message of a paused topic begins with that.
+    The message of a paused topic begins with "paused".
     """
     topic, ready = outcome.topic, _unpaused(outcome, seen, compliant, state)
     invalid = invalid_pause(topic)
@@ -106,7 +106,7 @@ def _unpaused(
 
 
 def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> str:
-    """What somebody should know although the topic is as asked, to be appended to the message."""
+    """Return warnings for a topic that is as requested, to be appended to the message."""
     topic, spec, warnings = outcome.topic, outcome.topic.spec, ""
     size, min_insync = spec.replication_factor, outcome.config.min_insync if outcome.config else None
     if size > 1 and min_insync == size:
@@ -123,7 +123,7 @@ def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> 
 
 
 def _misplaced(spec: KafkaTopicSpec, seen: TopicDescription, compliant: ConditionValue) -> ConditionValue | None:
-    """What only moving, adding or removing replicas can put right; None where there is nothing."""
+    """Return the problem that only moving, adding or removing replicas can fix, or None."""
     other = [len(row) for row in seen.replicas if len(row) != spec.replication_factor]
     if other:
         return ConditionValue(
@@ -145,7 +145,7 @@ def _plan_pending(plan: TopicPlan, wrong: ConditionValue | None, hold: PlanHold 
 
 
 def _outlived(plan: TopicPlan) -> ConditionValue:
-    """A plan that is there although nothing is wrong any more: plans wait until racks have lasted."""
+    """Return the value for a plan that is no longer needed. New plans wait until the racks are stable."""
     message = (
         f"plan {plan.hash} is for racks that have changed since; planned anew once the racks have stayed the same for "
         f"{RACKS_SETTLE_SECONDS:g} seconds"
@@ -154,13 +154,13 @@ def _outlived(plan: TopicPlan) -> ConditionValue:
 
 
 def _filling(plan: TopicPlan, hold: PlanHold | None) -> str:
-    """What a plan does that only fills brokers, to be appended to the message."""
+    """Return what a plan that only fills brokers does, to be appended to the message."""
     copies = f"copies {plural(plan.moves, 'replica')}" if plan.moves else "copies nothing, and moves leaders,"
     return f"; plan {plan.hash} {copies} to fill brokers" + (f"; {hold.message}" if hold is not None else "")
 
 
 def _not_planned(plan: TopicPlan | None, wrong: ConditionValue, *, settling: bool) -> ConditionValue:
-    """What is wrong, and why no plan puts it right where that is known."""
+    """Return the problem, and why no plan fixes it if that is known."""
     if settling and wrong.reason == Reason.NOT_COMPLIANT and not (plan and plan.problems):
         message = (
             f"{wrong.message}; planned for once the racks have stayed the same for {RACKS_SETTLE_SECONDS:g} seconds"
@@ -189,19 +189,19 @@ def _range(numbers: Sequence[int]) -> str:
 # --- Compliant --------------------------------------------------------------------------------------------------------
 
 _MAX_NAMED = 10
-"""Broker ids listed in a message."""
+"""The maximum number of broker ids in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComplianceResult:
-    """What the status and the Compliant condition say; `compliance` is None where nothing could be compared."""
+    """The compliance for the status and the condition Compliant. `compliance` is None if nothing could be compared."""
 
     compliance: ComplianceStatus | None
     condition: ConditionValue
 
 
 def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> ComplianceResult:
-    """Compare the replicas in Kafka with the spec; the fewest moves come from the plan where there is one."""
+    """Compare the replicas in Kafka with the spec. The fewest moves come from the plan if there is one."""
     spec, plan, known = outcome.topic.spec, outcome.plan, outcome.judged
     if spec.placement.assignment:
         return _explicit_result(spec, seen, state)
@@ -230,7 +230,7 @@ def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterSt
 
 
 def _only_by_drift(spec: KafkaTopicSpec, seen: TopicDescription, found: core.Compliance, state: ClusterState) -> int:
-    """How many of the partitions that are not compliant would be in the racks that Kafka reports."""
+    """Return how many of the non-compliant partitions would be compliant in the racks that Kafka reports."""
     if not found.non_compliant or not state.racks.drifted:
         return 0
     reported = judged(spec, seen.replicas, replace(state, racks=state.racks.as_reported)).compliance
@@ -240,12 +240,12 @@ def _only_by_drift(spec: KafkaTopicSpec, seen: TopicDescription, found: core.Com
 
 
 def not_judged(why: Failure) -> ComplianceResult:
-    """Compliant is Unknown for this reason."""
+    """Return a result whose condition Compliant is Unknown for this reason."""
     return ComplianceResult(None, ConditionValue.of_failure(why, UNKNOWN))
 
 
 def _spread_condition(found: core.Compliance, state: ClusterState, drifted: int) -> ConditionValue:
-    """False where partitions are certainly not compliant, even if others cannot be judged."""
+    """Return the condition: False if partitions are certainly not compliant, even if others cannot be judged."""
     unknown = ""
     if found.undecided:
         brokers = ", ".join(str(row.id) for row in state.racks.missing[:_MAX_NAMED])
@@ -318,9 +318,10 @@ def _explicit_result(spec: KafkaTopicSpec, seen: TopicDescription, state: Cluste
 def _blocking_drain(
     compliance: ComplianceStatus, blocking: Sequence[tuple[int, Sequence[int]]], drained: set[int], different: set[int]
 ) -> ComplianceResult:
-    """The result for an explicit assignment that names brokers which the topology drains.
+    """Return the result for an explicit assignment that names brokers which the topology drains.
 
-    `blocking` are such rows with their partition numbers, `different` the partitions whose replicas differ from theirs.
+    `blocking` are these rows of the assignment with their partition numbers, `different` the partitions whose replicas
+    differ from their rows.
     """
     brokers = sorted({broker for _, row in blocking for broker in row} & drained)
     samples = [

@@ -1,4 +1,4 @@
-"""What to change in Kafka for one topic, by the object, the topic and the cluster's state; what came of it. Pure."""
+"""Decides what to change in Kafka for one topic, from the object, the topic and the cluster state. Pure."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicDecision:
-    """What to do. The parts are independent: an infeasible growth does not prevent a change of configuration."""
+    """The changes to make. They are independent: an infeasible growth does not prevent a configuration change."""
 
     create: NewTopic | None = None
     grow: NewPartitions | None = None
     configure: ConfigChange | None = None
     problem: Failure | None = None
     foreign: Failure | None = None
-    """Why Kafka's topic is not this object's: then nothing is changed, and the status describes no topic."""
+    """Why the topic in Kafka is not this object's. Then nothing is changed, and the status describes no topic."""
 
     judged: Judged | None = None
-    """The compliance of the present replicas, or of those of the new topic, where the decision needed it."""
+    """The compliance of the current replicas, or of the new topic's replicas, if the decision needed it."""
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do in Kafka."""
+        """Whether nothing has to be changed in Kafka."""
         return self.create is None and self.grow is None and self.configure is None
 
     @property
     def summary(self) -> str:
-        """The steps as text for conditions and Events, such as `grow to 5 partitions; set retention.ms=1`."""
+        """The changes as text for conditions and Events, such as `grow to 5 partitions; set retention.ms=1`."""
         steps = []
         if self.create is not None:
             replicas = plural(self.create.replication_factor, "replica")
@@ -67,10 +67,10 @@ def decide(
     state: ClusterState,
     above_quota: Failure | None = None,
 ) -> TopicDecision:
-    """The changes that fulfil the spec without moving a replica; `own` are the configs set on the topic itself.
+    """Return the changes that fulfil the spec without moving a replica. `own` are the configs set on the topic itself.
 
-    `seen` is None where Kafka has no topic of that name, `above_quota` says why the topic may not get more than Kafka
-    holds, None where it may. Failures are part of the decision; none is raised.
+    `seen` is None if Kafka has no topic of that name. `above_quota` says why the topic may not get more than it already
+    has in Kafka, or is None. Failures are part of the decision and are not raised.
     """
     other = ownership_problem(topic, seen, state)
     if other is not None:
@@ -96,10 +96,10 @@ def decide(
 
 
 def _min_insync_held(seen: TopicDescription) -> Failure | None:
-    """Why min.insync.replicas has to stay; None where it may change.
+    """Return why min.insync.replicas must not change now, or None if it may.
 
-    With a change Kafka empties the ELR of the topic's partitions (KIP-966). One without a leader then gets one only by
-    an unclean election, even when all of its brokers are back.
+    When this config changes, Kafka empties the ELR of the topic's partitions (KIP-966). A partition without a leader
+    then gets one only by an unclean election, even when all of its brokers are back.
     """
     if not seen.without_isr:
         return None
@@ -113,7 +113,7 @@ def _min_insync_held(seen: TopicDescription) -> Failure | None:
 
 
 def ownership_problem(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
-    """Why Kafka's topic of this name, or its absence, does not match what the object recorded; None where it does."""
+    """Return why the topic in Kafka, or its absence, does not match the object's records, or None if it matches."""
     known_id = topic.status.topic_id
     if topic.status.cluster_id not in (None, state.cluster_id):
         return Failure(Reason.CLUSTER_ID_MISMATCH, in_another_cluster(topic, state.cluster_id), Remedy.SPEC)
@@ -181,38 +181,38 @@ def _growth(
 
 @dataclass(slots=True)
 class Outcome:
-    """One topic after a pass: what Kafka holds now, what was decided and what failed."""
+    """The result of a pass for one topic: the current state in Kafka, the decision and the failures."""
 
     topic: KafkaTopic
     seen: TopicDescription | None = None
     config: TopicConfig | None = None
     decision: TopicDecision = field(default_factory=TopicDecision)
     paused_decision: TopicDecision = field(default_factory=TopicDecision)
-    """What would be done if the object were not paused; empty where it is not."""
+    """What would be changed if the object were not paused. Empty if it is not paused."""
     plan: TopicPlan | None = None
-    """The moves that would make the topic compliant; None where no plan could be made."""
+    """The moves that would make the topic compliant, or None if no plan could be made."""
     hold: PlanHold | None = None
-    """What the plan waits for, where that is known."""
+    """What the plan waits for, if that is known."""
     copied_bytes: int | None = None
-    """The bytes that the plan copies, where they are known."""
+    """The bytes that the plan copies, if they are known."""
     above_quota: Failure | None = None
-    """Why the topic may not get more than Kafka holds of it; None where it may."""
+    """Why the topic may not get more than it already has in Kafka, or None if it may."""
     failures: list[Failure] = field(default_factory=list)
     settled: bool = True
-    """False where Kafka has accepted the change but does not show it yet."""
+    """False if Kafka has accepted the change but does not show it yet."""
     new_claim: bool = False
-    """Whether it was recorded in this pass that the topic is about to be created."""
+    """Whether this pass recorded that the topic is about to be created."""
 
     @property
     def problem(self) -> Failure | None:
-        """What Ready reports: a refusal by Kafka, else what prevented a decision."""
+        """The problem that Ready reports: a refusal by Kafka, else the obstacle to a decision."""
         return next(iter(self.failures), None) or self.decision.foreign or self.decision.problem
 
     @property
     def is_stale(self) -> bool:
-        """Whether a broker answered from outdated metadata.
+        """Whether a broker responded from outdated metadata.
 
-        The topic was there but not its configuration, or it had fewer partitions than before: Kafka removes none.
+        The topic existed without its configuration, or had fewer partitions than before, although Kafka removes none.
         """
         seen, known = self.seen, self.topic.status
         if seen is None:
@@ -221,15 +221,15 @@ class Outcome:
 
     @property
     def is_unread(self) -> bool:
-        """Whether Kafka did not say what it holds of the topic, and is asked again soon."""
+        """Whether Kafka did not return the state of the topic and is asked again soon."""
         return self.seen is None and self.decision.idle and any(one.remedy is Remedy.RETRY for one in self.failures)
 
     @property
     def creating(self) -> bool:
-        """Whether a topic of this name that shows up later may be one that the operator created for the object.
+        """Whether a topic of this name that appears later may be one that the operator created for the object.
 
-        So it is after a call that got no answer. After a refusal it is not, unless the refusal is retried and an
-        earlier pass had claimed the topic: "already exists" may then be about that pass's topic.
+        It may be after a call without a response. It may not be after a refusal, unless the refusal is retried and an
+        earlier pass had claimed the topic: "already exists" may then refer to the topic of that pass.
         """
         if self.decision.create is None:
             return bool(self.topic.status.creating)
@@ -247,7 +247,7 @@ class Outcome:
 
     @property
     def is_adopted(self) -> bool:
-        """Whether the topic that Kafka has existed before it became this object's."""
+        """Whether the topic in Kafka existed before this object owned it."""
         status = self.topic.status
         if self.seen is not None and self.seen.topic_id == status.topic_id:
             return bool(status.adopted)
@@ -255,5 +255,5 @@ class Outcome:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether Kafka's topic of this name is not the one that the object is about."""
+        """Whether the topic of this name in Kafka is not this object's."""
         return self.decision.foreign is not None

@@ -1,6 +1,6 @@
-"""Whether the deletion of a KafkaTopic may delete the topic in Kafka, and its data with it.
+"""Decides whether the deletion of a KafkaTopic may delete the topic in Kafka, and its data.
 
-The decisions are pure. `DeletionGate` remembers which deletions wait for a person.
+The decisions are pure. `DeletionGate` stores which deletions wait for a user's confirmation.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 
 
 RATE_WINDOW = timedelta(minutes=1)
-"""Over which `spec.maxDeletionsPerMinute` is counted, in each namespace."""
+"""The period for which `spec.maxDeletionsPerMinute` is counted, in each namespace."""
 RETAIN_LETS_GO = "set deletionPolicy: Retain to let the object go without deleting anything"
 NAMESPACE_TIMEOUT = timedelta(minutes=10)
-"""How long objects hold up the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
+"""How long objects block the deletion of their namespace. Then they are released, and their topics kept in Kafka."""
 _DIGEST = 32
-"""Characters of a confirmation's digest: 128 bits, so that nobody finds other names that fit."""
+"""The characters of a confirmation's digest: 128 bits, so that other names with the same digest cannot be found."""
 
 
 class DeletionStep(Enum):
     """The next step of a deletion."""
 
     RELEASE = auto()
-    """Remove the finalizer; the topic stays in Kafka, or is gone already."""
+    """Remove the finalizer. The topic stays in Kafka, or is already deleted."""
 
     DELETE = auto()
     """Delete the topic in Kafka, then remove the finalizer."""
 
     HOLD = auto()
-    """Keep the finalizer and say why in the status."""
+    """Keep the finalizer and write the reason into the status."""
 
     RETRY = auto()
-    """Requeue: the object changed meanwhile."""
+    """Requeue the object, because it changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +67,25 @@ class DeletionDecision:
 
 
 def has_delete_policy(topic: KafkaTopic) -> bool:
-    """Whether `deletionPolicy` is Delete."""
+    """Return whether `deletionPolicy` is Delete."""
     return topic.spec.deletion_policy == DeletionPolicy.DELETE
 
 
 def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
-    """Whether the annotation that confirms the deletion of an adopted topic names this topic id."""
+    """Return whether the annotation that confirms the deletion of an adopted topic has this topic id."""
     return topic.confirm_delete == topic_id
 
 
 def would_delete_topic(topic: KafkaTopic) -> bool:
-    """Whether deleting the object would delete its topic in Kafka, as far as the object itself says."""
+    """Return whether deleting the object would delete its topic in Kafka, according to the object alone."""
     return has_finalizer(topic.meta) and retained_by_spec(topic, None) is None
 
 
 def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDecision | None:
-    """Why the topic is kept by the object's spec and status alone; None where more has to be checked.
+    """Return why the topic is kept according to the object's spec and status alone, or None if more must be checked.
 
-    `refusal` says why the topology does not admit the object, None where it does. An object that is not admitted is
-    released at once.
+    `refusal` says why the topology does not admit the object, or is None. An object that is not admitted is released
+    immediately.
     """
     if not has_delete_policy(topic):
         return _kept(topic, "deletionPolicy is Retain")
@@ -107,7 +107,7 @@ def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDeci
 def retained_by_teardown(
     topic: KafkaTopic, topology: RackTopology | None, terminating: Terminating
 ) -> DeletionDecision | None:
-    """Why the topic is kept because the CustomResourceDefinitions or its RackTopology go away; None otherwise."""
+    """Return why the topic is kept if a CustomResourceDefinition or its RackTopology is being removed, else None."""
     if terminating.definitions:
         return _kept(topic, f"the definition {terminating.definitions[0]} is being deleted")
     if topology is None:
@@ -122,9 +122,9 @@ def _kept(topic: KafkaTopic, why: str) -> DeletionDecision:
 def held_or_retained(
     topic: KafkaTopic, topology: RackTopology, terminating: Terminating, *, confirmed: bool, waits: bool
 ) -> DeletionDecision | None:
-    """Why the topic is kept, for now (HOLD) or for good (RELEASE); None where it may be deleted.
+    """Return why the topic is kept, for now (HOLD) or permanently (RELEASE), or None if it may be deleted.
 
-    `confirmed`: a person confirmed the deletion. `waits`: it needs that confirmation, by the deletion gate.
+    `confirmed`: a user confirmed the deletion. `waits`: the deletion gate requires that confirmation.
     """
     namespace_ends = topic.meta.namespace in terminating.namespaces
     if namespace_ends and not confirmed and topology.meta.namespace == topic.meta.namespace:
@@ -148,12 +148,12 @@ def held_or_retained(
 def released_after_timeout(
     topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, now: datetime
 ) -> DeletionDecision:
-    """The decision, or RELEASE where its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
+    """Return the decision, or RELEASE if its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
     terminating_since, created = terminating.namespaces.get(topic.meta.namespace), topic.meta.creation_timestamp
     if (
         decision.step is not DeletionStep.HOLD
         or terminating_since is None
-        or (created is not None and terminating_since < created)  # an earlier namespace of the name
+        or (created is not None and terminating_since < created)  # an earlier namespace of that name
         or now - terminating_since < NAMESPACE_TIMEOUT
     ):
         return decision
@@ -166,7 +166,7 @@ def released_after_timeout(
 
 
 def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]:
-    """The times at which deletions were requested that are among more than `limit` within `RATE_WINDOW`.
+    """Return the deletion times that are among more than `limit` within `RATE_WINDOW`.
 
     `requested` maps each deletion timestamp to the number of objects that have it.
     """
@@ -184,13 +184,13 @@ def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]
 
 
 def confirmation(namespace: str, topics: Iterable[KafkaTopic]) -> str:
-    """What confirms the deletion of just these topics of a namespace: a digest of the objects' names and topic ids."""
+    """Return the confirmation of exactly these deletions: the namespace, and a digest of object names and topic ids."""
     lines = sorted(f"{topic.meta.name} {topic.status.topic_id}\n" for topic in topics)
     return f"{namespace}:{hashlib.sha256(''.join(lines).encode()).hexdigest()[:_DIGEST]}"
 
 
 def given_confirmations(topology: RackTopology) -> Mapping[str, str] | None:
-    """The confirmations that a person wrote into the annotation, by namespace; None without the annotation."""
+    """Return the confirmations in the annotation, by namespace, or None without the annotation."""
     text = topology.meta.annotations.get(CONFIRM_DELETIONS)
     if text is None:
         return None
@@ -199,7 +199,7 @@ def given_confirmations(topology: RackTopology) -> Mapping[str, str] | None:
 
 
 def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> DeletionDecision:
-    """DELETE only where Kafka's topic is the one that the object recorded, by topic id (KIP-516) and cluster id."""
+    """Return DELETE only if the topic in Kafka is the recorded one, by topic id (KIP-516) and cluster id."""
     known_id = topic.status.topic_id
     if topic.status.cluster_id != state.cluster_id:
         return DeletionDecision(DeletionStep.HOLD, f"{in_another_cluster(topic, state.cluster_id)}; {RETAIN_LETS_GO}")
@@ -211,10 +211,10 @@ def decide_deletion(topic: KafkaTopic, seen: TopicDescription | None, state: Clu
 
 
 def agreed(topic: KafkaTopic, first: DeletionDecision, second: DeletionDecision, *, gone: bool) -> DeletionDecision:
-    """What two looks at a topic allow: any broker may have answered either, and one of them may lag.
+    """Return what two reads of a topic allow. Any broker may have responded to either read, and one may lag.
 
-    `gone`: the second one found no topic of the name. RETRY where they contradict each other. That another topic of the
-    name was seen is enough to let the object go: nothing is deleted.
+    `gone`: the second read found no topic of that name. Return RETRY if the reads contradict each other. If the second
+    read found another topic of that name, the object can be released, because nothing is deleted.
     """
     contradicts = gone if first.step is DeletionStep.DELETE else second.step is DeletionStep.DELETE
     if contradicts and second.step is not DeletionStep.HOLD:
@@ -225,32 +225,33 @@ def agreed(topic: KafkaTopic, first: DeletionDecision, second: DeletionDecision,
 
 
 class _Request(NamedTuple):
-    """That a deletion was asked for in a namespace; the API server keeps the time in whole seconds."""
+    """The time of a deletion request in a namespace. The API server stores the time in whole seconds."""
 
     namespace: str
     at: datetime
 
 
 class DeletionGate:
-    """Lets a few deletions of each namespace pass per minute; more need the confirmation of a person.
+    """Lets a few deletions per minute and namespace pass. More deletions need the confirmation of a user.
 
-    Everything can be rebuilt from objects: requests from deletion timestamps, waiting ones from their status, recent
-    deletions from the RackTopology's status. So a restart neither resets the rate nor releases what waits.
+    The whole state can be rebuilt from objects: requests from deletion timestamps, waiting requests from their status,
+    recent deletions from the RackTopology's status. So a restart neither resets the rate nor releases waiting
+    deletions.
     """
 
     def __init__(self) -> None:
         self.waiting: Mapping[ObjectKey, KafkaTopic] = {}
-        """Objects that need confirmation, as of the last review."""
+        """The objects that need confirmation, as of the last review."""
         self._held: set[str] = set()
         self._confirmed: set[str] = set()
         self._recent: dict[str, _Request] = {}
-        """By uid, the deletions that were carried out without confirmation."""
+        """The deletions carried out without confirmation, by uid."""
         self._restored: Counter[_Request] = Counter()
-        """The same from before the operator's restart, as counts: their uids are not known any more."""
+        """The counts of such deletions before the operator's restart. Their uids are not known any more."""
         self._is_restored = False
 
     def restore(self, status: DeletionsStatus | None) -> None:
-        """Take over the recent deletions in the RackTopology's status; only the first call counts."""
+        """Load the recent deletions from the RackTopology's status. Only the first call has an effect."""
         if not self._is_restored and status is not None:
             self._restored.update({_Request(recent.namespace, recent.at): recent.count for recent in status.recent})
         self._is_restored = True
@@ -258,8 +259,8 @@ class DeletionGate:
     def review(self, topics: Sequence[KafkaTopic], terminating: Collection[str], limit: int) -> None:
         """Update `waiting` from all objects whose topics would be deleted with them now.
 
-        Those in `terminating` namespaces wait, with a deletion timestamp or without one yet; all others have one.
-        `limit` is the number of deletions of a namespace per minute that pass without confirmation.
+        Objects in `terminating` namespaces wait, with or without a deletion timestamp. All other objects have one.
+        `limit` is the number of deletions per minute and namespace that pass without confirmation.
         """
         known = {topic.meta.uid for topic in topics}
         self._held &= known
@@ -268,7 +269,7 @@ class DeletionGate:
         requested = {**self._recent, **{topic.meta.uid: _request(topic) for topic in unconfirmed}}
         crowded = _crowded(Counter(requested.values()) + self._restored, limit)
         for topic in unconfirmed:
-            # Held ones stay held when the burst shrinks: sparing one topic of eleven must not delete the ten others.
+            # Held deletions stay held when a burst shrinks: sparing one topic of eleven must not delete the other ten.
             was_held = reason_of(topic.status.conditions, STALLED) == Reason.DELETION_HELD
             if topic.meta.uid not in self._recent and (_request(topic) in crowded or was_held):
                 self._held.add(topic.meta.uid)
@@ -280,24 +281,24 @@ class DeletionGate:
         }
 
     def held(self) -> Sequence[HeldDeletions]:
-        """The deletions that wait now, by namespace."""
+        """Return the deletions that wait now, by namespace."""
         found: defaultdict[str, list[KafkaTopic]] = defaultdict(list)
         for topic in self.waiting.values():
             found[topic.meta.namespace].append(topic)
         return [HeldDeletions(name, len(topics), confirmation(name, topics)) for name, topics in sorted(found.items())]
 
     def confirm(self, namespace: str) -> None:
-        """A person confirmed all deletions of a namespace that wait now."""
+        """Mark all deletions of a namespace that wait now as confirmed by a user."""
         self._confirmed |= {topic.meta.uid for topic in self.waiting.values() if topic.meta.namespace == namespace}
         self._held -= self._confirmed
         self.waiting = {key: topic for key, topic in self.waiting.items() if key.namespace != namespace}
 
     def is_confirmed(self, topic: KafkaTopic) -> bool:
-        """Whether a person confirmed this deletion."""
+        """Return whether a user confirmed this deletion."""
         return topic.meta.uid in self._confirmed
 
     def record_deletions(self, topics: Iterable[KafkaTopic]) -> None:
-        """Count topics that are about to be deleted; confirmed ones do not count against the limit."""
+        """Count topics that are about to be deleted. Confirmed deletions do not count against the limit."""
         self._recent |= {topic.meta.uid: _request(topic) for topic in topics if not self.is_confirmed(topic)}
         requests = {*self._recent.values(), *self._restored}
         if requests:
@@ -307,7 +308,7 @@ class DeletionGate:
 
     @property
     def status(self) -> DeletionsStatus | None:
-        """`status.deletions` of the RackTopology; None where nothing waits and nothing was deleted lately."""
+        """`status.deletions` of the RackTopology, or None if nothing waits and nothing was deleted lately."""
         recent: dict[str, RecentDeletions] = {}
         for request, count in sorted((Counter(self._recent.values()) + self._restored).items()):
             before = recent.get(request.namespace)
@@ -320,7 +321,7 @@ class DeletionGate:
 
 
 def _crowded(requests: Mapping[_Request, int], limit: int) -> Collection[_Request]:
-    """Those of the requests that are among more than `limit` of their namespace within a minute."""
+    """Return the requests that are among more than `limit` of their namespace within a minute."""
     by_namespace: defaultdict[str, dict[datetime, int]] = defaultdict(dict)
     for request, count in requests.items():
         by_namespace[request.namespace][request.at] = count
@@ -328,7 +329,7 @@ def _crowded(requests: Mapping[_Request, int], limit: int) -> Collection[_Reques
 
 
 def _request(topic: KafkaTopic) -> _Request:
-    """The object's namespace and deletion timestamp. Raises ValueError without one."""
+    """Return the object's namespace and deletion timestamp. Raises ValueError if it has none."""
     requested = topic.meta.deletion_timestamp
     if requested is None:
         msg = f"{topic.key} is not being deleted"

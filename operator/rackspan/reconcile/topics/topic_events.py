@@ -1,4 +1,4 @@
-"""Kubernetes Events for what a pass did, and for conditions whose status changed. Pure."""
+"""Kubernetes Events for the changes of a pass, and for conditions whose status changed. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NO_STALLED_EVENT = frozenset(
         Reason.PAUSED,
     }
 )
-"""Reasons of Stalled that have an Event of Compliant or Paused already."""
+"""The Stalled reasons that already have an Event of Compliant or Paused."""
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
 
 
@@ -57,13 +57,13 @@ _CONFIGS_IN_PLACE = frozenset(
         *PLAN_REASONS,
     }
 )
-"""Reasons of Ready of a topic whose configs are as asked."""
+"""The Ready reasons of a topic whose configs are as requested."""
 
 
 def condition_events(
     about: ObjectRef, before: Sequence[Condition], after: Sequence[Condition], outcome: Outcome | None = None
 ) -> Iterator[KubernetesEvent]:
-    """The Events for one object, from its conditions before and after a pass; none for unchanged conditions."""
+    """Yield the Events for one object from its conditions before and after a pass; none for unchanged conditions."""
     if outcome is not None:
         yield from _done(about, outcome)
     stalled = find_condition(after, STALLED)
@@ -105,7 +105,7 @@ def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:
 
 
 def _was_as_asked(outcome: Outcome) -> bool:
-    """Whether the topic had all configs of this generation before: then somebody else has changed them since."""
+    """Return whether the topic already had all configs of this generation, so that another client changed them."""
     topic, seen = outcome.topic, outcome.seen
     ready = find_condition(topic.status.conditions, READY)
     return (
@@ -119,7 +119,7 @@ def _was_as_asked(outcome: Outcome) -> bool:
 
 
 def _derived_anew(outcome: Outcome) -> bool:
-    """Whether another min.insync.replicas than before follows from the durability, since replicas have moved."""
+    """Return whether the durability now gives another min.insync.replicas, because replicas have moved."""
     topic, change = outcome.topic, outcome.decision.configure
     if change is None or MIN_INSYNC in topic.spec.config_values:
         return False

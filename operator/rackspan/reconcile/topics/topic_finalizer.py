@@ -1,9 +1,10 @@
-"""Deletes topics of KafkaTopics that are being deleted, and removes their finalizers.
+"""Deletes the topics of KafkaTopics that are being deleted, and removes their finalizers.
 
-A topic is deleted only if its id is the one that the object's status recorded. See `deletion` for the rules.
+A topic is deleted only if its id is the one that the object's status recorded. See `topic_deletion` for the rules.
 
-Deletions take turns: one call is under way, and all that ask meanwhile share the next turn. Finalizers are removed
-beside it. What a turn deletes was looked at twice, with a pause between; pauses of several batches overlap.
+Deletions take turns: one turn runs at a time, and all batches that request one meanwhile share the next turn.
+Finalizers are removed outside of the turns. A turn deletes only topics that were read twice, with a pause in between.
+The pauses of several batches overlap.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
-"""How much later than the first look at a topic the one that decides is made, at least.
+"""The minimum time between the first read of a topic and the read that decides.
 
-librdkafka deletes by name, and any broker may answer a look. One that lags may still show the object's topic where
-somebody has made another one of its name, or not show it yet. It counts from when a batch begins, not anew in its turn.
+librdkafka deletes by name, and any broker may respond to a read. After another client has recreated the topic, a
+lagging broker may still show the object's topic, or not show it yet. The time counts from the start of a batch, not
+again from its turn.
 """
 _CHANGED = DeletionDecision(DeletionStep.RETRY, "the object changed while its deletion was decided")
 _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet", Remedy.RETRY)
@@ -63,7 +65,7 @@ _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet
 
 @dataclass(frozen=True, slots=True)
 class _Doomed:
-    """A topic whose turn is asked for, and what the first look at it said."""
+    """A topic for which a turn was requested, and the decision of its first read."""
 
     topic: KafkaTopic
     first: DeletionDecision
@@ -94,13 +96,13 @@ class TopicFinalizer:
         self._gate = DeletionGate()
         self._terminating = Terminating()
         self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
-        """As the latest batch has it: a turn goes by that, be its batches older."""
+        """The cluster of the latest batch. A turn uses it even if its batches are older."""
         self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(
             self._take_turn, lambda one: one.records, MAX_RECORDS
         )
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
-        """`status.deletions` of the RackTopology, and the objects that wait for a person to confirm their deletion."""
+        """Return the RackTopology's `status.deletions`, and the objects whose deletion waits for confirmation."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return None, ()
@@ -108,23 +110,23 @@ class TopicFinalizer:
         return self._gate.status, self._gate.waiting.keys()
 
     def dependents(self) -> Collection[KafkaTopic]:
-        """The admitted objects whose topics are to be deleted with them: they need the RackTopology until then."""
+        """Return the admitted objects whose deletion will delete their topics, for which they need the RackTopology."""
         return self._deletable(self._topics())
 
     def _topics(self) -> list[KafkaTopic]:
         return [self._cache.topics[key] for key in self._cache.topics_of(self._topology)]
 
     def _deletable(self, topics: Iterable[KafkaTopic]) -> list[KafkaTopic]:
-        """The admitted objects among these whose topics are to be deleted with them."""
+        """Return the admitted objects among these whose deletion deletes their topics."""
         refusal = refusals(self._cache)
         return [topic for topic in topics if would_delete_topic(topic) and refusal(topic) is None]
 
     async def process(
         self, deleting: Sequence[KafkaTopic], state: ClusterState | Failure, admin: KafkaAdmin | None
     ) -> Mapping[ObjectKey, DeletionDecision]:
-        """Delete topics and remove finalizers, as far as possible now; the objects left, each with what holds it.
+        """Delete topics and remove finalizers, as far as possible now. Return the decisions for remaining objects.
 
-        Without an `admin` nothing is deleted in Kafka. Objects without our finalizer are skipped.
+        Without an `admin` nothing is deleted in Kafka. Objects without Rackspan's finalizer are skipped.
         """
         due = asyncio.get_running_loop().time() + _LAG_SECONDS
         self._cluster = state, admin
@@ -147,7 +149,7 @@ class TopicFinalizer:
     # --- what Kubernetes says ----------------------------------------------------------------------------------------
 
     async def _check_kubernetes(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
-        """Decisions that need no answer from Kafka."""
+        """Return the decisions that need no response from Kafka."""
         if not topics:
             return {}
         namespaces = {topic.meta.namespace for topic in topics}
@@ -182,7 +184,7 @@ class TopicFinalizer:
         return decisions
 
     def _review_gate(self, topology: RackTopology) -> None:
-        """Show the gate all objects whose topics would be deleted, not only those of a batch."""
+        """Pass to the gate all objects whose topics would be deleted, not only those of a batch."""
         topics = self._topics()
         leaving = {topic.meta.namespace for topic in topics if topic.meta.is_deleting}
         # A namespace without objects that are being deleted may be a newer one of the same name.
@@ -193,9 +195,10 @@ class TopicFinalizer:
         self._gate.review(chosen, ends, topology.spec.max_deletions_per_minute)
 
     async def _read_confirmation(self, topology: RackTopology) -> None:
-        """Confirm the deletions of namespaces whose confirmation the annotation has, and take it off: it counts once.
+        """Confirm deletions of namespaces by the annotation, and remove the confirmations, because each counts once.
 
-        One of a namespace where nothing waits is kept until something does, whatever waits in other namespaces.
+        The confirmation of a namespace without waiting deletions is kept until there are some, independent of other
+        namespaces.
         """
         given = given_confirmations(topology)
         waiting = {one.namespace for one in self._gate.held()}
@@ -225,7 +228,7 @@ class TopicFinalizer:
             self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
 
     async def _keep_confirmations(self, about: ObjectRef, kept: Sequence[str], version: str) -> JsonObject | None:
-        """Leave just these in the annotation; None where the RackTopology changed. Raises FailureError."""
+        """Keep only these in the annotation. Return None if the RackTopology has changed. Raises FailureError."""
         if kept:
             return await self._kube.replace_annotation(about, CONFIRM_DELETIONS, ",".join(kept), version)
         return await self._kube.remove_annotation(about, CONFIRM_DELETIONS, version)
@@ -233,7 +236,7 @@ class TopicFinalizer:
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 
     async def _delete_in_kafka(self, topics: Sequence[KafkaTopic], due: float) -> Mapping[ObjectKey, DeletionDecision]:
-        """Look at the topics, wait until `due`, and have a turn with those that Kafka answered about."""
+        """Read the topics, wait until `due`, and submit those that Kafka responded about to a turn."""
         if not topics:
             return {}
         state, admin = self._cluster
@@ -255,9 +258,9 @@ class TopicFinalizer:
         return first | {topic.key: answers[topic.topic_name] for topic in answered}
 
     async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
-        """Ask everybody again, and delete what may go; the decisions by topic name.
+        """Check Kubernetes and Kafka again, and delete what may be deleted. Return the decisions by topic name.
 
-        A turn may have been waited for. So nothing counts that was found out before it, but what was against deleting.
+        A topic may have waited for its turn. So earlier results count only if they were against deleting.
         """
         topics = [one.topic for one in doomed]
         decisions = await self._check_kubernetes(topics)
@@ -281,7 +284,7 @@ class TopicFinalizer:
             decisions |= self._recheck_gate(_to_delete(topics, decisions))
             if to_delete := _to_delete(topics, decisions):
                 self._gate.record_deletions(to_delete)
-                await self._write_topology_status()  # first, so that a restarted operator counts these deletions too
+                await self._write_topology_status()  # before deleting, so that a restarted operator counts these too
                 decisions |= self._recheck_gate(to_delete)
                 decisions |= await _delete(_to_delete(to_delete, decisions), sizes, admin)
         except FailureError as error:
@@ -289,7 +292,7 @@ class TopicFinalizer:
         return decisions
 
     def _recheck_gate(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
-        """Decisions for those that have to wait after all: many more deletions may have been requested meanwhile."""
+        """Return decisions for topics that now have to wait: many deletions may have been requested meanwhile."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return _held(topics, "its RackTopology went a moment ago")
@@ -297,13 +300,13 @@ class TopicFinalizer:
         return self._check_gate(topics, topology)
 
     async def _release(self, topic: KafkaTopic, decision: DeletionDecision) -> DeletionDecision | None:
-        """Remove the finalizer if the decision allows it; the decision that stands where the object is still there."""
+        """Remove the finalizer if the decision allows it. Return the decision that applies if the object remains."""
         if decision.step in (DeletionStep.HOLD, DeletionStep.RETRY):
             return decision
         try:
             written = await self._finalizers.remove(KIND, topic.meta)
         except FailureError as error:
-            # Topologies that do not exist share one series of metrics: anybody can name any number of them.
+            # Nonexistent topologies share one metric series, because users can name any number of them.
             topology = str(topic.topology) if topic.topology in self._cache.topologies else ""
             count_error(topology, error.failure.remedy, error.failure.reason)
             return DeletionDecision(DeletionStep.HOLD, error.failure.message)
@@ -319,7 +322,7 @@ class TopicFinalizer:
 
 
 def _is_unchanged(topic: KafkaTopic, current: KafkaTopic, refusal: Failure | None) -> bool:
-    """Whether the latest version of the object still asks for the deletion: it may say Retain by now."""
+    """Return whether the latest version of the object still requests the deletion. It may have Retain by now."""
     return (
         current.meta.uid == topic.meta.uid
         and current.meta.is_deleting
@@ -338,12 +341,12 @@ def _held(topics: Iterable[KafkaTopic], why: str) -> dict[ObjectKey, DeletionDec
 
 
 def hold_failure(decision: DeletionDecision) -> Failure:
-    """What the status says while an object is held."""
+    """Return the failure that the status reports while an object is held."""
     return Failure(decision.reason, decision.message, Remedy.ACCESS)
 
 
 def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) -> dict[ObjectKey, DeletionDecision]:
-    """HOLD, or RETRY where the client is only being replaced."""
+    """Return HOLD decisions, or RETRY if the client is only being replaced."""
     hold = DeletionStep.HOLD
     step, why = (hold, state.message) if isinstance(state, Failure) else (DeletionStep.RETRY, "not connected")
     return {
@@ -358,7 +361,7 @@ def _not_connected(topics: Iterable[KafkaTopic], state: ClusterState | Failure) 
 async def _compare_ids(
     topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin
 ) -> tuple[dict[ObjectKey, DeletionDecision], Mapping[str, int]]:
-    """Decisions by comparing topic ids with Kafka's, and the number of partitions of each topic by name."""
+    """Return decisions from comparing topic ids with Kafka's, and the number of partitions of each topic by name."""
     found = await admin.topics([topic.topic_name for topic in topics])
     decisions: dict[ObjectKey, DeletionDecision] = {}
     sizes: dict[str, int] = {}
@@ -375,7 +378,7 @@ async def _compare_ids(
 async def _delete(
     topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
 ) -> Mapping[ObjectKey, DeletionDecision]:
-    """Delete topics in few calls; those that Kafka refused, each held for its own failure. `sizes` has partitions."""
+    """Delete topics in few calls. Return a HOLD for each that Kafka refused. `sizes` has the numbers of partitions."""
     failed: dict[ObjectKey, DeletionDecision] = {}
     for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
         ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}

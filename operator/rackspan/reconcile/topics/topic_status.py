@@ -1,7 +1,7 @@
-"""From what a pass observed and did to a KafkaTopic's status.
+"""Builds a KafkaTopic's status from what a pass observed and did.
 
 `topic_status` and `failed_status` are pure: the clock is an argument. `status_updates` computes the statuses of a batch
-off the event loop, and only where their inputs changed.
+off the event loop, and only if their inputs changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PAUSED = "the annotation rackspan.dev/paused leaves the topic alone"
 
 
 def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
-    """The status after a pass in which Kafka was asked about the topic."""
+    """Return the status after a pass that read the topic from Kafka."""
     topic, seen = outcome.topic, outcome.seen
     if seen is None or outcome.is_foreign:
         return _status_without_topic(outcome, state, now)
@@ -91,10 +91,10 @@ def topic_status(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaT
 def failed_status(
     topic: KafkaTopic, failure: Failure, now: datetime, ready: ConditionStatus = FALSE
 ) -> KafkaTopicStatus:
-    """The status where nothing is known about the topic in Kafka now: the last facts stay, the conditions say why.
+    """Return the status if the topic's state in Kafka is unknown: the last facts stay, the conditions give the reason.
 
-    `ready` is what Ready becomes. A failure that is not retried makes Compliant Unknown: nobody would notice if it
-    became wrong.
+    `ready` is the new status of Ready. A failure that is not retried sets Compliant to Unknown, because the operator
+    would not notice a later change.
     """
     conditions = Conditions(topic.status.conditions, topic.meta.generation, now)
     conditions.set(READY, ready, failure.reason, failure.message)
@@ -111,10 +111,10 @@ def failed_status(
 
 
 def _status_without_topic(outcome: Outcome, state: ClusterState, now: datetime) -> KafkaTopicStatus:
-    """The status where Kafka has no topic of the name, or has one that is not this object's."""
+    """Return the status if Kafka has no topic of that name, or has a topic that is not this object's."""
     topic, foreign = outcome.topic, outcome.decision.foreign
     status = failed_status(topic, outcome.problem or _absence(topic), now)
-    # An annotation that says that a topic is about to be created has been used up where none is.
+    # The annotation that announces a creation is used up if Kafka has no such topic.
     denied = False if CREATED_FOR in topic.meta.annotations else None
     status = structs.replace(status, creating=outcome.creating or denied)
     if status.topic_id is None:
@@ -126,7 +126,7 @@ def _status_without_topic(outcome: Outcome, state: ClusterState, now: datetime) 
 
 
 def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, now: datetime) -> KafkaTopicStatus:
-    """The status without what describes a topic in Kafka; the topic id stays, to recognize it should it come back."""
+    """Return the status without facts about a topic in Kafka. The topic id stays, to recognize a returning topic."""
     conditions = Conditions(status.conditions, topic.meta.generation, now)
     conditions.set(COMPLIANT, UNKNOWN, why.reason, why.message)
     return structs.replace(
@@ -144,9 +144,9 @@ def _without_facts(topic: KafkaTopic, status: KafkaTopicStatus, why: Failure, no
 
 
 def _is_to_be_recreated(outcome: Outcome) -> bool:
-    """Whether to forget the id of a topic that was lost, so that a later pass creates a new one.
+    """Return whether to remove the id of a lost topic, so that a later pass creates a new topic.
 
-    The id is removed first: after a crash in between, the new topic would otherwise look like somebody else's.
+    The id is removed first. After a crash in between, the new topic would otherwise look like another client's topic.
     """
     problem = outcome.problem
     return (
@@ -158,7 +158,7 @@ def _is_to_be_recreated(outcome: Outcome) -> bool:
 
 
 def _absence(topic: KafkaTopic) -> Failure:
-    """Why Kafka has no topic yet although nothing failed."""
+    """Return why Kafka has no topic yet although nothing failed."""
     invalid = invalid_pause(topic)
     if invalid is not None:
         return invalid
@@ -187,7 +187,7 @@ def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
 
 
 def _problem_of(ready: ConditionValue) -> Failure | None:
-    """What keeps the topic from being Ready: an update that continues by itself, or what only a person can change."""
+    """Return why the topic is not Ready: an update that continues automatically, or a problem for a user."""
     if ready.status == TRUE:
         return None
     continues = ready.reason in (Reason.UPDATING, Reason.CREATING, Reason.RACKS_SETTLING, *PLAN_GOES_ON)
@@ -195,7 +195,7 @@ def _problem_of(ready: ConditionValue) -> Failure | None:
 
 
 def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) -> PlacementStatus:
-    """Replicas and preferred leaders per domain; the lowest levels are left out if there are more than MAX_DOMAINS."""
+    """Return replicas and preferred leaders per domain. Above MAX_DOMAINS, the lowest levels are left out."""
     racks = {row.id: row.rack or () for row in state.racks.rows}
     replicas_in: Counter[RackPath] = Counter()
     leaders_in: Counter[RackPath] = Counter()
@@ -214,7 +214,7 @@ def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) ->
 
 
 def _durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> DurabilityStatus | None:
-    """What writes survive now. Where the configuration could not be read, what was known before stays."""
+    """Return which losses writes survive now. If the configuration could not be read, the previous value stays."""
     if outcome.config is None:
         return outcome.topic.status.durability
     least = outcome.config.min_insync
@@ -234,7 +234,7 @@ def _durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterS
 
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
-    """The status to write, None where the last one still holds, or the error that computing it raised."""
+    """The status to write, None if the last one is still valid, or the error that computing it raised."""
 
     fingerprint: int
     """A hash of the status's inputs."""
@@ -244,9 +244,9 @@ class StatusUpdate:
 async def status_updates(
     outcomes: Sequence[Outcome], state: ClusterState, epoch: int, written: Mapping[ObjectKey, int]
 ) -> Mapping[ObjectKey, StatusUpdate]:
-    """The update of each topic. `written` are the fingerprints of the last statuses, `epoch` that of `state`.
+    """Return the update of each topic. `written` are the fingerprints of the last statuses, `epoch` is that of `state`.
 
-    Computed a portion at a time, so that other topologies get their turn.
+    Statuses are computed one portion at a time, so that other topologies get their turn.
     """
     found: dict[ObjectKey, StatusUpdate] = {}
     for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, state), PORTION):
@@ -267,12 +267,12 @@ def _update(outcome: Outcome, state: ClusterState, epoch: int, written: int | No
         if written == fingerprint and outcome.decision.idle:
             return StatusUpdate(fingerprint, None)
         return StatusUpdate(fingerprint, topic_status(outcome, state, datetime.now(UTC)))
-    except Exception as error:  # raised again for this topic alone, where its status would be written
+    except Exception as error:  # raised again for this topic alone, when its status would be written
         return StatusUpdate(0, error)
 
 
 def _fingerprint(outcome: Outcome) -> int:
-    """A hash of what the status depends on, apart from the cluster's state."""
+    """Return a hash of the inputs of the status, except the cluster's state."""
     meta, config = outcome.topic.meta, outcome.config
     return hash(
         (

@@ -1,4 +1,4 @@
-"""Reconciles the KafkaTopics of one topology in batches from a work queue, and requeues those that need it."""
+"""Reconciles the KafkaTopics of one topology in batches from a work queue, and requeues topics that need it."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
 BATCHES = 8
-"""Batches that are processed at once: most of the time they wait for brokers to show changes."""
+"""The number of concurrent batches. Most of the time they wait for brokers to show changes."""
 _BUSY_BATCHES = 6
-"""How many of them are for namespaces that have a batch already: a namespace that has none finds a place."""
+"""The most batches of namespaces that already have one, so that other namespaces find a free slot."""
 _BATCH = 500
 _LINGER_SECONDS = 0.2
 _MAX_LINGER_SECONDS = 0.6
-"""How long a batch may grow while others are under way: each call costs brokers more than a topic in it does."""
+"""How long a batch may grow while others are running: each call costs brokers more than one topic in it."""
 _ABSENCE_SECONDS = 3.0
-"""How long a topology or a topic must be missing before that is reported: watches and brokers may be behind."""
+"""How long a topology or a topic must be missing before that is reported: watches and brokers may lag."""
 _OBSERVATION_SECONDS = 0.3
-"""How long topics wait where the RackTopology has changed: about as long as it takes to observe the cluster anew."""
+"""How long topics wait if the RackTopology has changed: about as long as it takes to observe the cluster again."""
 _NOT_ADMITTED = frozenset(
     {
         Reason.TOPOLOGY_NOT_FOUND,
@@ -64,13 +64,13 @@ _NOT_ADMITTED = frozenset(
         Reason.TOPIC_CONFLICT,
     }
 )
-"""Reasons of Ready that are outdated once a topology has admitted the topic."""
+"""The Ready reasons that are outdated once a topology has admitted the topic."""
 
 
 class TopicsReconciler:
-    """Several batches may be processed concurrently; the queue never hands out a key to two of them at once.
+    """Reconciles batches concurrently. The queue never gives a key to two batches at the same time.
 
-    `topology` is None for topics whose topology does not exist; they have no metrics. `write_topology_status` writes
+    `topology` is None for topics whose topology does not exist. They have no metrics. `write_topology_status` writes
     the RackTopology's status and raises FailureError.
     """
 
@@ -88,9 +88,9 @@ class TopicsReconciler:
         self._dependencies = dependencies
         self._queue: WorkQueue[ObjectKey] = WorkQueue(lambda key: key.namespace, _BUSY_BATCHES)
         self._absent_since: dict[ObjectKey, dict[Reason, float]] = {}
-        """What KafkaTopics miss, and since when."""
+        """What KafkaTopics miss, and since when, by key and reason."""
         self._written: dict[ObjectKey, int] = {}
-        """Fingerprints of the statuses that were written and need no requeue."""
+        """The fingerprints of the statuses that were written and need no requeue."""
         self._plans = TopologyPlan(self._queue.add)
         self._quotas = Quotas(key, dependencies.cache)
         self.approvals = Approvals(key, observer, dependencies, self._plans, self._quotas, self._queue)
@@ -102,12 +102,12 @@ class TopicsReconciler:
         self._measure_queue()
 
     def rewrite_status(self, key: ObjectKey) -> None:
-        """Queue the topic, and compute its status even if nothing has changed: somebody else has written it."""
+        """Queue the topic, and compute its status even without changes, because another loop has written it."""
         self._written.pop(key, None)
         self.add([key])
 
     def drop(self, key: ObjectKey) -> None:
-        """Forget a KafkaTopic that is gone."""
+        """Forget a deleted KafkaTopic."""
         self._queue.remove(key)
         self._written.pop(key, None)
         self._plans.forget(key)
@@ -116,13 +116,13 @@ class TopicsReconciler:
         self._absent_since.pop(key, None)
 
     async def take(self) -> Sequence[ObjectKey]:
-        """Wait for the next batch of keys, which no other caller gets until `process` has returned for them."""
+        """Wait for the next batch of keys. No other caller gets these keys until `process` has returned for them."""
         keys = await self._queue.get_batch(_BATCH, _LINGER_SECONDS, _MAX_LINGER_SECONDS)
         self._measure_queue()
         return keys
 
     async def process(self, keys: Sequence[ObjectKey]) -> None:
-        """Reconcile one batch. Never raises: what fails is logged or written to the status, and requeued."""
+        """Reconcile one batch. Never raises: failures are logged or written to the status, and topics requeued."""
         if not keys:
             return  # another worker took them
         since, put_off = self.approvals.moment(), frozenset(keys)
@@ -144,11 +144,11 @@ class TopicsReconciler:
             self.approvals.looked_at(keys, since, put_off)
             for key in keys:
                 if self._known(key) is None:
-                    self.drop(key)  # it went while it was looked at
+                    self.drop(key)  # it was deleted while it was processed
             self._queue.done(keys)
 
     def _known(self, key: ObjectKey) -> KafkaTopic | None:
-        """The KafkaTopic, unless it is gone, or was made anew in another topology: its cluster is not this one."""
+        """Return the KafkaTopic, or None if it is deleted or was recreated for another topology and its cluster."""
         topic = self._dependencies.cache.topics.get(key)
         return topic if topic is not None and self._topology in (None, topic.topology) else None
 
@@ -161,7 +161,7 @@ class TopicsReconciler:
             self._queue.add_rate_limited(key)
 
     async def _reconcile(self, keys: Sequence[ObjectKey]) -> frozenset[ObjectKey]:
-        """Gives those that are looked at later. Raises FailureError where Kafka answered for none of the topics."""
+        """Reconcile topics and return those left for later. Raises FailureError if Kafka responded for none."""
         known = [topic for key in keys if (topic := self._known(key)) is not None]
         topics = [topic for topic in known if not self._dependencies.cache.is_left_out(topic)]
         deleting = [topic for topic in topics if topic.meta.is_deleting]
@@ -170,7 +170,7 @@ class TopicsReconciler:
         refusal_of = refusals(self._dependencies.cache)
         failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
         for key in failures:
-            self._written.pop(key, None)  # so that its status is computed anew once it is admitted
+            self._written.pop(key, None)  # so that its status is computed again once it is admitted
             self._plans.forget(key)
         refused = [topic for topic in others if topic.key in failures]
         await self._for_each(refused, lambda topic: self._write_failure(topic, failures[topic.key]))
@@ -190,9 +190,9 @@ class TopicsReconciler:
     async def _for_each(
         self, topics: Iterable[KafkaTopic], act: Callable[[KafkaTopic], Awaitable[R]]
     ) -> list[R | None]:
-        """The results of `act`, run concurrently; None for a topic that failed, whose status says so.
+        """Return the results of `act`, run concurrently. None means that it failed, which the topic's status reports.
 
-        All tasks have ended when this returns: keys are handed out again after it.
+        All tasks have ended when this returns, because the queue may then give their keys to another batch.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._act_on(topic, act)) for topic in topics]
@@ -218,12 +218,12 @@ class TopicsReconciler:
     # --- before the cluster was observed -----------------------------------------------------------------------------
 
     def _is_up_to_date(self, state: ClusterState) -> bool:
-        """Whether the RackTopology still asks for what it did when the state was observed."""
+        """Return whether the RackTopology's spec is still the one that the state was observed with."""
         topology = self._dependencies.cache.topologies.get(state.topology)
         return topology is None or topology.spec == state.spec
 
     def _wait_for_observation(self, topics: Iterable[KafkaTopic]) -> None:
-        """Leave topics until their RackTopology's new spec counts, which may forbid adoption, or its new client."""
+        """Requeue topics until the RackTopology's new spec, which may forbid adoption, or its new client is in use."""
         self._observer.wake()
         for topic in topics:
             self._queue.add_after(topic.key, _OBSERVATION_SECONDS)
@@ -231,15 +231,15 @@ class TopicsReconciler:
     # --- without a usable cluster ------------------------------------------------------------------------------------
 
     async def _report_unavailable(self, topics: Sequence[KafkaTopic], state: Failure) -> None:
-        """Write why the topology cannot be used, to topics without a status for their generation; others keep theirs.
+        """Write why the topology cannot be used, to topics without a status for their generation. Others keep theirs.
 
-        Where the cluster is out of sight for long, those that say Ready=True say Unknown. None is requeued: the next
-        usable state queues all topics of the topology.
+        If the cluster is unreachable for long, topics with Ready=True get Ready=Unknown. No topic is requeued, because
+        the next usable state queues all topics of the topology.
         """
         if state.reason == Reason.WAITING:
             return
         if state.reason == Reason.TOPOLOGY_NOT_FOUND:
-            # Topics that are applied together with their topology often arrive a moment before it.
+            # Topics that are applied together with their topology often arrive a moment earlier.
             lost = [topic for topic in topics if not self._is_debounced(topic.key, state.reason)]
             await self._for_each(lost, lambda topic: self._write_failure(topic, _topology_not_found(topic)))
             return
@@ -252,13 +252,13 @@ class TopicsReconciler:
                 topic for topic in topics if _has_current_status(topic) and is_true(topic.status.conditions, READY)
             ]
             for topic in ready:
-                self._written.pop(topic.key, None)  # so that its status is computed anew once Kafka answers
+                self._written.pop(topic.key, None)  # so that its status is computed again once Kafka responds
             await self._for_each(ready, lambda topic: self._write_failure(topic, unseen, ConditionStatus.UNKNOWN))
 
     # --- with one ----------------------------------------------------------------------------------------------------
 
     def _rested(self, topics: Sequence[KafkaTopic]) -> Sequence[KafkaTopic]:
-        """Those whose namespaces may be looked at now; the others are queued for the time when they may."""
+        """Return the topics whose namespaces may be processed now. The others are queued for the time when they may."""
         rest = {name: self._quotas.rest(name) for name in {topic.meta.namespace for topic in topics}}
         for topic in topics:
             if rest[topic.meta.namespace] > 0:
@@ -268,9 +268,9 @@ class TopicsReconciler:
     async def _reconcile_admitted(
         self, topics: Sequence[KafkaTopic], state: ClusterState, admin: KafkaAdmin, epoch: int
     ) -> Collection[ObjectKey]:
-        """Gives those of which Kafka did not say what it holds.
+        """Reconcile and return the topics whose state Kafka did not return.
 
-        Topics that need a third-party placer make a batch of their own: it may be slow.
+        Topics that need a third-party placer form their own batch, because the placer may be slow.
         """
         with_third_party: list[KafkaTopic] = []
         others: list[KafkaTopic] = []
@@ -326,7 +326,7 @@ class TopicsReconciler:
             outcome.hold, outcome.copied_bytes = holds.get(outcome.topic.key, (None, None))
 
     async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
-        """Write what objects need before anything is done for them in Kafka; those that have to be retried."""
+        """Write what objects need before they are changed in Kafka. Return the objects to be retried."""
         unprepared = {outcome.topic.key: outcome for outcome in outcomes if not is_prepared(outcome, state)}
 
         async def act(topic: KafkaTopic) -> bool:
@@ -339,7 +339,7 @@ class TopicsReconciler:
         return [key for key, prepared in zip(unprepared, done, strict=True) if not prepared]
 
     async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
-        """Write the status and Events of one outcome, and requeue the topic where something is left to do."""
+        """Write the status and Events of one outcome, and requeue the topic if more has to be done."""
         topic, problem = outcome.topic, outcome.problem
         if (
             problem is not None
@@ -352,7 +352,7 @@ class TopicsReconciler:
         if outcome.is_foreign:
             self._plans.forget(topic.key)
         if outcome.is_stale and outcome.decision.idle and not outcome.failures:
-            self._queue.add_rate_limited(topic.key)  # keep the last status rather than write one from a stale answer
+            self._queue.add_rate_limited(topic.key)  # keep the last status instead of writing an outdated one
             return
         if isinstance(update.status, Exception):
             raise update.status
@@ -369,7 +369,7 @@ class TopicsReconciler:
             self._written[topic.key] = update.fingerprint
 
     def _is_debounced(self, key: ObjectKey, reason: Reason) -> bool:
-        """Whether an absence is too recent to be reported; the topic is requeued for the time when it is not."""
+        """Return whether an absence is too recent to report. If so, requeue the topic for the time when it is not."""
         now = asyncio.get_running_loop().time()
         left = self._absent_since.setdefault(key, {}).setdefault(reason, now) + _ABSENCE_SECONDS - now
         if left <= 0:
@@ -383,14 +383,14 @@ class TopicsReconciler:
         await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC), ready))
 
     async def _write_status(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:
-        """Write a status if it changed, and record Events about the changes; False where the topic is requeued."""
+        """Write a status if it changed, and record Events about the changes. Return False if the topic is requeued."""
         cache, ref = self._dependencies.cache, ObjectRef(KIND, topic.key, topic.meta.uid)
         try:
             written = await self._dependencies.statuses.write(ref, topic.status.to_dict(), status.to_dict())
         except FailureError:
             self._written.pop(topic.key, None)
             self._queue.add_rate_limited(topic.key)
-            # Keep a new topic id in the cache, so that the next pass does not take the topic for somebody else's. An
+            # Keep a new topic id in the cache, so that the next pass does not take the topic for another client's. An
             # id that is to be removed stays until its removal is written.
             known = cache.topics.get(topic.key)
             if known and known.meta.uid == topic.meta.uid and (status.topic_id or not topic.status.topic_id):
@@ -416,7 +416,7 @@ def _topology_not_found(topic: KafkaTopic) -> Failure:
 
 
 def _unseen(state: Failure, since: datetime) -> Failure:
-    """Why nothing is known about topics now."""
+    """Return why the state of topics is unknown now."""
     away = state.reason == Reason.KAFKA_UNREACHABLE
     what = f"not seen in Kafka since {since:%Y-%m-%dT%H:%M:%SZ}; this status may be out of date"
     why = state.message if away else f"{state.reason}: {state.message}"
@@ -424,10 +424,10 @@ def _unseen(state: Failure, since: datetime) -> Failure:
 
 
 def _has_more_to_do(outcome: Outcome) -> bool:
-    """Whether to reconcile the topic again at once.
+    """Return whether to reconcile the topic again immediately.
 
-    A very large topic gets its partitions in several passes. For one that Kafka placed, min.insync.replicas can only be
-    derived now that its placement is known.
+    A very large topic gets its partitions in several passes. For a topic that Kafka placed, min.insync.replicas can
+    only be derived now that its placement is known.
     """
     done = outcome.decision.create or outcome.decision.grow
     if done is None or outcome.seen is None:
@@ -436,7 +436,7 @@ def _has_more_to_do(outcome: Outcome) -> bool:
 
 
 def _has_current_status(topic: KafkaTopic) -> bool:
-    """Whether the status is of this generation, and says more than that the topology could not be used."""
+    """Return whether the status is of this generation and says more than that the topology could not be used."""
     status = topic.status
     ready = find_condition(status.conditions, READY)
     if status.observed_generation != topic.meta.generation or ready is None or ready.reason in _NOT_ADMITTED:
