@@ -1,8 +1,8 @@
-"""One RackTopology: its cluster as observed now, and the status that follows.
+"""One RackTopology: the current state of its cluster, and the status derived from that state.
 
 observer ──┬─ client ── batching       the connection to Kafka: few calls, each with many topics
-├─ racks                    from nodes and pods to the rack tree, and what does not agree with it
-├─ cordons                  of brokers that are drained
-└──> state                  what every decision about topics depends on
-└──> topology_status ── drain_status, broker_events
+           ├─ racks                    from nodes and pods to the rack tree, with drift and missing racks
+           ├─ cordons                  the cordons of drained brokers
+           └──> state                  the inputs of every decision about topics
+                  └──> topology_status ── drain_status, broker_events
 """

@@ -1,11 +1,11 @@
-"""Admin API calls in batches: few of them, and each below the limit of Kafka's controller.
+"""Admin API calls in batches: few calls, each below the limit of Kafka's controller.
 
 KRaft caps one controller operation at 10,000 metadata records (QuorumController.MAX_RECORDS_PER_USER_OP): a request
-above it fails for all its topics. A topic costs one record, one per partition and one per configuration key.
+above the cap fails for all its topics. A topic costs one record, plus one per partition and one per configuration key.
 
-Group commit: one call of each kind at a time per cluster; requests that arrive meanwhile share the next call. A call
-costs brokers more than the topics in it. Batches so grow with Kafka's latency by themselves, and a request is sent at
-once while no call is under way.
+Group commit: one call of each kind runs at a time per cluster, and requests that arrive meanwhile share the next call.
+A call costs brokers more than the topics in it. So batches grow automatically with Kafka's latency, and a request is
+sent immediately if no call is running.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_RECORDS = 3_000
-"""Metadata records per call: well below the cap, so that each call is answered soon."""
+"""The most metadata records per call: well below the cap, so that each call gets a response soon."""
 
 MAX_PARTITIONS_AT_ONCE = 9_000
 """A larger topic is created with this many partitions; the next reconciliations add the others."""
 
 _MAX_NAMES = 1_000
-"""Topics read by one call."""
+"""The most topics read by one call."""
 
 
 def topic_records(topic: NewTopic) -> int:
-    """Metadata records of a CreateTopics entry: the topic, its partitions and its configuration keys."""
+    """Return the metadata records of a CreateTopics entry: the topic, its partitions and its configuration keys."""
     return 1 + topic.partitions + len(topic.config)
 
 
 def partition_records(topic: NewPartitions) -> int:
-    """Metadata records of a CreatePartitions entry; the upper bound `total` where Kafka chooses the assignment."""
+    """Return the metadata records of a CreatePartitions entry; at most `total` if Kafka chooses the brokers."""
     return topic.total if topic.assignment is None else len(topic.assignment)
 
 
 def config_records(change: ConfigChange) -> int:
-    """Metadata records of an IncrementalAlterConfigs entry."""
+    """Return the metadata records of an IncrementalAlterConfigs entry."""
     return len(change.set)
 
 
 def batches(items: Iterable[T], records: Callable[[T], int], limit: int = MAX_RECORDS) -> Iterator[list[T]]:
-    """Split items, in order, into batches of at most `limit` records; a larger item is a batch of its own."""
+    """Split items, in order, into batches of at most `limit` records. A larger item gets its own batch."""
     batch: list[T] = []
     total = 0
     for item in items:
@@ -84,10 +84,10 @@ class _Request(Generic[T, R]):
 
 
 class CommitGroup(Generic[T, R]):
-    """Groups requests for one kind of call; items and answers are by topic name.
+    """Groups requests for one kind of call. Items and responses are by topic name.
 
     A call takes requests until the sum of `cost` over their items reaches `limit`, and no name twice. A request never
-    joins a call that is under way, so that what is read after a change was confirmed includes that change.
+    joins a running call, so that a read after a confirmed change includes that change.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class CommitGroup(Generic[T, R]):
         self._runner: asyncio.Task[None] | None = None
 
     async def submit(self, items: Mapping[str, T]) -> Mapping[str, R]:
-        """The answers by topic name. Raises FailureError where the call failed as a whole."""
+        """Return the responses by topic name. Raises FailureError if the call failed as a whole."""
         if not items:
             return {}
         answer: asyncio.Future[Mapping[str, R]] = asyncio.get_running_loop().create_future()
@@ -118,7 +118,7 @@ class CommitGroup(Generic[T, R]):
             self._runner = None
 
     def _next(self) -> Sequence[_Request[T, R]]:
-        """The requests of the next call, in order; cancelled ones are dropped."""
+        """Return the requests of the next call, in order. Cancelled requests are dropped."""
         waiting = [request for request in self._waiting if not request.answer.done()]
         chosen: list[_Request[T, R]] = []
         names: set[str] = set()
@@ -137,7 +137,7 @@ class CommitGroup(Generic[T, R]):
             found = await self._call([item for request in requests for item in request.items.values()])
         except FailureError as error:
             if len(requests) > 1 and error.failure.remedy is not Remedy.RETRY:
-                for request in requests:  # one of them may be what is wrong with it
+                for request in requests:  # one of them may be the cause
                     await self._answer([request])
             else:
                 _fail(requests, error)
@@ -156,9 +156,10 @@ def _fail(requests: Sequence[_Request[T, R]], error: Exception) -> None:
 
 
 class GroupedAdmin:
-    """One cluster's Admin API, whose calls about topics go in groups; implements `KafkaAdmin`.
+    """One cluster's Admin API with grouped calls about topics. Implements `KafkaAdmin`.
 
-    Deletions do not, here: much has to be asked right before one, so `topics.finalizer` groups all of that.
+    Deletions are not grouped here. They need many checks just before, so `topics.topic_finalizer` groups them with the
+    checks.
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:
@@ -186,28 +187,28 @@ class GroupedAdmin:
         self.close = admin.close
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """Each named topic; its state is not older than the request."""
+        """Return each named topic, with a state that is not older than the request."""
         return await self._topics.submit({name: name for name in names})
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Each topic's configuration; not older than the request."""
+        """Return each topic's configuration, which is not older than the request."""
         return await self._configs.submit({name: name for name in names})
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """Create topics, each of another name."""
+        """Create topics with distinct names."""
         return await self._creations.submit({topic.name: topic for topic in topics})
 
     async def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
-        """Add partitions, to each topic once."""
+        """Add partitions, once per topic."""
         return await self._growths.submit({topic.name: topic for topic in topics})
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Set keys, on each topic once."""
+        """Set configuration keys, once per topic."""
         return await self._changes.submit({change.name: change for change in changes})
 
 
 def _counted(operation: str, call: Callable[[Sequence[T]], Awaitable[R]]) -> Callable[[Sequence[T]], Awaitable[R]]:
-    """The same call, with the number of its topics measured."""
+    """Return the same call, with the number of its topics measured."""
 
     async def called(items: Sequence[T]) -> R:
         BATCH_TOPICS.labels(operation).observe(len(items))

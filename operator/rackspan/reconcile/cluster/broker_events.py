@@ -1,10 +1,10 @@
-"""Events about brokers: that go offline and come back, debounced, and that drift; what is said of drift. Pure.
+"""Events about brokers that go offline and return (debounced), and about drift, with the messages about drift. Pure.
 
 A restart, or a rolling restart of all brokers, is too short for an Event. Brokers that go offline within a minute of
-each other share one. The clock is an argument.
+each other share one Event. The clock is an argument.
 
-The condition RacksInSync has an Event where its status changes. `drift_events` are the others: another broker drifts as
-well, or the topics have been judged, a moment after the drift was seen.
+The condition RacksInSync has an Event when its status changes. `drift_events` yields the others: another broker drifts
+as well, or the topics are judged, which happens a moment after the drift is seen.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 DEBOUNCE_SECONDS = 120.0
-"""How long a broker must be offline. Longer than a resync, at which a decommissioned broker is forgotten."""
+"""How long a broker must be offline. Longer than a resync, which forgets a decommissioned broker."""
 _TOGETHER_SECONDS = 60.0
-"""Brokers that have been offline this long are announced together with one that is due."""
+"""Brokers that have been offline this long are announced together with a broker that is due."""
 
 
 class BrokerEvents:
-    """The offline brokers of one topology; `announced` are those that an Event has been recorded about."""
+    """The offline brokers of one topology. `announced` are the brokers that already have an Event."""
 
     def __init__(self, announced: Collection[int] = ()) -> None:
         self._announced = set(announced)
@@ -46,7 +46,7 @@ class BrokerEvents:
     def due_events(
         self, about: ObjectRef, online: Collection[int], offline: Collection[int], now: float
     ) -> Sequence[KubernetesEvent]:
-        """The Events that are due at `now`, in seconds of any one clock; their brokers count as announced."""
+        """Return the Events that are due at `now`, in seconds of any one clock. Their brokers count as announced."""
         found = []
         back = self._announced.intersection(online)
         self._announced.intersection_update(offline)
@@ -66,7 +66,7 @@ class BrokerEvents:
 
 
 def announced_brokers(status: RackTopologyStatus, now: datetime) -> Collection[int]:
-    """Brokers that the operator announced before its restart, by the status that it left."""
+    """Return the brokers that the operator announced before its restart, according to the status."""
     found = find_condition(status.conditions, BROKERS_ONLINE)
     if found is None or found.status != ConditionStatus.FALSE or status.offline is None:
         return ()
@@ -75,7 +75,7 @@ def announced_brokers(status: RackTopologyStatus, now: datetime) -> Collection[i
 
 
 def broker_list(brokers: Collection[int]) -> str:
-    """Brokers by id: `broker 3`, `brokers 3, 4`; the first hundred at most."""
+    """Return broker ids as text, such as `broker 3` or `brokers 3, 4`; the first hundred at most."""
     return f"broker{'' if len(brokers) == 1 else 's'} {few([*map(str, sorted(brokers))], MAX_BROKER_SAMPLES)}"
 
 
@@ -83,30 +83,30 @@ def broker_list(brokers: Collection[int]) -> str:
 
 
 REPORTS: Final = ("report another rack than their nodes have", "reports another rack than its node has")
-"""Of several brokers, and of one."""
+"""The texts for several brokers, and for one broker."""
 _NAMED = 5
-"""Brokers that one Event names in full."""
+"""The most brokers that one Event describes."""
 _LONGEST = 200
-"""Characters of a rack that a message repeats."""
+"""The most characters of a rack in a message."""
 
 
 def both_racks(broker: BrokerStatus) -> str:
-    """What a broker reports, and where it runs."""
+    """Return the rack that a broker reports and the rack where it runs, as text."""
     reported = shown(broker.reported_rack or "no rack", _LONGEST)
     return f"broker {broker.id} reports {reported} and runs in {broker.rack or 'nowhere'}"
 
 
 def topics_affected(topics: DriftedTopics) -> str:
-    """What drift does to topics: `that makes 2 topics not compliant: shop/orders, shop/payments`."""
+    """Return the effect on topics: `that makes 2 topics not compliant: shop/orders, shop/payments`."""
     others = topics.count - len(topics.samples)
     more = f" and {plural(others, 'other')}" if others else ""
     return f"that makes {plural(topics.count, 'topic')} not compliant: {', '.join(topics.samples)}{more}"
 
 
 def ways_out(spec: RackTopologySpec, racks: RackView, *, topics: bool) -> str:
-    """What ends the drift: a sentence for each cause among the brokers, about the first of them, the cheapest first.
+    """Return how to end the drift: one sentence per cause, about the first such broker, cheapest cause first.
 
-    `topics`: some are not compliant because of it.
+    `topics`: whether some topics are not compliant because of the drift.
     """
     first: dict[_Way, LocatedBroker] = {}
     for row in racks.drifted:
@@ -167,7 +167,7 @@ _WAYS: Final[tuple[_Way, ...]] = (_correct_label, _add_alias, _correct_alias, _s
 
 
 def drift_events(about: ObjectRef, before: RackTopologyStatus, after: RackTopologyStatus) -> Iterator[KubernetesEvent]:
-    """Events about drift that was reported already and has become more, from the statuses before and after a pass."""
+    """Yield Events if already reported drift has increased, from the statuses before and after a pass."""
     if not _is_reported(before) or not _is_reported(after) or after.drift is None:
         return
     drifted_before = {broker.id for broker in before.brokers if broker.drift}

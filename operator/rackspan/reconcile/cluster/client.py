@@ -1,6 +1,7 @@
 """The clients of one Kafka cluster, replaced when the topology's spec or its Secrets change.
 
-For topics, the Secrets that a RackTopology names are read again at every resync, so that rotation needs no restart.
+The client for topics reads the Secrets that a RackTopology names again at every resync, so that rotation needs no
+restart.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 """The keys that Kubernetes allows in a Secret."""
 _SESSION_TOKEN: Final = "sessionToken"  # noqa: S105 - the name of a key
-"""Temporary access keys of AWS have one."""
+"""The key of the session token, which only temporary AWS access keys have."""
 _log = logging.getLogger("rackspan.reconcile")
 
 
 async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> Credentials:
-    """The credentials in the Secrets; None where the spec names none. Raises FailureError.
+    """Return the credentials in the Secrets. Credentials without a Secret in the spec are None.
 
-    It does for a Secret or key that is missing, and for a value that is empty or no UTF-8.
+    Raises FailureError if a Secret or key is missing, or if a value is empty or not UTF-8.
     """
     secrets = {name: await kube.secret(namespace, name) for name in sorted(kafka.secret_names)}
 
@@ -68,20 +69,20 @@ def _unusable(message: str) -> FailureError:
 
 
 class Session:
-    """The client for topics; at most one at a time."""
+    """The client for topics. At most one client exists at a time."""
 
     def __init__(self, kafka: KafkaConnector, kube: KubeApi) -> None:
         self.admin: KafkaAdmin | None = None
-        """The client, where there is one."""
+        """The current client, if any."""
         self._kafka = kafka
         self._kube = kube
         self._connected_with: tuple[KafkaSpec, Credentials] | None = None
-        """Of the present or last client; kept to reconnect while the API server cannot be reached."""
+        """The spec and credentials of the last client, kept to reconnect while the API server cannot be reached."""
 
     async def connect(self, topology: RackTopology, *, fresh_secrets: bool) -> KafkaAdmin:
-        """A client for the topology's present spec and Secrets, which are read again if `fresh_secrets`.
+        """Return a client for the topology's current spec and Secrets, which are read again if `fresh_secrets`.
 
-        Raises FailureError where a Secret is missing or Kafka cannot be reached.
+        Raises FailureError if a Secret is missing or Kafka cannot be reached.
         """
         kafka = topology.spec.kafka
         last = self._connected_with[1] if self._connected_with and self._connected_with[0] == kafka else None
@@ -98,7 +99,7 @@ class Session:
         admin = GroupedAdmin(await self._kafka.connect(topology.key, kafka, credentials))
         before, self.admin, self._connected_with = self.admin, admin, (kafka, credentials)
         if before is not None:
-            await before.close()  # last: this may be cancelled
+            await before.close()  # last, because this may be cancelled
         _log.info("topology %s: connected to %s", topology.key, kafka.bootstrap_servers)
         return admin
 
@@ -110,7 +111,7 @@ class Session:
 
 
 class ReassignmentClient:
-    """The client that moves replicas, replaced when the topology's spec changes or it was refused."""
+    """The client that moves replicas, replaced when the topology's spec changes or after `close`."""
 
     def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
         self._connector = connector
@@ -119,7 +120,7 @@ class ReassignmentClient:
         self._connected_with: KafkaSpec | None = None
 
     async def admin(self, topology: RackTopology) -> ReassignmentAdmin:
-        """A client for the topology's spec, with the Secrets of when it was made. Raises FailureError."""
+        """Return a client for the topology's spec, with the Secrets read at its creation. Raises FailureError."""
         kafka = topology.spec.kafka
         if self._admin is not None and self._connected_with == kafka:
             return self._admin
@@ -130,7 +131,7 @@ class ReassignmentClient:
         return self._admin
 
     async def close(self) -> None:
-        """Close the client, if there is one; the next one reads the Secrets again."""
+        """Close the client, if any. The next client reads the Secrets again."""
         admin, self._admin = self._admin, None
         if admin is not None:
             await admin.close()

@@ -1,11 +1,11 @@
-"""Cordons brokers that were drained in Kafka (KIP-1066), so that nobody places anything there, and releases them again.
+"""Cordons drained brokers in Kafka (KIP-1066), so that no client places replicas there, and releases them again.
 
-A broker is cordoned once it is empty: Kafka 4.4 refuses every replica list that names a cordoned broker, also where the
-replica was there before. So nobody could change a partition that keeps a replica there, and the other partitions could
-leave in a single step only, which is less safe than two.
+A broker is cordoned once it is empty: Kafka 4.4 refuses every replica list with a cordoned broker, even if the replica
+was already there. So a partition that keeps a replica there could not be changed, and other partitions could leave only
+in a single step, which is less safe than two.
 
-Only what the operator has cordoned itself is released. `status.cordons` records that before the first call to Kafka, so
-that an operator that is killed in between knows its own cordons.
+The operator releases only its own cordons. `status.cordons` records them before the first call to Kafka, so that an
+operator that is killed in between knows its own cordons.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _RETRY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CordonChanges:
-    """Brokers to cordon and to release now; `held` are those whose cordons are the operator's already.
+    """The brokers to cordon and to release now. `held` are the brokers that the operator has already cordoned.
 
-    `unable` are those that shall be cordoned and do not report cordons.
+    `unable` are the brokers to cordon that do not report cordons.
     """
 
     cordon: frozenset[int]
@@ -54,7 +54,7 @@ class CordonChanges:
 
     @property
     def recorded(self) -> frozenset[int]:
-        """The brokers whose cordons are the operator's while these changes are under way."""
+        """The brokers with cordons of the operator while these changes are in progress."""
         return self.held | self.cordon
 
 
@@ -66,13 +66,13 @@ def cordon_changes(
     empty: Collection[int],
     unproven: Collection[int],
 ) -> CordonChanges:
-    """What has to change; `known` are the brokers whose cordons are the operator's.
+    """Return the changes to make. `known` are the brokers with cordons of the operator.
 
-    `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that answer. `empty` are drained brokers
-    that hold no replica. A broker that somebody else has cordoned is left alone. One that is offline keeps its cordon
-    until it is back, and one whose rack is not known while racks are drained until it is: it may stand in one of them.
-    One whose rack is `unproven` stays as it is until then.
-    Empty and offline a broker is in no row; it comes back with its cordon, and then gets its turn.
+    `able` are the brokers that can be cordoned: those of Kafka 4.3 and later that respond. `empty` are drained brokers
+    without replicas. A broker that another client has cordoned is left alone. An offline broker keeps its cordon until
+    it is back. While racks are drained, a broker with an unknown rack keeps its cordon until the rack is known, because
+    it may be in a drained rack. A broker whose rack is `unproven` stays unchanged until the rack is proven. A broker
+    that is empty and offline has no row. It keeps its cordon, and is handled when it is back.
     """
     wanted = topology.spec.drain.cordon and not topology.meta.is_deleting
     drained = {row.id for row in racks.rows if row.draining} if wanted else set()
@@ -87,7 +87,7 @@ def cordon_changes(
 
 
 def _problem(unable: Collection[int], failed: Mapping[int, str]) -> str | None:
-    """Why brokers are not cordoned or released, the first of each kind; None where all are."""
+    """Return why brokers are not cordoned or released, with the first broker of each kind, or None if all are."""
     sentences = [f"broker {broker}: {why}" for broker, why in sorted(failed.items())[:1]]
     if unable:
         sentences.append(
@@ -102,37 +102,37 @@ class Cordons:
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        """Why a broker could not be cordoned or released when that was tried last."""
+        """Why a broker could not be cordoned or released at the last attempt."""
         self._gone: frozenset[int] = frozenset()
-        """Brokers that were in no row when that was tried last: only once they are back can they be released."""
+        """The brokers without a row at the last attempt. They can be released only once they are back."""
         self._at_the_end = False
-        """Whether that was while the topology is being deleted: what failed before says nothing of the last release."""
+        """Whether the last attempt was during the topology's deletion: only such a failure ends the release."""
         self._recorded: tuple[int, ...] | None = None
-        """The brokers whose cordons are the operator's; None before the first look."""
+        """The brokers with cordons of the operator, or None before the first attempt."""
         self._cluster_id: str | None = None
-        """Of the Kafka cluster that they are in; None before the first look."""
+        """The id of their Kafka cluster, or None before the first observation."""
         self._failed: CordonChanges | None = None
         self._failed_at = 0.0
 
     def held(self, topology: RackTopology) -> tuple[int, ...]:
-        """The brokers whose cordons are the operator's, as it knows or as the status says."""
+        """Return the brokers with cordons of the operator, as this process knows them, else as in the status."""
         return topology.status.cordons if self._recorded is None else self._recorded
 
     def releases(self, topology: RackTopology) -> bool:
-        """Whether a topology that is being deleted has cordons that can be released.
+        """Return whether a topology that is being deleted has cordons that can be released.
 
-        They cannot where that was tried and failed, or where brokers are in no row.
+        They cannot if a release was tried and failed, or if none of their brokers has a row.
         """
         return not self._gone.issuperset(self.held(topology)) and not (self._at_the_end and self.problem)
 
     def shown(self, status: RackTopologyStatus) -> RackTopologyStatus:
-        """`status` with the brokers whose cordons are the operator's."""
+        """Return `status` with the brokers that the operator has cordoned."""
         return status if self._recorded is None else replace(status, cordons=self._recorded)
 
     def leave(self, topology: RackTopology, cluster_id: str) -> KubernetesEvent | None:
-        """Forget cordons in another Kafka cluster than this one, to which the topology leads now, and say so.
+        """Forget cordons in the topology's previous Kafka cluster, and return an Event about them, or None.
 
-        To be called before the status says which cluster that is: with its id the status had them as that cluster's.
+        Call this before the status gets the new cluster id. Otherwise it would show the cordons as that cluster's.
         """
         before, self._cluster_id = self._cluster_id or topology.status.cluster_id, cluster_id
         if before in (None, cluster_id):
@@ -151,15 +151,15 @@ class Cordons:
         record: Callable[[], Awaitable[bool]],
         unproven: Collection[int],
     ) -> bool:
-        """Cordon and release brokers as needed; whether something has changed in Kafka.
+        """Cordon and release brokers as needed. Return whether something has changed in Kafka.
 
-        `record` writes what `shown` says to the API server, and gives whether that is stored and still asked for.
-        Never raises FailureError: a failure is the `problem`, and the same is tried again after a minute.
+        `record` writes the result of `shown` to the API server, and returns whether it is stored and still requested.
+        Never raises FailureError: a failure becomes the `problem`, and the same changes are retried after a minute.
         """
         changes = cordon_changes(topology, self.held(topology), racks, able, empty, unproven)
         self._gone = changes.held.difference(row.id for row in racks.rows)
         if changes.cordon:
-            # Somebody else may have cordoned one since brokers were asked last.
+            # Another client may have cordoned a broker since the last query.
             reported = await admin.cordoned(sorted(changes.cordon))
             free = {broker for broker in changes.cordon if reported.get(broker) is False}
             changes = dataclasses.replace(changes, cordon=frozenset(free))
@@ -197,7 +197,7 @@ class Cordons:
 
 
 def cordons_left(topology: RackTopology, brokers: Collection[int], where: str) -> KubernetesEvent:
-    """That cordons stay, of which nobody knows any more; `where` says in which Kafka, or why."""
+    """Return the Event about cordons that stay without a record. `where` says in which Kafka cluster, or why."""
     message = (
         f"the cordon of {broker_list(brokers)} is left in Kafka{where}: delete the config cordoned.log.dirs there with "
         "kafka-configs.sh --entity-type brokers"
@@ -207,10 +207,10 @@ def cordons_left(topology: RackTopology, brokers: Collection[int], where: str) -
 
 
 async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> Mapping[ObjectKey, Sequence[int]]:
-    """Release the cordons of all RackTopologies before the operator is removed, where Kafka answers.
+    """Release the cordons of all RackTopologies before the operator is removed, if Kafka responds.
 
-    Gives the brokers that keep theirs, by the RackTopologies whose Kafka has answered. They stay in `status.cordons`.
-    Raises FailureError where the API server does not answer.
+    Return the brokers that keep their cordons, by RackTopology, for RackTopologies whose Kafka responded. They stay in
+    `status.cordons`. Raises FailureError if the API server does not respond.
     """
     kept: dict[ObjectKey, Sequence[int]] = {}
     async for body in kube.objects(KIND):
@@ -232,7 +232,7 @@ async def release_cordons(kube: KubeApi, connector: KafkaConnector) -> Mapping[O
 
 
 async def _not_released(topology: RackTopology, kube: KubeApi, connector: KafkaConnector) -> list[int] | None:
-    """Release the cordons of one RackTopology, and give the brokers that keep theirs; None where Kafka is not asked."""
+    """Release the cordons of one RackTopology. Return the brokers that keep theirs, or None if Kafka is not asked."""
     ours, session = topology.status.cordons, Session(connector, kube)
     try:
         admin = await session.connect(topology, fresh_secrets=True)
@@ -253,7 +253,7 @@ async def _asked(
     brokers: Collection[int],
     call: Callable[[Sequence[int]], Awaitable[Mapping[int, Failure | None]]],
 ) -> Mapping[int, Failure | None]:
-    """The answers of Kafka to a change, by broker, each with a line in the audit log. Raises FailureError."""
+    """Return Kafka's responses to a change by broker, and write one audit log line for each. Raises FailureError."""
     asked = sorted(brokers)
     about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
     return await audit_log.audited(

@@ -1,6 +1,6 @@
-"""Progress of drains: the replicas left on drained brokers and racks, and what their moves wait for. Pure.
+"""The progress of drains: the replicas left on drained brokers and racks, and what their moves wait for. Pure.
 
-A drain is done when Kafka shows no replica of any topic there. It is not done, or Unknown, while something is not
+A drain is done when Kafka shows no replica of any topic there. It is not done, or Unknown, while one of these is not
 known: the broker, any broker in the rack, or the rack of a broker that might be in it.
 """
 
@@ -37,7 +37,7 @@ _NOT_ITS_TOPIC = frozenset(
         Reason.CLUSTER_ID_MISMATCH,
     }
 )
-"""Reasons of Ready of objects whose topic is not the one of that name in Kafka."""
+"""The Ready reasons of objects whose topic is not the topic of that name in Kafka."""
 _MAX_NAMED = 10
 _WAITING_FOR = {
     Reason.PLAN_PENDING: "to move by the plan",
@@ -62,13 +62,13 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The KafkaTopics of topics by name, and a plan's parts by topic, whatever their KafkaTopics say."""
+    """The KafkaTopics by topic name, and a plan's parts by topic, which override the KafkaTopics' statuses."""
 
     state: ClusterState
     managed: Mapping[str, KafkaTopic]
     by_plan: Mapping[str, TopicPlan]
     leaving: Mapping[str, Mapping[int, int]]
-    """How many replicas of these topics leave each broker by the plan."""
+    """How many replicas of each topic in `by_plan` leave each broker."""
 
 
 def drain_statuses(
@@ -77,10 +77,10 @@ def drain_statuses(
     topics: Iterable[KafkaTopic],
     by_plan: Mapping[str, TopicPlan] = MappingProxyType({}),
 ) -> tuple[DrainStatus, ...]:
-    """The status of each drain in the topology's spec, finished ones last.
+    """Return the status of each drain in the topology's spec, finished drains last.
 
-    `remaining` is Kafka's last answer about the drained brokers, None before the first. `by_plan` has a plan's parts
-    by topic; of other topics, their KafkaTopic's status says whether there is one.
+    `remaining` is Kafka's last response about the drained brokers, None before the first response. `by_plan` has a
+    plan's parts by topic. For other topics, their KafkaTopic's status says whether a plan exists.
     """
     targets = [*_brokers(state, remaining), *_racks(state)]
     if not targets:
@@ -96,7 +96,7 @@ def drain_statuses(
 
 
 def drained_condition(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, Reason, str]:
-    """The condition Drained: status, reason and message. False if any drain is certainly not done."""
+    """Return the condition Drained: status, reason and message. False if any drain is certainly not done."""
     for drain in drains:
         if drain.reason in (Reason.UNKNOWN_BROKER, Reason.UNKNOWN_RACK):
             return ConditionStatus.FALSE, Reason(drain.reason), drain.message
@@ -110,7 +110,7 @@ def drained_condition(drains: Sequence[DrainStatus]) -> tuple[ConditionStatus, R
 
 
 def summary(drains: Sequence[DrainStatus]) -> str:
-    """`1 of 2 drained, 12 replicas left`."""
+    """Return a summary such as `1 of 2 drained, 12 replicas left`."""
     done = sum(drain.drained is True for drain in drains)
     left = sum(drain.replicas.total for drain in drains if drain.replicas)
     return f"{done} of {len(drains)} drained" + (f", {plural(left, 'replica')} left" if left else "")
@@ -133,7 +133,7 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
         {row.id for row in state.racks.missing} | (set(state.load.holders) - {r.id for r in state.racks.rows})
     )
     uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may be in this rack"
-    # A label that is wrong for a moment takes no broker out of a rack, as it ends no drain of it.
+    # A temporarily wrong label takes no broker out of a rack, and so ends no drain of the rack.
     seen = [*state.racks.known_racks.items(), *state.for_plans.racks.known_racks.items()]
     for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
         brokers = frozenset(broker for broker, rack in seen if is_within(rack, path))
@@ -164,7 +164,7 @@ def _drain_status(target: _Target, owners: _Owners, remaining: RemainingReplicas
 
 
 def _why(block: DrainBlock, owners: _Owners) -> str:
-    """Why a plan finds no other place for replicas of the first topic of which that is known."""
+    """Return why a plan finds no other place for the replicas of the first topic for which that is known."""
     if block.reason != Reason.INFEASIBLE:
         return ""
     known = ((name, owners.by_plan[name].problems[:1]) for name in block.samples if name in owners.by_plan)
@@ -174,7 +174,7 @@ def _why(block: DrainBlock, owners: _Owners) -> str:
 def _replicas_left(
     held: Mapping[int, Mapping[str, int]], owners: _Owners
 ) -> tuple[DrainReplicas, tuple[DrainBlock, ...]]:
-    """What is left on the brokers of a target, from the replicas of topics by broker."""
+    """Return the replicas left on the brokers of a target, from `held`, the replicas by broker and topic."""
     by_reason: defaultdict[Reason, Counter[str]] = defaultdict(Counter)
     replicas: Counter[str] = Counter()
     for broker, topics in held.items():
@@ -198,7 +198,7 @@ def _replicas_left(
 
 
 def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
-    """Why replicas of a topic are still on these brokers that do not leave by the plan, as far as that is known."""
+    """Return what a topic's replicas on these brokers that do not leave by the plan wait for, as far as known."""
     topic, state = owners.managed.get(name), owners.state
     if topic is not None and any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
         return Reason.EXPLICIT_ASSIGNMENT

@@ -32,19 +32,19 @@ _log = logging.getLogger("rackspan.reconcile")
 _POLL_SECONDS = 5.0
 """How often each cluster, not each topic, is asked for its brokers."""
 _DRAIN_SECONDS = 15.0
-"""How old the replicas left on drained brokers may be: counting them is a Metadata request over all topics."""
+"""The maximum age of the counts of replicas on drained brokers, which need a Metadata request over all topics."""
 _CORDON_SECONDS = 15.0
-"""How old what is known of cordons may be: it is asked of each broker, which answers with all its configs."""
+"""The maximum age of known cordons. Each broker is asked for them and responds with all its configs."""
 _DEBOUNCE_SECONDS = 0.2
-"""Objects that are applied together arrive as several watch events."""
+"""How long to gather objects that are applied together, because they arrive as several watch events."""
 _RETRY_FIRST_SECONDS = 1.0
 _RETRY_MAX_SECONDS = 15.0
 _LOST_SECONDS = 300.0
-"""How long a cluster has to be out of sight until its topics no longer say that they are Ready."""
+"""How long a cluster must be unreachable before its topics no longer report Ready."""
 
 
 class Observer:
-    """Polls one topology. `state` is replaced as a whole; `epoch` counts its changes that may change decisions."""
+    """Polls one topology. `state` is replaced as a whole. `epoch` counts the changes that can change decisions."""
 
     def __init__(self, key: ObjectKey, dependencies: Dependencies) -> None:
         self.state: ClusterState | Failure = Failure(
@@ -52,38 +52,38 @@ class Observer:
         )
         self.racks: RackView | None = None
         self.failed_spec: RackTopologySpec | None = None
-        """The spec that `state` is about, where that is a Failure."""
+        """The spec that was observed, if `state` is a Failure."""
         self.epoch = 0
         self._key = key
         self._spec: RackTopologySpec | None = None
-        """The spec of the look under way."""
+        """The spec of the current observation."""
         self._dependencies = dependencies
         self._session = Session(dependencies.kafka, dependencies.kube)
         self._checked: KafkaAdmin | None = None
-        """The client by which `state` was seen."""
+        """The client that observed `state`."""
         self._forget_brokers()
         self._rack_hash: str | None = None
-        """By which spec the last racks are."""
+        """The `rack_hash` of the spec that the last racks are based on."""
         self._settled: RackView | None = None
         self._cluster_seen: tuple[str, str] | None = None
-        """The topology's uid and its cluster's id: the status may not be written yet when the spec changes."""
+        """The topology's uid and its cluster id, because the status may not be written yet when the spec changes."""
         self._resynced = float("-inf")
         self._failures = 0
         self._seen_at: float | None = None
-        """When the cluster was seen last, or looked at first."""
+        """When the cluster was last seen, or first observed."""
         self._lost = False
-        """Whether it was out of sight when it was looked at last."""
+        """Whether the cluster was `out_of_sight` at the last observation."""
         self._wake = asyncio.Event()
         self._location_changed = asyncio.Event()
         self._debounce = Debounce()
 
     def _forget_brokers(self) -> None:
-        """Forget what was seen of brokers: those of another Kafka cluster may have the same ids."""
+        """Forget the observed brokers, because those of another Kafka cluster may have the same ids."""
         self.remaining: RemainingReplicas | None = None
-        """The replicas on drained brokers, when last counted."""
+        """The replicas on drained brokers, as last counted."""
         self._remaining_at = float("-inf")
         self._cordoned: dict[int, bool | None] = {}
-        """By broker that is online; None where its version has no cordons."""
+        """Whether each online broker is cordoned, or None if its version has no cordons."""
         self._cordons_at = self._cordons_changed_at = float("-inf")
         self._load: BrokerLoad | None = None
         self._min_insync: int | None = None
@@ -92,12 +92,12 @@ class Observer:
 
     @property
     def admin(self) -> KafkaAdmin | None:
-        """The client by which `state` was seen; None where it is replaced: a new one may lead to another cluster."""
+        """The client that observed `state`, or None while it is replaced, as a new client may reach another cluster."""
         return self._checked if self._checked is self._session.admin else None
 
     @property
     def out_of_sight(self) -> float | None:
-        """For how many seconds the cluster could not be observed, if that is so long that what was seen is history."""
+        """The seconds since the cluster was last seen, or None while that is recent enough to trust what was seen."""
         if self._seen_at is None or not isinstance(self.state, Failure):
             return None
         seconds = asyncio.get_running_loop().time() - self._seen_at
@@ -105,20 +105,20 @@ class Observer:
 
     @property
     def cordonable(self) -> Collection[int]:
-        """Brokers that can be cordoned: those that are online and report whether they are."""
+        """The brokers that can be cordoned: those that are online and report their cordons."""
         return {broker for broker, cordoned in self._cordoned.items() if cordoned is not None}
 
     def cordons_changed(self) -> None:
-        """Observe soon, and ask brokers of their cordons, at two looks: they hear of them after the controller."""
+        """Observe soon, and ask brokers for cordons in two observations, because they lag behind the controller."""
         self._cordons_changed_at = asyncio.get_running_loop().time()
         self._wake.set()
 
     def wake(self) -> None:
-        """Observe soon: the topology changed, or a Kafka call failed."""
+        """Observe soon, because the topology changed or a Kafka call failed."""
         self._wake.set()
 
     def location_changed(self, key: ObjectKey) -> None:
-        """A node or broker pod changed; while it keeps changing, it is observed less and less often."""
+        """Handle a change of a node or broker pod. While it keeps changing, observations become less frequent."""
         self._debounce.changed(key, asyncio.get_running_loop().time())
         self._location_changed.set()
 
@@ -138,12 +138,12 @@ class Observer:
         self._debounce.handled(asyncio.get_running_loop().time())
 
     def _rest(self, until: float) -> float:
-        """Seconds from now to this time, or until what has changed is due where that is earlier."""
+        """Return the seconds until this time, or until a debounced change is due if that is earlier."""
         due = self._debounce.due
         return (until if due is None else min(until, due)) - asyncio.get_running_loop().time()
 
     async def observe(self) -> bool:
-        """Observe once. True where every topic must be requeued: a relevant change, or a resync is due."""
+        """Observe once. Return True if every topic must be requeued: after a relevant change, or for a resync."""
         now = asyncio.get_running_loop().time()
         resync = now - self._resynced >= self._dependencies.resync_seconds
         before = self.state
@@ -171,7 +171,7 @@ class Observer:
     async def _fail(self, failure: Failure) -> None:
         if self.state != failure:
             _log.warning("topology %s: %s", self._key, failure.message)
-        # Topologies that do not exist share one series of metrics: anybody can name any number of them.
+        # Nonexistent topologies share one metric series, because users can name any number of them.
         topology = "" if failure.reason == Reason.TOPOLOGY_NOT_FOUND else str(self._key)
         count_error(topology, failure.remedy, failure.reason)
         self.state, self.failed_spec = failure, self._spec
@@ -197,7 +197,7 @@ class Observer:
         if self._cluster_seen and self._cluster_seen[1] != seen.cluster_id:
             self._forget_brokers()
         if topology.status.cluster_id not in (None, seen.cluster_id):
-            topology = replace(topology, status=RackTopologyStatus())  # brokers there are of another cluster
+            topology = replace(topology, status=RackTopologyStatus())  # these brokers are of another cluster
         self._cluster_seen = topology.meta.uid, seen.cluster_id
         cache.set_cluster_id(self._key, seen.cluster_id)
         if self._load is None or resync:
@@ -217,11 +217,11 @@ class Observer:
         lasting = self._settling.settled(topology, racks, asyncio.get_running_loop().time())
         settled = None if lasting is racks else lasting
         if self.racks is not None and (self.racks, self._settled) != (racks, settled):
-            # All plans are made anew now, and start from the replica counts that Kafka has at this moment.
+            # All plans are made again now, and start from the current replica counts in Kafka.
             await self._load.recount(admin)
         await self._count_remaining(admin, topology, (racks, lasting))
-        # Nothing is awaited from here until `state` is set: else the status would show racks that topics are not
-        # placed by yet.
+        # No await from here until `state` is set. Otherwise the status would show racks that topics are not placed by
+        # yet.
         self.racks, self._settled, self._checked = racks, settled, admin
         return ClusterState(
             self._key,
@@ -236,7 +236,7 @@ class Observer:
         )
 
     async def _cordoned_brokers(self, admin: KafkaAdmin, online: Sequence[int]) -> Collection[int]:
-        """Brokers that take no new replicas; of one that does not report it, what it reported last."""
+        """Return the brokers that take no new replicas. A broker that does not report this keeps its last report."""
         now = asyncio.get_running_loop().time()
         fresh = now - self._cordons_at < min(_CORDON_SECONDS, self._dependencies.resync_seconds)
         lags = self._cordons_at - self._cordons_changed_at < _POLL_SECONDS
@@ -247,7 +247,7 @@ class Observer:
         return {broker for broker, cordoned in self._cordoned.items() if cordoned}
 
     async def _count_remaining(self, admin: KafkaAdmin, topology: RackTopology, views: Iterable[RackView]) -> None:
-        """Count the replicas on brokers that are drained in a view, unless done lately: people remove empty brokers."""
+        """Count the replicas on brokers drained in a view, unless done lately, because users remove empty brokers."""
         drained = {row.id for racks in views for row in racks.rows if row.draining}.union(topology.spec.drain_brokers)
         now = asyncio.get_running_loop().time()
         fresh = now - self._remaining_at < min(_DRAIN_SECONDS, self._dependencies.resync_seconds)
@@ -260,7 +260,7 @@ class Observer:
     async def _describe_cluster(
         self, topology: RackTopology, *, fresh_secrets: bool
     ) -> tuple[KafkaAdmin, ClusterDescription]:
-        """The client and the cluster; a client that gets no answer is replaced once before Kafka is unreachable."""
+        """Return the client and the cluster. If Kafka does not respond, the client is replaced and retried once."""
         before = self._session.admin
         admin = await self._session.connect(topology, fresh_secrets=fresh_secrets)
         try:
@@ -274,7 +274,7 @@ class Observer:
 
 
 def _check_cluster_id(topology: RackTopology, last_cluster_id: str | None, cluster_id: str) -> None:
-    """Raise FailureError for another cluster than the spec names, or else than the topology first connected to."""
+    """Raise FailureError for another cluster than the spec names or, if it names none, than the first connected one."""
     named = topology.spec.kafka.cluster_id
     expected = named or last_cluster_id
     if expected and expected != cluster_id:

@@ -1,7 +1,7 @@
-"""Where brokers run: from nodes, pods and Kafka to the rack tree, with drift and missing racks. Pure.
+"""The locations of brokers: from nodes, pods and Kafka to the rack tree, with drift and missing racks. Pure.
 
 A rack id comes from the node's labels (`rackSource: Nodes`), one label per level, or from Kafka (`rackSource: Broker`).
-Kafka reports the `broker.rack` that a broker was started with. Where the node's labels differ from it they decide, and
+Kafka reports the `broker.rack` that a broker was started with. If the node's labels differ, the labels are used, and
 the difference is drift: only a restart of the broker changes `broker.rack`.
 """
 
@@ -35,7 +35,7 @@ _MAX_BROKER_ID: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class LocatedBroker:
-    """One broker: `rack` is what placements use, `reported_rack` the `broker.rack` in Kafka."""
+    """One broker. `rack` is the rack for placements, `reported_rack` the `broker.rack` in Kafka."""
 
     id: int
     host: str | None
@@ -46,35 +46,35 @@ class LocatedBroker:
     online: bool
     eligible: bool
     cordoned: bool = False
-    """Whether all its log directories are cordoned in Kafka (KIP-1066)."""
+    """Whether all log directories of the broker are cordoned in Kafka (KIP-1066)."""
     drift: bool = False
-    """Whether Kafka reports another rack than the node's."""
+    """Whether Kafka reports another rack than `rack`."""
     reported_path: RackPath | None = None
-    """`reported_rack` as a path of the topology, aliases resolved; None where it is none."""
+    """`reported_rack` as a path of the topology, with aliases resolved, or None if it is not a valid path."""
     problem: Failure | None = None
     """Why the rack is not known."""
 
     @property
     def draining(self) -> bool:
-        """Whether the topology's spec drains it."""
+        """Whether the topology's spec drains the broker."""
         return not self.eligible
 
 
 @dataclass(frozen=True)
 class RackView:
-    """All brokers of one topology, by id, and the tree they form."""
+    """All brokers of one topology, by id, and their rack tree."""
 
     levels: tuple[str, ...]
     rows: tuple[LocatedBroker, ...]
     ignore_missing: bool
     ignored_pods: tuple[str, ...] = field(default=(), compare=False)
-    """Pods whose broker id is out of range."""
+    """The pods whose broker id is out of range."""
     rack_hash: str | None = None
-    """`rack_hash` of the spec by which the racks were looked up."""
+    """The `rack_hash` of the spec that the racks are based on."""
 
     @cached_property
     def tree(self) -> RackTree:
-        """The rack tree. With `missingRackPolicy: Ignore` and a gap, as if no broker had a rack (KIP-36)."""
+        """The rack tree. With `missingRackPolicy: Ignore` and a missing rack, no broker has a rack in it (KIP-36)."""
         tree = RackTree(
             self.levels,
             tuple(
@@ -86,13 +86,13 @@ class RackView:
 
     @cached_property
     def as_reported(self) -> RackView:
-        """The same brokers in the racks that Kafka reports; where it reports none that can be, not known."""
+        """The same brokers in the racks that Kafka reports. A reported rack that is not valid is unknown."""
         rows = tuple(replace(row, rack=row.reported_path) if row.drift else row for row in self.rows)
         return RackView(self.levels, rows, self.ignore_missing)
 
     @property
     def missing(self) -> tuple[LocatedBroker, ...]:
-        """Brokers whose rack is not known."""
+        """The brokers whose rack is not known."""
         return tuple(row for row in self.rows if row.rack is None)
 
     @property
@@ -102,16 +102,16 @@ class RackView:
 
     @property
     def drifted(self) -> tuple[LocatedBroker, ...]:
-        """Brokers for which Kafka reports another rack."""
+        """The brokers with drift."""
         return tuple(row for row in self.rows if row.drift)
 
     @property
     def duplicates(self) -> tuple[LocatedBroker, ...]:
-        """Brokers whose id more than one pod claims."""
+        """The brokers whose id is claimed by more than one pod."""
         return tuple(row for row in self.rows if len(row.pods) > 1)
 
     def domain_counts(self) -> tuple[tuple[str, int], ...]:
-        """Each level's name and number of domains, from the top."""
+        """Return each level's name and number of domains, from the top."""
         paths = [row.rack for row in self.rows if row.rack is not None]
         return tuple(
             (name, len({path[: depth + 1] for path in paths if len(path) > depth}))
@@ -127,14 +127,15 @@ def rack_view(
     holders: Collection[int],
     cordoned: Collection[int],
 ) -> RackView:
-    """All brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
+    """Return all brokers that Kafka lists, that a pod claims to be, or that were seen before, each with its rack.
 
-    `brokers` are those that Kafka lists, which are online. `last_racks` has the racks of brokers that may be offline or
-    whose pod has no node at the moment, None where they are not known. `cordoned` are the ids of brokers that take no
-    new replicas.
+    `brokers` are the brokers that Kafka lists, which are online. `last_racks` has the racks of brokers that may be
+    offline or whose pod has no node now, None if they are not known. `cordoned` are the ids of brokers that take no new
+    replicas.
 
-    Where the namespace of the brokers' pods is not the topology's own, pods are used only if its labels consent, and
-    only those of brokers that are online, in `last_racks` or in `holders`: the ids of brokers that hold replicas.
+    If the brokers' pods are in another namespace than the topology, pods are used only if the labels of that namespace
+    consent, and only pods of brokers that are online, in `last_racks` or in `holders`: the ids of brokers that hold
+    replicas.
     """
     spec = topology.spec
     seen = {broker.id: broker for broker in brokers}
@@ -179,7 +180,7 @@ def rack_view(
 
 
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
-    """`view` with other racks for some brokers, by id."""
+    """Return `view` with other racks for some brokers, by id."""
     rows = tuple(
         replace(row, rack=racks[row.id], eligible=not spec.drains(row.id, racks[row.id])) if row.id in racks else row
         for row in view.rows
@@ -188,9 +189,9 @@ def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackP
 
 
 def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | None:
-    """Why a topology may not look for its brokers among the pods of another namespace; None where it may.
+    """Return why a topology may not look for its brokers among the pods of another namespace, or None if it may.
 
-    Otherwise whoever may create a RackTopology could read pods and nodes without permission.
+    Otherwise any user who may create a RackTopology could read pods and nodes without permission.
     """
     own, where = topology.meta.namespace, topology.broker_namespace
     if where == own or consent.get(BROKER_PODS_FOR) == own:
@@ -206,18 +207,17 @@ def not_shared(topology: RackTopology, consent: Mapping[str, str]) -> Failure | 
 def last_seen(
     known_racks: Mapping[int, RackPath | None], topology: RackTopology, holders: Collection[int]
 ) -> dict[int, RackPath | None]:
-    """The last known racks of brokers that hold replicas: those of this process (`known_racks`), else of the status.
+    """Return the last known racks of brokers with replicas: from this process (`known_racks`), else from the status.
 
-    A broker without replicas is left out: once it is gone, it has been decommissioned.
+    A broker without replicas is left out: once it has disappeared, it counts as decommissioned.
     """
     return {broker: path for broker, path in (status_racks(topology) | dict(known_racks)).items() if broker in holders}
 
 
 def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
-    """The racks in the topology's status, by broker id.
+    """Return the racks in the topology's status, by broker id.
 
-    A rack by an earlier spec is None: the broker still counts as one whose rack is not known, and not as one that is
-    gone.
+    A rack from an earlier spec is None. The broker then counts as one with an unknown rack, and not as a removed one.
     """
     deepest = len(topology.spec.levels) if topology.has_current_racks else 0
     return {
@@ -228,7 +228,7 @@ def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
 
 
 def locations_of_topology(topology: RackTopology) -> BrokerLocations:
-    """The brokers and racks in the topology's status. Raises RackPathError."""
+    """Return the brokers and racks in the topology's status. Raises RackPathError."""
     spec = topology.spec
     return BrokerLocations(
         spec.level_names,
@@ -254,7 +254,7 @@ def _location(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
 def _pods_by_broker(
     topology: RackTopology, pods: Iterable[BrokerPod]
 ) -> tuple[Mapping[int, list[BrokerPod]], Collection[str]]:
-    """The pods by broker id, and the names of pods whose id is out of range."""
+    """Return the pods by broker id, and the names of pods whose id is out of range."""
     ignored_pods: list[str] = []
     found: defaultdict[int, list[BrokerPod]] = defaultdict(list)
     source = topology.spec.brokers
@@ -274,15 +274,15 @@ def _pods_by_broker(
 
 
 def is_broker_pod(topology: RackTopology, pod: BrokerPod) -> bool:
-    """Whether the topology's `spec.brokers` selects the pod, by its namespace and its labels."""
+    """Return whether the topology's `spec.brokers` selects the pod, by its namespace and its labels."""
     source = topology.spec.brokers
     return source is not None and pod.namespace == topology.broker_namespace and source.pod_selector.matches(pod.labels)
 
 
 def broker_id_of(source: BrokerIdSpec, pod: BrokerPod) -> int | None:
-    """The broker id that a pod claims, possibly out of range; None where the pod does not say.
+    """Return the broker id that a pod claims, possibly out of range, or None if the pod has none.
 
-    The text is not trusted: it may have more digits than Python converts to an int.
+    The text is not trusted, because it may have more digits than Python converts to an int.
     """
     match source.from_:
         case BrokerIdFrom.LABEL:
@@ -313,7 +313,7 @@ def _rack_from_node(
 
 
 def path_from_labels(spec: RackTopologySpec, node: str, labels: Mapping[str, str]) -> RackPath | Failure:
-    """A node's rack path, or why it has none. Labels may be missing from the lowest levels up, but not between."""
+    """Return a node's rack path, or why it has none. Labels of the lowest levels may be missing, but not in between."""
     steps = [(level.node_label or "", labels.get(level.node_label or "", "")) for level in spec.levels]
     path = tuple(value for _, value in steps)
     while path and not path[-1]:

@@ -1,7 +1,7 @@
-"""What decisions about the topics of one topology depend on, apart from the topic itself.
+"""The inputs of decisions about the topics of one topology, apart from the topic.
 
-What is judged and shown follows the labels of nodes at once. Moving replicas costs much, so plans are made from racks
-that have lasted (`Settling`): a label that flaps moves nothing.
+Compliance and status follow the labels of nodes immediately. Moving replicas is expensive, so plans use only racks that
+have been stable for a while (`Settling`): a flapping label moves nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin
 
 RACKS_SETTLE_SECONDS: Final = 15.0
-"""How long a broker's rack has to stay the same before plans count on it."""
+"""How long a broker's rack has to stay the same before plans use it."""
 
 
 _PLACED_SECONDS: Final = 30.0
-"""For how long Kafka's answers may lack replicas that were placed: a call is under way, or a broker lags behind."""
+"""How long Kafka's responses may lack placed replicas, because of an ongoing call or a lagging broker."""
 
 Rows: TypeAlias = "Sequence[Sequence[int]]"
 """Replica lists, one for each partition."""
@@ -39,7 +39,7 @@ Rows: TypeAlias = "Sequence[Sequence[int]]"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """What was placed for one topic, and what it had before."""
+    """The replica lists placed for one topic, and its previous ones."""
 
     at: float
     before: Rows
@@ -47,46 +47,46 @@ class _Placed:
 
 
 class BrokerLoad:
-    """Replicas and preferred leaders per broker id: Kafka's last count plus what was placed since."""
+    """Replicas and preferred leaders per broker id: Kafka's last count plus later placements."""
 
     def __init__(self, seen: ReplicaCounts) -> None:
         self.replicas: Counter[int] = Counter(seen.replicas)
         self.leaders: Counter[int] = Counter(seen.leaders)
         self._placed: dict[str, _Placed] = {}
-        """By topic."""
+        """The placements by topic."""
         self.turn = asyncio.Lock()
-        """Held while placements are computed, so that the next ones see the load that these add."""
+        """Held while placements are computed, so that the next placements include their load."""
 
     @property
     def holders(self) -> Collection[int]:
-        """Brokers with replicas."""
+        """The brokers with replicas."""
         return {broker for broker, count in self.replicas.items() if count}
 
     async def recount(self, admin: KafkaAdmin) -> None:
-        """Count what lies on the brokers now. What was placed lately counts, whether or not Kafka shows it yet."""
+        """Count the replicas on the brokers again. Recent placements count, whether or not Kafka shows them yet."""
         async with self.turn:
             oldest = time.monotonic() - _PLACED_SECONDS
             lately = [name for name, placed in self._placed.items() if placed.at > oldest]
             seen = await admin.replica_counts(without=lately)
-            placed = {name: self._placed[name] for name in lately if name in self._placed}  # not refused since
+            placed = {name: self._placed[name] for name in lately if name in self._placed}  # not refused meanwhile
             replicas, leaders = _counts(row for one in placed.values() for row in (*one.before, *one.added))
             replicas.update(seen.replicas)
             leaders.update(seen.leaders)
             self.replicas, self.leaders, self._placed = replicas, leaders, placed
 
     def copy(self) -> BrokerLoad:
-        """An independent copy, for use in a thread."""
+        """Return an independent copy, for use in a thread."""
         return BrokerLoad(ReplicaCounts(self.replicas, self.leaders))
 
     def add(self, topic: str, added: Rows, before: Rows = ()) -> None:
-        """Add partitions that are about to be created, of a topic that had those `before`."""
+        """Add partitions that are about to be created. `before` are the topic's existing partitions."""
         self._placed[topic] = _Placed(time.monotonic(), before, added)
         replicas, leaders = _counts(added)
         self.replicas.update(replicas)
         self.leaders.update(leaders)
 
     def remove(self, topic: str) -> None:
-        """Subtract what was added for a topic last: Kafka refused to create it."""
+        """Subtract the last addition for a topic, because those partitions are not created."""
         placed = self._placed.pop(topic, None)
         if placed is None:
             return
@@ -97,13 +97,13 @@ class BrokerLoad:
         self.leaders.subtract(leaders)
 
     def settle(self, topics: Iterable[str]) -> None:
-        """Count these as Kafka does from now on: it shows them, and they are about to be moved."""
+        """Use Kafka's counts for these topics from now on, because Kafka shows them and they are about to be moved."""
         for topic in topics:
             self._placed.pop(topic, None)
 
 
 def _counts(rows: Iterable[Sequence[int]]) -> tuple[Counter[int], Counter[int]]:
-    """The replicas and the preferred leaders of replica lists, by broker."""
+    """Return the replicas and the preferred leaders of replica lists, by broker."""
     replicas, leaders = Counter[int](), Counter[int]()
     for row in rows:
         replicas.update(row)
@@ -113,9 +113,9 @@ def _counts(rows: Iterable[Sequence[int]]) -> tuple[Counter[int], Counter[int]]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A topology whose Kafka cluster answers and is the one that was expected.
+    """A topology whose Kafka cluster responds and is the expected one.
 
-    Two states are equal where every decision about a topic is the same, the load of the brokers aside.
+    Two states are equal if every decision about a topic is the same, apart from the load of the brokers.
     """
 
     topology: ObjectKey
@@ -127,21 +127,22 @@ class ClusterState:
     default_min_insync: int | None = field(default=None, compare=False)
     """The brokers' min.insync.replicas, for topics that do not set it."""
     settled: RackView | None = None
-    """The racks that have lasted, where some have not: see `Settling`."""
+    """The racks that have been stable, or None if all have been. See `Settling`."""
     unproven: frozenset[int] = field(default=frozenset(), compare=False)
-    """Brokers whose racks have lasted by an earlier operator's word alone, or are seen for the first time."""
+    """The brokers whose racks are used only because an earlier operator saw them or because they are new."""
 
     @property
     def for_plans(self) -> ClusterState:
-        """The same with the racks that have lasted: what replicas may be moved for."""
+        """The state with stable racks only, for which replicas may be moved."""
         return self if self.settled is None else replace(self, racks=self.settled, settled=None)
 
 
 class ObservedCluster(Protocol):
-    """The state of a topology's Kafka cluster as it was seen last, and the client of just that cluster if there is one.
+    """The last observed state of a topology's Kafka cluster, and the client of exactly that cluster, if any.
 
-    `epoch` changes with every state that decides differently; `out_of_sight` is for how many seconds nothing was seen,
-    where that is so long that what was seen is history; `wake` has the cluster observed again soon.
+    `epoch` changes with every state that changes decisions. `out_of_sight` is how many seconds the cluster has not been
+    seen, or None while that is recent enough to trust what was seen. `wake` makes the operator observe the cluster
+    again soon.
     """
 
     @property
@@ -157,13 +158,13 @@ class ObservedCluster(Protocol):
 
 @dataclass(slots=True)
 class _Rack:
-    """A broker's rack that has lasted, the one seen last, and since when it is that."""
+    """A broker's stable rack, the rack last seen, and since when that one has been seen."""
 
     settled: RackPath
     seen: RackPath | None
     since: float
     proven: bool = False
-    """Whether `settled` was seen to last, and not taken for such at first."""
+    """Whether this process saw `settled` stay stable, instead of assuming that at first."""
 
 
 class Settling:
@@ -174,15 +175,15 @@ class Settling:
         self._asked: str | None = None
 
     def settled(self, topology: RackTopology, view: RackView, now: float) -> RackView:
-        """`view` with the racks that have lasted; `view` itself where all have.
+        """Return `view` with the stable racks, or `view` itself if all racks are stable.
 
-        The first rack of a broker counts at once, and so does every rack after a change of the spec. A rack that is not
-        known is not replaced by an old one.
+        The first rack of a broker counts immediately, and so does every rack after a change of the spec. An unknown
+        rack is not replaced by an old one.
         """
         spec, asked = topology.spec, topology.spec.rack_hash
         if self._asked != asked:
             first, self._asked = self._asked is None, asked
-            # When an operator starts, what its predecessor saw last.
+            # At the start of an operator, use what its predecessor saw last.
             lasted = status_racks(topology) if first else {}
             self._racks = {broker: _Rack(path, path, now) for broker, path in lasted.items() if path is not None}
         rows = {row.id: row.rack for row in view.rows}
@@ -198,14 +199,14 @@ class Settling:
 
     @property
     def unproven(self) -> frozenset[int]:
-        """Brokers whose racks count and were not seen to last.
+        """The brokers whose racks count although this process has not seen them stay stable.
 
-        The status has racks as soon as they are seen: a label that flaps just before an operator starts counts by it.
+        The status has racks as soon as they are seen. So a label that flaps before an operator starts counts at first.
         """
         return frozenset(broker for broker, known in self._racks.items() if not known.proven)
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until the next rack has lasted, if none changes; None where all have."""
+        """Return the seconds until the next rack is stable, if none changes, or None if all are."""
         due = [
             known.since + RACKS_SETTLE_SECONDS - now
             for known in self._racks.values()

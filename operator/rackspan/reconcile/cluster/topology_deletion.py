@@ -1,6 +1,6 @@
-"""Keeps a RackTopology while it is needed: to delete topics, to release cordons, and to clear throttles.
+"""Keeps a RackTopology while it is needed to delete topics, to release cordons, and to clear throttles.
 
-Says which KafkaTopics these are, and how a person confirms deletions on the RackTopology.
+Reports the KafkaTopics that need the RackTopology, and how a user confirms deletions on it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 _NAMED = 3
-"""KafkaTopics of a namespace that a message names."""
+"""The most KafkaTopics per namespace in a message."""
 _NAMESPACES = 10
-"""Namespaces with waiting deletions that a message names."""
+"""The most namespaces with waiting deletions in a message."""
 _log = logging.getLogger("rackspan.reconcile")
 
 
 def blocking_topics(
     topology: RackTopology, dependents: Iterable[KafkaTopic], terminating: Terminating
 ) -> tuple[ObjectKey, ...]:
-    """The KafkaTopics for which the finalizer of a RackTopology is kept: their topics are to be deleted through it.
+    """Return the KafkaTopics that keep the finalizer of a RackTopology, because it is needed to delete their topics.
 
-    In a terminating namespace only its own terminating KafkaTopics count, so that other namespaces cannot hold it up.
-    While a CustomResourceDefinition is deleted none do. Topics of KafkaTopics that do not count stay in Kafka.
+    In a terminating namespace, only its own terminating KafkaTopics count, so that other namespaces cannot block it.
+    While a CustomResourceDefinition is being deleted, none count. Topics of the KafkaTopics not counted stay in Kafka.
     """
     if terminating.definitions:
         return ()
@@ -56,7 +56,7 @@ def blocking_topics(
 
 
 def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
-    """The problem that a terminating RackTopology reports while KafkaTopics block it."""
+    """Return the problem that a terminating RackTopology reports while KafkaTopics block it."""
     many = "KafkaTopics have" if len(keys) > 1 else "KafkaTopic has"
     named = few([*map(str, keys)], _NAMED)
     return Failure(
@@ -68,7 +68,7 @@ def in_use_failure(keys: Sequence[ObjectKey]) -> Failure:
 
 
 def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held: Sequence[HeldDeletions]) -> str:
-    """The message of the condition DeletionsHeld."""
+    """Return the message of the condition DeletionsHeld."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for key in sorted(waiting):
         names[key.namespace].append(key.name)
@@ -94,9 +94,9 @@ def how_to_confirm(topology: RackTopology, waiting: Collection[ObjectKey], held:
 class TopologyFinalizer:
     """The finalizer of one RackTopology: added while it exists, removed once nothing blocks its deletion.
 
-    That are KafkaTopics, cordons, and Reassignments that are not let go yet, which takes a minute where Kafka is away.
-    `dependents()` gives the KafkaTopics whose topics are to be deleted with them, `cordoned()` the brokers that the
-    operator has cordoned, and `releases()` whether they can still be released.
+    KafkaTopics, cordons and Reassignments with a finalizer block it. If Kafka is unreachable, Reassignments take a
+    minute. `dependents()` returns the KafkaTopics whose topics are to be deleted with them, `cordoned()` the brokers
+    that the operator has cordoned, and `releases()` whether those cordons can still be released.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TopologyFinalizer:
         releases: Callable[[RackTopology], bool],
     ) -> None:
         self.problem: Failure | None = None
-        """What blocks the deletion of the RackTopology; None where nothing does or it is not being deleted."""
+        """What blocks the deletion of the RackTopology, or None if nothing does or it is not being deleted."""
         self._key = key
         self._dependencies = dependencies
         self._dependents = dependents
@@ -116,7 +116,7 @@ class TopologyFinalizer:
         self._releases = releases
 
     async def reconcile(self) -> None:
-        """Add or remove the finalizer as needed. Never raises: a failed write is logged and tried again next time."""
+        """Add or remove the finalizer as needed. Never raises: a failed write is logged and retried next time."""
         try:
             await self._reconcile()
         except FailureError as error:
@@ -140,13 +140,13 @@ class TopologyFinalizer:
             if not keys and not self._releases(topology) and not self._has_reassignments():
                 written = await self._dependencies.finalizers.remove(KIND, topology.meta)
                 left = self._cordoned(topology)
-                if written is not None and left:  # else it is tried again, and they may be released by then
+                if written is not None and left:  # else the removal is retried, and they may be released by then
                     event = cordons_left(topology, left, ", which could not be asked to release it")
                     self._dependencies.kube.record_event(event)
         if written is not None:
             self._dependencies.cache.put_topology_answer(written)
 
     def _has_reassignments(self) -> bool:
-        """Whether throttles of its Reassignments may be left, which nobody could clear once it is gone."""
+        """Return whether throttles of its Reassignments may be left, which cannot be cleared after its deletion."""
         mine = self._dependencies.cache.reassignments_of(self._key)
         return any(has_finalizer(one.meta) for one in mine)

@@ -1,4 +1,4 @@
-"""From the observed state to a RackTopology's status. Pure: the clock is an argument."""
+"""Computes a RackTopology's status from the observed state. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 
 
 _BROKERS_BYTES: Final = 1_000_000
-"""Of `status.brokers`: etcd takes objects of 1,572,864 bytes, by default."""
+"""The most bytes of `status.brokers`. By default, etcd accepts objects of 1,572,864 bytes."""
 _BROKER_BYTES: Final = 140
-"""Of one broker without its texts."""
+"""The bytes of one broker without its texts."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./:, -]*")
 _ESCAPED: Final = 6
-"""Bytes of one character of any other text: such as \\u003c."""
+"""The bytes of one character of any other text, such as \\u003c."""
 _PAUSED: Final = (
     "the annotation rackspan.dev/paused pauses the Reassignments of this RackTopology, and its plan does not begin; "
     "nothing else pauses: to pause a topic, annotate its KafkaTopic; to stop everything, scale the operator to zero"
@@ -74,13 +74,13 @@ _PAUSED: Final = (
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _LOCATING = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
 _DRAINING = ("drain_brokers", "drain_racks")
-"""Fields of the spec by which brokers are located, and by which they are drained."""
+"""The spec fields that determine the locations of brokers, and those that determine which brokers are drained."""
 _NOT_OBSERVED = Failure(Reason.WAITING, "the spec has changed, and Kafka has not been asked since", Remedy.RETRY)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """The plan over all topics, None where none needs a change, what the condition Reassigned says, and its parts."""
+    """The plan of all topics (None if none needs a change), the content of the condition Reassigned, and the parts."""
 
     plan: TopologyPlanStatus | None
     status: ConditionStatus
@@ -94,33 +94,33 @@ NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a chan
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """What a status is computed from: the state or why there is none, the last known racks, and the KafkaTopics."""
+    """The inputs of a status: the state or why there is none, the last known racks, the KafkaTopics, and more."""
 
     state: ClusterState | Failure
     racks: RackView | None
     topics: Sequence[KafkaTopic]
     remaining: RemainingReplicas | None
-    """The replicas on drained brokers, when last counted."""
+    """The replicas on drained brokers, as last counted."""
     deletions: DeletionsStatus | None
     waiting: Sequence[ObjectKey]
-    """KafkaTopics whose deletion waits for a person to confirm it."""
+    """The KafkaTopics whose deletion waits for a user's confirmation."""
     deletion_blocked: Failure | None
     """What blocks the deletion of the RackTopology, if it is being deleted."""
     planned: PlanSummary | None
-    """The plan, None while not all topics have been looked at."""
+    """The plan, or None while not all topics have been reconciled."""
     failed_spec: RackTopologySpec | None
-    """The spec that `state` is about, where that is a Failure."""
+    """The spec that was observed, if `state` is a Failure."""
     cordon_problem: str | None
     """Why a drained broker could not be cordoned in Kafka."""
 
     def are_about(self, spec: RackTopologySpec, fields: Sequence[str]) -> bool:
-        """Whether the state was observed with these fields of a spec."""
+        """Return whether the state was observed with these fields of a spec."""
         observed = self.state.spec if isinstance(self.state, ClusterState) else self.failed_spec
         return observed is None or all(getattr(observed, name) == getattr(spec, name) for name in fields)
 
     @property
     def counts(self) -> TopicCounts:
-        """The topics by state."""
+        """The numbers of topics by state."""
         return TopicCounts(
             total=len(self.topics),
             ready=sum(is_true(topic.status.conditions, READY) for topic in self.topics),
@@ -131,7 +131,7 @@ class StatusInputs:
 
     @property
     def drifted_topics(self) -> DriftedTopics | None:
-        """The topics that are not compliant only because of drift; None where there are none."""
+        """The topics that are not compliant only because of drift, or None if there are none."""
         if self.racks is None or not self.racks.drifted:
             return None
         found = sorted(str(one.key) for one in self.topics if one.status.compliance and one.status.compliance.drifted)
@@ -139,7 +139,7 @@ class StatusInputs:
 
     @property
     def offline(self) -> tuple[int, ...]:
-        """Ids of brokers that Kafka does not list, but a pod, an earlier observation or replicas on them show."""
+        """The ids of brokers that Kafka does not list, but a pod, an earlier observation or their replicas show."""
         rows = self.racks.rows if self.racks else ()
         offline_ids = {row.id for row in rows if not row.online}
         if isinstance(self.state, ClusterState):
@@ -148,12 +148,12 @@ class StatusInputs:
 
     @property
     def online(self) -> tuple[int, ...]:
-        """Ids of brokers that Kafka listed when last asked."""
+        """The ids of brokers in Kafka's last list."""
         return tuple(row.id for row in self.racks.rows if row.online) if self.racks else ()
 
 
 def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime) -> RackTopologyStatus:
-    """The next status. While Kafka cannot be reached the last facts stay, and the conditions say why."""
+    """Return the next status. While Kafka cannot be reached, the last facts stay and the conditions give the reason."""
     status, state, racks = topology.status, inputs.state, inputs.racks
     if isinstance(state, ClusterState):
         status = replace(status, cluster_id=state.cluster_id)
@@ -212,7 +212,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
 
 
 def _without_plan(unfair: int) -> str:
-    """What is said where there is no plan: topics that cannot be planned are not compliant."""
+    """Return the message without a plan. Topics that cannot be planned are not compliant."""
     if not unfair:
         return NO_PLAN.message
     its = "its" if unfair == 1 else "their"
@@ -222,7 +222,7 @@ def _without_plan(unfair: int) -> str:
 def _with_drains(
     topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: Conditions
 ) -> RackTopologyStatus:
-    """The status with its drains. While Kafka cannot be reached the last counts stay and Drained is Unknown."""
+    """Return the status with its drains. While Kafka is unreachable, the last counts stay and Drained is Unknown."""
     if not topology.spec.drain_brokers and not topology.spec.drain_racks:
         conditions.remove(DRAINED)
         return replace(status, drains=(), drain_summary=None)
@@ -282,7 +282,7 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
 
 
 def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
-    """The problem of a level without any domain, most likely from a misspelt label; rack paths alone may end early."""
+    """Return the problem of a level without domains, often a misspelt label, or None. Some rack paths may end early."""
     if not racks.known_racks:
         return None
     empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
@@ -309,7 +309,7 @@ def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, 
 
 
 def _broker_summary(inputs: StatusInputs) -> str:
-    """How many brokers there are, and which are offline."""
+    """Return how many brokers there are, and which are offline."""
     online, offline = inputs.online, inputs.offline
     if not offline:
         return plural(len(online), "broker")
@@ -317,7 +317,7 @@ def _broker_summary(inputs: StatusInputs) -> str:
 
 
 def _cordoned(inputs: StatusInputs) -> str:
-    """Which brokers are cordoned, to be appended to a message; empty where none is."""
+    """Return which brokers are cordoned, to be appended to a message; empty if none is."""
     cordoned = inputs.racks.tree.cordoned if inputs.racks else ()
     if not cordoned:
         return ""
@@ -326,7 +326,7 @@ def _cordoned(inputs: StatusInputs) -> str:
 
 
 def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]:
-    """BrokersOnline. It does not affect Ready: brokers come back, and a rolling restart is no fault."""
+    """Return BrokersOnline. It does not affect Ready: brokers return, and a rolling restart is not an error."""
     state, offline = inputs.state, inputs.offline
     if not isinstance(state, ClusterState):
         return _UNKNOWN, state.reason, "Kafka cannot be asked which brokers are online"
@@ -340,9 +340,9 @@ def _brokers_online(inputs: StatusInputs) -> tuple[ConditionStatus, Reason, str]
 
 
 def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPlanStatus | None:
-    """The plan; while not all topics have been looked at, the sums over what they reported last.
+    """Return the plan or, while not all topics have been reconciled, the sums of their last statuses.
 
-    Where these come to the plan `before`, that one stays, which knows its bytes.
+    If the sums match the plan `before`, that plan stays, because it has the bytes.
     """
     if inputs.planned is not None:
         return inputs.planned.plan
@@ -375,7 +375,7 @@ def _plan(inputs: StatusInputs, before: TopologyPlanStatus | None) -> TopologyPl
 def _racks_in_sync(
     topology: RackTopology, racks: RackView, topics: DriftedTopics | None
 ) -> tuple[ConditionStatus, Reason, str]:
-    """RacksInSync. While one of a broker's two racks is not known, earlier drift is not said to be over."""
+    """Return RacksInSync. While one of a broker's two racks is unknown, earlier drift is not reported as ended."""
     drifted = racks.drifted
     unknown = [row.id for row in racks.rows if not row.online or (row.rack is None and not racks.ignore_missing)]
     if not drifted and unknown and is_false(topology.status.conditions, RACKS_IN_SYNC):
@@ -399,7 +399,7 @@ def _ids(rows: Sequence[LocatedBroker]) -> tuple[int, ...]:
 
 
 def _ignored_pods(racks: RackView | None) -> str:
-    """Which pods are ignored, to be appended to a message; empty where none is."""
+    """Return which pods are ignored, to be appended to a message; empty if none is."""
     if racks is None or not racks.ignored_pods:
         return ""
     first, *others = racks.ignored_pods
@@ -408,9 +408,10 @@ def _ignored_pods(racks: RackView | None) -> str:
 
 
 def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:
-    """The brokers as shown, so that the object fits into etcd.
+    """Return the brokers for the status, limited so that the object fits into etcd.
 
-    Where all of it is too much, hosts, pods and nodes are left out; where that is too much still, the last brokers.
+    If they are too large, hosts, pods and nodes are left out. If they are still too large, the last brokers are left
+    out.
     """
     found = tuple(map(broker_status, rows))
     if sum(map(_bytes, found)) <= _BROKERS_BYTES:
@@ -421,13 +422,13 @@ def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:
 
 
 def _bytes(one: BrokerStatus) -> int:
-    """The most bytes that etcd holds of one broker."""
+    """Return the maximum bytes that one broker needs in etcd."""
     texts = filter(None, (one.host, one.pod, one.node, one.rack, one.reported_rack))
     return _BROKER_BYTES + sum(len(text) if _PLAIN.fullmatch(text) else _ESCAPED * len(text) for text in texts)
 
 
 def broker_status(row: LocatedBroker) -> BrokerStatus:
-    """One broker as shown in `status.brokers`."""
+    """Return one broker for `status.brokers`."""
     return BrokerStatus(
         id=row.id,
         host=row.host,
@@ -449,7 +450,7 @@ _HASH_SHOWN: Final = 8
 
 
 def overall_state(status: RackTopologyStatus) -> str:
-    """The worst of what is not as it should be, by the reason of its condition; `InSync` where nothing is."""
+    """Return the reason of the most severe condition that is not as it should be, or `InSync`."""
     offline, topics, plan = status.offline, status.topics, _reason(status, REASSIGNED)
     racks = _reason(status, RACKS_IN_SYNC)
     found = (
@@ -470,7 +471,7 @@ def overall_state(status: RackTopologyStatus) -> str:
 
 
 def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
-    """The beginning of a plan's hash, and how many replicas it copies and removes."""
+    """Return the beginning of a plan's hash, and how many replicas it copies and removes."""
     if plan is None:
         return None
     removals = f", {plural(plan.removals, 'removal')}" if plan.removals else ""
@@ -478,13 +479,13 @@ def plan_summary(plan: TopologyPlanStatus | None) -> str | None:
 
 
 def offline_summary(status: RackTopologyStatus) -> str | None:
-    """How many brokers are offline; `?` while Kafka does not say so."""
+    """Return how many brokers are offline, or `?` while Kafka cannot be asked."""
     if not is_true(status.conditions, CONNECTED):
         return "?"
     return None if status.offline is None else str(status.offline.count)
 
 
 def _reason(status: RackTopologyStatus, kind: str) -> str | None:
-    """Why a condition does not hold; None where it does, or is not there."""
+    """Return why a condition does not hold, or None if it holds or does not exist."""
     condition = find_condition(status.conditions, kind)
     return None if condition is None or condition.status == ConditionStatus.TRUE else condition.reason
