@@ -158,8 +158,7 @@ def _fail(requests: Sequence[_Request[T, R]], error: Exception) -> None:
 class GroupedAdmin:
     """One cluster's Admin API with grouped calls about topics. Implements `KafkaAdmin`.
 
-    Deletions are not grouped here. They need many checks just before, so `topics.topic_finalizer` groups them with the
-    checks.
+    Deletions are not grouped here. They need checks just before, so `topics.topic_finalizer` groups both together.
     """
 
     def __init__(self, admin: KafkaAdmin) -> None:

@@ -1,7 +1,6 @@
 """The clients of one Kafka cluster, replaced when the topology's spec or its Secrets change.
 
-The client for topics reads the Secrets that a RackTopology names again at every resync, so that rotation needs no
-restart.
+The client for topics reads its RackTopology's Secrets again at every resync, so that rotation needs no restart.
 """
 
 from __future__ import annotations

@@ -220,8 +220,7 @@ class Observer:
             # All plans are made again now, and start from the current replica counts in Kafka.
             await self._load.recount(admin)
         await self._count_remaining(admin, topology, (racks, lasting))
-        # No await from here until `state` is set. Otherwise the status would show racks that topics are not placed by
-        # yet.
+        # No await from here until `state` is set. Otherwise the status would show racks not yet used to place topics.
         self.racks, self._settled, self._checked = racks, settled, admin
         return ClusterState(
             self._key,

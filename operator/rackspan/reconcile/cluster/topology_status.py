@@ -282,7 +282,7 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
 
 
 def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
-    """Return the problem of a level without domains, often a misspelt label, or None. Some rack paths may end early."""
+    """Return the problem of a level without domains, often a misspelt label, or None. Single paths may end early."""
     if not racks.known_racks:
         return None
     empty = [level for level, (_, count) in zip(topology.spec.levels, racks.domain_counts(), strict=True) if not count]
@@ -410,8 +410,7 @@ def _ignored_pods(racks: RackView | None) -> str:
 def _brokers(rows: Sequence[LocatedBroker]) -> tuple[BrokerStatus, ...]:
     """Return the brokers for the status, limited so that the object fits into etcd.
 
-    If they are too large, hosts, pods and nodes are left out. If they are still too large, the last brokers are left
-    out.
+    If they are too large, hosts, pods and nodes are left out. If that is not enough, the last brokers are left out.
     """
     found = tuple(map(broker_status, rows))
     if sum(map(_bytes, found)) <= _BROKERS_BYTES:

@@ -1,7 +1,7 @@
-"""Which KafkaTopics may use a topology, for which topics, and which of several owns a topic. Pure.
+"""Decides which KafkaTopics may use a topology, for which topics, and which of several owns a topic. Pure.
 
-The operator and the scans use the same checks: scans by their own objects, the operator by `refusals` from its cache.
-They depend on Kubernetes alone; `adoption_refused`, which depends on the topic in Kafka, is checked after them.
+The operator and the scans use the same checks: scans with their own objects, the operator with its cache (`refusals`).
+These checks depend on Kubernetes alone. `adoption_refused`, which depends on the topic in Kafka, is checked later.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from rackspan.reconcile.cache import Cache
 
 _REFUSED = (Reason.ADOPTION_NOT_ALLOWED, Reason.INTERNAL_TOPIC)
-"""Reasons of Ready of objects to which the operator refused their topics, as if they had none."""
+"""The Ready reasons of objects that may not have their topics, which then count as unmanaged."""
 
 
 def refusal(topic: KafkaTopic, topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]]) -> Failure | None:
-    """Why the topology does not admit the object; None where it does. `namespaces` are the labels of each."""
+    """Return why the topology does not admit the object, or None. `namespaces` has the labels of each namespace."""
     labels = namespaces.get(topic.meta.namespace, {})
     return (
         _namespace_not_allowed(topic, topology, labels)
@@ -58,7 +58,7 @@ def _internal_topic(topic: KafkaTopic, topology: RackTopology) -> Failure | None
 
 
 def _name_not_allowed(topic: KafkaTopic, topology: RackTopology) -> Failure | None:
-    """Prefixes restrict other namespaces only. For an internal topic the prefix must itself begin with `__`."""
+    """Check the prefixes, which restrict other namespaces only. For an internal topic they must begin with `__`."""
     name, namespace = topic.topic_name, topic.meta.namespace
     if namespace == topology.meta.namespace:
         return None
@@ -77,7 +77,7 @@ def _name_not_allowed(topic: KafkaTopic, topology: RackTopology) -> Failure | No
 
 
 def internal(name: str, topology: ObjectKey) -> Failure:
-    """The failure of an internal topic that `spec.internalTopics` does not list."""
+    """Return the failure of an internal topic that `spec.internalTopics` does not list."""
     return Failure(
         Reason.INTERNAL_TOPIC,
         f"topic {name} is internal to Kafka or to a tool: it is left alone unless spec.internalTopics of topology "
@@ -90,7 +90,7 @@ def internal(name: str, topology: ObjectKey) -> Failure:
 
 
 def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
-    """Whether an object of `namespace` may adopt existing topics; `own` is the topology's namespace."""
+    """Return whether an object of `namespace` may adopt existing topics. `own` is the topology's namespace."""
     match adoption:
         case Adoption.ALLOWED:
             return True
@@ -101,7 +101,7 @@ def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
 
 
 def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption) -> Failure | None:
-    """Why the object may not adopt a topic that was not created for it; None where it may."""
+    """Return why the object may not adopt a topic that was not created for it, or None if it may."""
     if may_adopt(topic.meta.namespace, topology.namespace, adoption):
         return None
     helps = (
@@ -118,7 +118,7 @@ def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption)
 
 
 def in_another_cluster(topic: KafkaTopic, cluster_id: str) -> str:
-    """That the object's topic is not in the cluster that its topology leads to now, in words."""
+    """Return a text that the object's topic is not in the cluster that its topology is connected to now."""
     where = f"Kafka cluster {topic.status.cluster_id}, and the topology is now connected to {cluster_id}"
     return f"topic {topic.topic_name} belongs to {where}"
 
@@ -127,19 +127,19 @@ def in_another_cluster(topic: KafkaTopic, cluster_id: str) -> str:
 
 
 def owner(claims: Iterable[tuple[KafkaTopic, RackTopology]]) -> KafkaTopic | None:
-    """Which of several admitted objects for one Kafka topic, each with its topology, owns it; None without any.
+    """Return the owner among admitted objects for one Kafka topic, each with its topology, or None if there are none.
 
-    In this order: the object whose status has the topic's id; those that may adopt it, so that nobody can reserve a
-    name against the topology's own namespace; the oldest; the first by uid, since creation times are whole seconds.
+    In this order: the object whose status has the topic's id; objects that may adopt it, so that no other namespace can
+    reserve a name of the topology's namespace; the oldest; the first by uid, since creation times are whole seconds.
     """
     first = min(claims, key=_rank, default=None)
     return None if first is None else first[0]
 
 
 def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[str, KafkaTopic]:
-    """The KafkaTopics that decide about topics, by the topic's name; topics that have none are unmanaged.
+    """Return the KafkaTopics that own topics, by topic name. Topics without a KafkaTopic are unmanaged.
 
-    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
+    `topics` are those that the topology admits. Of several for one topic, the one that the operator reconciles counts.
     """
     claims: defaultdict[str, list[tuple[KafkaTopic, RackTopology]]] = defaultdict(list)
     for topic in topics:
@@ -155,9 +155,9 @@ def declared(topology: RackTopology, topics: Iterable[KafkaTopic]) -> Mapping[st
 
 
 def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -> ClusterRequirements:
-    """The requirements of each topic that has a KafkaTopic, and the defaults for the others.
+    """Return the requirements of each topic that has a KafkaTopic, and the defaults for the others.
 
-    `topics` are those that the topology admits. Of several for one topic, the one counts that the operator reconciles.
+    `topics` are those that the topology admits. Of several for one topic, the one that the operator reconciles counts.
     """
     defaults = topology.spec.defaults.durability
     of_topic = {name: requirements_of(topic.spec, defaults) for name, topic in declared(topology, topics).items()}
@@ -171,9 +171,9 @@ def _rank(claim: tuple[KafkaTopic, RackTopology]) -> tuple[bool, bool, tuple[str
 
 
 def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
-    """The conflict with `decides`, the owner of the same Kafka topic; None where that is this object.
+    """Return the conflict with `decides`, the owner of the same Kafka topic, or None if the owner is this object.
 
-    An owner in another namespace is named only to objects in the topology's namespace.
+    The message names an owner of another namespace only to objects in the topology's namespace.
     """
     if decides is None or decides.key == topic.key:
         return None
@@ -188,10 +188,10 @@ def rival(topic: KafkaTopic, decides: KafkaTopic | None) -> Failure | None:
 
 
 def refusals(cache: Cache) -> Callable[[KafkaTopic], Failure | None]:
-    """A function that says why a topic is not admitted, None where it is; to be used before the cache changes.
+    """Return a function that returns why a topic is not admitted, or None. Use it only until the cache changes.
 
-    It finds the owner of each Kafka topic once, however many objects claim it. A topic whose topology does not exist is
-    not refused here.
+    The function finds the owner of each Kafka topic once, however many objects claim it. A topic whose topology does
+    not exist is not refused here.
     """
     owners: dict[tuple[ObjectKey, str], KafkaTopic | None] = {}
 
@@ -211,7 +211,7 @@ def refusals(cache: Cache) -> Callable[[KafkaTopic], Failure | None]:
 
 
 def _owner(topic: KafkaTopic, cache: Cache) -> KafkaTopic | None:
-    """The object that decides about the Kafka topic, among those that are admitted."""
+    """Return the object that owns the Kafka topic, among those that are admitted."""
     return owner(
         (claim, topology)
         for claim in cache.claims(topic)
@@ -221,7 +221,7 @@ def _owner(topic: KafkaTopic, cache: Cache) -> KafkaTopic | None:
 
 
 def _terminating(topic: KafkaTopic, topology: RackTopology) -> Failure | None:
-    """A topology that is being deleted admits no topic that it does not have yet, which would hold it up."""
+    """Return why a topology that is being deleted admits no new topic, which would block its deletion, or None."""
     if not topology.meta.is_deleting or topic.status.topic_id is not None:
         return None
     return Failure(Reason.TOPOLOGY_NOT_FOUND, f"RackTopology {topic.topology} is being deleted", Remedy.SPEC)

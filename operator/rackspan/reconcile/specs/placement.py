@@ -1,4 +1,4 @@
-"""From a KafkaTopic's spec to a placement, its managed configs and the compliance of its replicas. Pure."""
+"""Computes the placement, the managed configs and the compliance for a KafkaTopic's spec. Pure."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 Assignment = tuple[tuple[int, ...], ...]
 MAX_REPLICAS = 500_000
-"""Of one topic: for example 100,000 partitions with five replicas each."""
+"""The most replicas of one topic, for example 100,000 partitions with five replicas each."""
 MAX_CELLS = 100_000_000
-"""Partitions times brokers: some arrays have a row per partition and a column per broker."""
+"""The most partitions times brokers, because some arrays have a row per partition and a column per broker."""
 MAX_WIDTH = 500
-"""Replicas of one partition: a thousand of them on a thousand brokers would take 11 seconds to place."""
+"""The most replicas of one partition: a thousand on a thousand brokers would take 11 seconds to place."""
 PORTION = 50_000
 """The most `cost` in one uninterrupted computation: about half a second, so that topologies take turns."""
 
 
 def placer_name(spec: KafkaTopicSpec, state: ClusterState) -> str:
-    """The name of the topic's placer, else of the topology's default."""
+    """Return the name of the topic's placer, else of the topology's default placer."""
     return spec.placement.placer or state.spec.defaults.placer
 
 
 def third_party_placer(spec: KafkaTopicSpec, have: int, state: ClusterState) -> str | None:
-    """The name of the placer if it is not a built-in one and has partitions to place; `have` exist already."""
+    """Return the placer's name if it is not built in and has partitions to place. `have` partitions exist already."""
     if spec.placement.assignment or spec.partitions <= have:
         return None
     name = placer_name(spec, state)
@@ -61,11 +61,11 @@ def third_party_placer(spec: KafkaTopicSpec, have: int, state: ClusterState) -> 
 def place(
     name: str, spec: KafkaTopicSpec, partitions: int, current: Assignment, state: ClusterState
 ) -> Assignment | None:
-    """The ordered replica lists of all `partitions`, the first of them as in `current`; None to let Kafka choose.
+    """Return the ordered replica lists of all `partitions`, beginning with `current`, or None to let Kafka choose.
 
-    Kafka adds partitions only with as many replicas as partition 0 has: another replication factor comes by a plan.
+    Kafka adds partitions only with as many replicas as partition 0 has. Another replication factor needs a plan.
 
-    Raises FailureError: unknown placer or level, missing racks, infeasible, or a failing placer.
+    Raises FailureError for an unknown placer or level, missing racks, an infeasible request, or a failing placer.
     """
     if spec.placement.assignment:
         return _explicit(spec, partitions, current, state)
@@ -101,7 +101,7 @@ def _placed(name: str, placer: Placer, request: PlacementSpec, state: ClusterSta
 
 
 def requirements(spec: KafkaTopicSpec, state: ClusterState) -> TopicRequirements:
-    """The topic's requirements. Raises FailureError for a spread over a level that the topology does not have."""
+    """Return the topic's requirements. Raises FailureError if a spread names a level that the topology lacks."""
     for spread in spec.placement.spread:
         _known_level(spread.level, "spec.placement.spread", state)
     return requirements_of(spec, state.spec.defaults.durability)
@@ -117,18 +117,18 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class ManagedConfig:
-    """The configs that the operator sets, and the compliance where one of them was derived from it."""
+    """The configs that the operator sets, and the compliance if a config was derived from it."""
 
     values: Mapping[str, str]
     judged: Judged | None = None
 
 
 def managed_config(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> ManagedConfig:
-    """`spec.config`, and min.insync.replicas where durability derives it.
+    """Return `spec.config`, and min.insync.replicas if it is derived from the durability.
 
     It is derived from the compliant partitions only: a misplaced replica is reported and moved, and does not weaken the
-    guarantee. Raises FailureError where the durability cannot be met, contradicts the value in `spec.config`, or names
-    an unknown level.
+    guarantee. Raises FailureError if the durability cannot be met, contradicts the value in `spec.config`, or names an
+    unknown level.
     """
     required = requirements_of(spec, state.spec.defaults.durability)
     for level in (*required.durability.min_domains, *required.durability.tolerate):
@@ -153,10 +153,10 @@ def _with_min_insync(
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:
-    """The replica lists of the right size that comply; none where some of them cannot be judged, or are shorter.
+    """Return the compliant replica lists of the right size, or none if some cannot be judged or are shorter.
 
-    The value derived from a part of the partitions could change once the others are known. While the factor is being
-    raised, what suits partitions that have their new replica would leave the others none that may lag.
+    A value derived from some partitions could change once the others are known. While the replication factor is being
+    raised, the value for partitions with their new replica would leave the others no replica that may lag.
     """
     if any(len(row) < spec.replication_factor for row in replicas):
         return ()
@@ -172,7 +172,7 @@ def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) 
 
 
 def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
-    """Whether all brokers of the domains preferred for leaders are offline, so that others lead."""
+    """Return whether all brokers of the domains preferred for leaders are offline, so that others lead."""
     wanted = requirements_of(spec, state.spec.defaults.durability)
     try:
         return bool(wanted.leaders) and not reachable_leaders(wanted.eligible(state.racks.tree), wanted.leaders)
@@ -181,9 +181,9 @@ def leads_elsewhere(spec: KafkaTopicSpec, state: ClusterState) -> bool:
 
 
 def judged(spec: KafkaTopicSpec, replicas: Assignment, state: ClusterState) -> Judged:
-    """The compliance of `replicas`; partitions that depend on a missing rack are unknown.
+    """Return the compliance of `replicas`. Partitions that depend on a missing rack are unknown.
 
-    A Failure where none can be judged: no rack is known, or a level of the spec is not in the topology.
+    The compliance is a Failure if none can be judged: no rack is known, or the topology lacks a level of the spec.
     """
     try:
         _refuse_if_no_rack_is_known(state)
@@ -216,9 +216,9 @@ def _explicit(spec: KafkaTopicSpec, partitions: int, current: Assignment, state:
 
 
 def _refuse_if_no_rack_is_known(state: ClusterState) -> None:
-    """Raise FailureError where no broker has a rack, unless `missingRackPolicy` is Ignore.
+    """Raise FailureError if no broker has a rack, unless `missingRackPolicy` is Ignore.
 
-    Placers would take it for a cluster without racks; here it is a mistake, such as a wrong selector.
+    Placers would treat this as a cluster without racks. Here it is a mistake, such as a wrong selector.
     """
     rows, missing = state.racks.rows, state.racks.missing
     if missing and len(missing) == len(rows) and not state.racks.ignore_missing:
@@ -239,9 +239,9 @@ def _failure(reason: Reason, message: str) -> FailureError:
 
 
 def size(topic: KafkaTopic, seen: TopicDescription | None) -> tuple[int, int]:
-    """The numbers of partitions and replicas to compute with.
+    """Return the numbers of partitions and replicas for computations.
 
-    Those in Kafka, plus those that the spec adds, up to what is created in one pass.
+    They are those in Kafka plus those that the spec adds, up to the number that is created in one pass.
     """
     spec, have = topic.spec, len(seen.replicas) if seen is not None else 0
     held = sum(map(len, seen.replicas)) if seen is not None else 0
@@ -251,7 +251,7 @@ def size(topic: KafkaTopic, seen: TopicDescription | None) -> tuple[int, int]:
 
 
 def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> Failure | None:
-    """Why the topic is neither placed nor judged; None where it is within the limits."""
+    """Return why the topic is too large to be placed and judged, or None if it is within the limits."""
     partitions, replicas = size(topic, seen)
     brokers = len(state.racks.rows)
     width = max(topic.spec.replication_factor, *map(len, seen.replicas if seen is not None else ()), 0)
@@ -272,6 +272,6 @@ def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterSt
 
 
 def cost(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> int:
-    """The relative computing time: replicas + partitions x brokers / 100."""
+    """Return the relative computing time: replicas + partitions x brokers / 100."""
     partitions, replicas = size(topic, seen)
     return replicas + partitions * len(state.racks.rows) // 100

@@ -1,6 +1,6 @@
-"""Compares topic configs by value, not by spelling, and knows which ones Kafka refuses. Pure.
+"""Compares topic configs by value, not by spelling, and finds configs that Kafka refuses. Pure.
 
-Kafka normalizes values (`ConfigDef.convertToString`), so that a comparison of texts would report drift for ever:
+Kafka normalizes values (`ConfigDef.convertToString`), so that a comparison of texts would always report a difference:
 
     set                 returned
     `TRUE`              `true`
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NUMBER = 400
-"""In characters: longer than any double, and within the digits that Python converts to an int."""
+"""The most characters of a number: longer than any double, and within the digits that Python converts to an int."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def differing(wanted: Mapping[str, str], own: Mapping[str, str | None]) -> Mapping[str, str]:
-    """The entries of `wanted` whose value differs from that in `own`, the configs set on the topic itself."""
+    """Return the entries of `wanted` whose value differs from that in `own`, the configs set on the topic itself."""
     return {
         key: value for key, value in wanted.items() if (there := own.get(key)) is None or not same_value(value, there)
     }
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether Kafka parses both texts to the same value, in lists item by item."""
+    """Return whether Kafka parses both texts to the same value, in lists item by item."""
     return one == other or _items(one) == _items(other)
 
 
@@ -54,20 +54,20 @@ def _item(text: str) -> str | float:
 
 
 def config_event(about: ObjectRef, change: ConfigChange, why: str = "set") -> KubernetesEvent:
-    """The Event for configs that were set."""
+    """Return the Event for configs that were set."""
     what = ", ".join(f"{key}={value}" for key, value in sorted(change.set.items()))
     return KubernetesEvent(about, Reason.CONFIG_UPDATED, f"topic {change.name}: {why}: {what}")
 
 
 # --- what Kafka takes as a topic's configs, for where Kafka cannot be asked -------------------------------------------
 
-# The names, types and bounds are those of `LogConfig` of Kafka 4.4. A test holds them against the brokers' own answers.
-# What older brokers do not know yet, and rules about several configs, only Kafka itself knows.
+# The names, types and bounds are those of `LogConfig` of Kafka 4.4. A test compares them with the brokers' responses.
+# Only Kafka knows which configs older brokers lack, and the rules about several configs.
 
 _MAX_SHOWN: Final = 80
 _WHOLE: Final = re.compile(r"[+-]?0*\d{1,19}")
 _DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?)[fFdD]?|[+-]?0[xX].*[pP].*")
-"""As Java's Double.valueOf reads them; what is hexadecimal is left to Kafka."""
+"""Doubles as Java's Double.valueOf reads them. Hexadecimal values are left to Kafka."""
 _INT: Final = 2**31 - 1
 _LONG: Final = 2**63 - 1
 
@@ -152,9 +152,9 @@ KNOWN: Final[Mapping[str, _Whole | _Share | _Words]] = {
 
 
 def refused_configs(config: Mapping[str, str], also: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Give each config that Kafka refuses, and why. Names in `also` are known as well, with any value.
+    """Yield each config that Kafka refuses, and why. Names in `also` are valid as well, with any value.
 
-    An internal config of Kafka begins with `internal.`; there is no promise about these, so they are left to Kafka.
+    Kafka's internal configs begin with `internal.`. Kafka gives no guarantee about them, so they are left to Kafka.
     """
     for key, value in config.items():
         rule = KNOWN.get(key)

@@ -1,7 +1,8 @@
-"""How much the KafkaTopics of one namespace may have in Kafka: what would exceed it waits.
+"""The quotas of namespaces: how much their KafkaTopics may have in Kafka. What would exceed a quota waits.
 
-It follows from the objects alone, so that a restart changes nothing: what Kafka holds counts first, whoever has it. The
-rest is given to the oldest first, to each all that it asks for or nothing. Nothing is taken away that Kafka holds.
+The result depends on the objects alone, so that a restart changes nothing. What exists in Kafka counts first, whichever
+object has it. The rest is given to the oldest objects first. Each object gets everything that it requests, or nothing.
+Nothing that exists in Kafka is taken away.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
 
 
 _REST = 20
-"""How many times as long as finding who fits took, in CPU time, the topics of a namespace wait for the next time."""
+"""The pause of a namespace's topics after a quota check, as a multiple of the check's CPU time."""
 
 
 class Use(NamedTuple):
-    """Topics, partitions and replicas in Kafka."""
+    """The numbers of topics, partitions and replicas in Kafka."""
 
     topics: int = 0
     partitions: int = 0
     replicas: int = 0
 
     def plus(self, other: Use) -> Use:
-        """The sum of both."""
+        """Return the sum of both."""
         return Use(self[0] + other[0], self[1] + other[1], self[2] + other[2])
 
     def above(self, other: Use) -> Use:
-        """What this is more than another one, by each of the three."""
+        """Return by how much each of the three numbers exceeds the other's, 0 if it does not."""
         return Use(max(self[0] - other[0], 0), max(self[1] - other[1], 0), max(self[2] - other[2], 0))
 
     def __str__(self) -> str:
@@ -54,14 +55,14 @@ NOTHING: Final = Use()
 
 
 class Excess(NamedTuple):
-    """What a topic asks for above the quota: so much more, beside what its namespace has or older topics ask for."""
+    """A topic's request above the quota: its `growth`, and what its namespace has or older topics request (`used`)."""
 
     growth: Use
     used: Use
     limit: Use
 
     def failure(self, topic: KafkaTopic) -> Failure:
-        """The same for the topic's conditions."""
+        """Return the excess as a failure for the topic's conditions."""
         return Failure(
             Reason.QUOTA_EXCEEDED,
             f"topic {topic.topic_name} asks for {self.growth} more; namespace {topic.meta.namespace} has {self.used} "
@@ -72,7 +73,7 @@ class Excess(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """One KafkaTopic: what it asks for, and what Kafka holds for it or is about to hold."""
+    """One KafkaTopic: what it requests, and what it has in Kafka or is about to have."""
 
     topic: KafkaTopic
     key: ObjectKey
@@ -82,7 +83,7 @@ class Demand(NamedTuple):
 
     @classmethod
     def of(cls, topic: KafkaTopic) -> Demand:
-        """By the object alone. A topic that the operator has recorded it is about to create counts as created."""
+        """Return the demand of an object. A topic recorded as about to be created counts as created."""
         spec, status = topic.spec, topic.status
         asked = Use(1, spec.partitions, spec.partitions * spec.replication_factor)
         if status.partitions is None:
@@ -98,9 +99,9 @@ def above_quotas(
     taking: Mapping[ObjectKey, Use] = MappingProxyType({}),
     refused: Callable[[KafkaTopic], Failure | None] = lambda _: None,
 ) -> Mapping[ObjectKey, Excess]:
-    """Which KafkaTopics may not get all that they ask for; `demands` are all of their namespaces.
+    """Return the KafkaTopics that may not get everything that they request. `demands` has all of their namespaces.
 
-    `taking` is what is being made in Kafka now. Those that are `refused` for another reason ask for nothing.
+    `taking` is what is being created in Kafka now. KafkaTopics that are `refused` for another reason request nothing.
     """
     by_namespace: defaultdict[str, list[Demand]] = defaultdict(list)
     for demand in demands:
@@ -144,7 +145,7 @@ def _above_quota(
 
 
 def _fits(then: Use, limit: Use, growth: Use) -> bool:
-    """Whether none of the three that grow would be above the limit."""
+    """Return whether none of the three numbers that grow would exceed the limit."""
     return all(not grows or now <= most for grows, now, most in zip(growth, then, limit, strict=True))
 
 
@@ -155,15 +156,15 @@ class Quotas:
         self._topology = topology
         self._cache = cache
         self._taking: dict[ObjectKey, Use] = {}
-        """What is being made in Kafka for KafkaTopics whose statuses do not show it yet."""
+        """What is being created in Kafka for KafkaTopics whose statuses do not show it yet."""
         self._waiting: defaultdict[str, dict[ObjectKey, bool]] = defaultdict(dict)
-        """Of the topics that were looked at, which were above the quota then, by namespace."""
+        """Whether each checked topic was above the quota at its last check, by namespace."""
         self._demands: dict[ObjectKey, Demand] = {}
         self._rested_at: dict[str, float] = {}
-        """When namespaces have rested, by the event loop's clock."""
+        """When each namespace may be checked again, by the event loop's clock."""
 
     def of(self, keys: Iterable[ObjectKey]) -> Mapping[ObjectKey, Excess]:
-        """Which KafkaTopics of the namespaces of these may not get what they ask for."""
+        """Return the KafkaTopics in the namespaces of these keys that may not get everything that they request."""
         topology = self._cache.topologies.get(self._topology)
         if topology is None:
             return {}
@@ -172,18 +173,18 @@ class Quotas:
         return above_quotas(topology, map(self._demand, topics), self._taking, refusals(self._cache))
 
     def _demand(self, topic: KafkaTopic) -> Demand:
-        """Made once for each version of an object: one namespace may have ten thousands of them."""
+        """Return the demand, computed once per version of an object: a namespace may have tens of thousands."""
         demand = self._demands.get(topic.key)
         if demand is None or demand.topic is not topic:
             demand = self._demands[topic.key] = Demand.of(topic)
         return demand
 
     def rest(self, namespace: str) -> float:
-        """Seconds until a namespace may be looked at again: the more objects it has, the longer it rests."""
+        """Return the seconds until a namespace may be checked again: the more objects, the longer."""
         return self._rested_at.get(namespace, 0.0) - asyncio.get_running_loop().time()
 
     def take(self, topics: Collection[KafkaTopic]) -> Mapping[ObjectKey, Failure]:
-        """Why some of these, which are looked at, may not. What the others ask for is theirs until `release`."""
+        """Return why some topics exceed the quota. The others reserve what they request until `release`."""
         bounded = [topic for topic in topics if topic.meta.namespace != self._topology.namespace]
         found: dict[ObjectKey, Excess] = {}
         for name, key in {topic.meta.namespace: topic.key for topic in bounded}.items():
@@ -199,7 +200,7 @@ class Quotas:
         return {topic.key: found[topic.key].failure(topic) for topic in bounded if topic.key in found}
 
     def release(self, keys: Collection[ObjectKey]) -> Collection[ObjectKey]:
-        """These have been looked at. Gives topics of their namespaces of which something else holds by now."""
+        """End the reservations of these keys. Return topics of their namespaces whose quota result has changed."""
         for key in keys:
             self._taking.pop(key, None)
         now = self.of(keys)
@@ -208,7 +209,7 @@ class Quotas:
         return [key for key, waits in waiting if waits != (key in now)]
 
     def forget(self, key: ObjectKey) -> Collection[ObjectKey]:
-        """Drop a KafkaTopic that is gone. Gives one of its namespace to look at: others that wait follow from it."""
+        """Drop a deleted KafkaTopic. Return one waiting topic of its namespace: its `release` returns the others."""
         self._taking.pop(key, None)
         self._demands.pop(key, None)
         waiting = self._waiting.get(key.namespace, {})
