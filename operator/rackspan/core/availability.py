@@ -1,4 +1,4 @@
-"""Whether a broker can be taken away for a while: what its partitions' in-sync replicas are without it."""
+"""Whether a broker can be taken offline for a while: the in-sync replicas of its partitions without that broker."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from rackspan.core.partitions import InSync
 
 @dataclass(frozen=True, slots=True)
 class IsrShortfall:
-    """A partition that has too few in-sync replicas without a broker; `needed` is None where that is not known.
+    """A partition that has too few in-sync replicas without a broker; `needed` is None if it is not known.
 
-    It is `lasting` where all of its replicas are in sync: there is no spare one, and no waiting brings it.
+    The shortfall is `lasting` if all replicas are in sync: no other replica can join the ISR, so waiting does not help.
     """
 
     topic: str
@@ -25,10 +25,10 @@ def shortfalls_without(
     broker: int, partitions: Iterable[InSync], min_insync: Mapping[str, int]
 ) -> tuple[IsrShortfall, ...]:
     """
-    Name the partitions on `broker` that would be below min.insync.replicas, or below one replica, without it.
+    Return the partitions on `broker` that would have fewer than min.insync.replicas, or no replica, in sync without it.
 
-    `min_insync` has each topic's min.insync.replicas; a topic that is not in it cannot be judged, and is named. So is a
-    partition that is below it already, whether the broker is in sync or not.
+    `min_insync` has the min.insync.replicas of each topic. Partitions of a topic that is missing there cannot be judged
+    and are returned too. So are partitions that are below it already, whether the broker is in sync or not.
     """
     found = []
     for one in partitions:
@@ -43,5 +43,5 @@ def shortfalls_without(
 
 
 def lagging(broker: int, partitions: Iterable[InSync]) -> Collection[InSync]:
-    """The partitions on `broker` whose ISR is without it."""
+    """Return the partitions on `broker` whose ISR does not contain the broker."""
     return [one for one in partitions if broker in one.replicas and broker not in one.in_sync]

@@ -1,4 +1,4 @@
-"""Keys of Kafka's topic configs that several rooms read."""
+"""Keys of Kafka's topic configs that several packages read."""
 
 from typing import Final
 

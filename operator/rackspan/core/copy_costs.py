@@ -1,4 +1,4 @@
-"""What copying costs, in bytes and in words."""
+"""The cost of copying replicas: bytes, duration, and texts about them."""
 
 from math import ceil
 from typing import TYPE_CHECKING
@@ -14,20 +14,20 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def to_copy(number: int | None, throttle: int | None = None) -> str:
-    """Bytes to copy, and how long that takes, such as `6.9 MiB to copy, up to 4 min at 10.0 MiB/s and broker`."""
+    """Return the bytes to copy and the time it takes: `6.9 MiB to copy, up to 4 min at 10.0 MiB/s and broker`."""
     return f"{size(number, 'an unknown number of bytes')} to copy{time_to_copy(number, throttle)}"
 
 
 def ending(moves: int, number: int | None, throttle: int | None) -> str:
-    """What moves cost, to end a sentence with, such as `; 6.9 MiB to copy`; empty where nothing moves or is known."""
+    """Return the cost of moves as the end of a sentence: `; 6.9 MiB to copy`. Empty without moves or a known size."""
     return f"; {to_copy(number, throttle)}" if moves and number is not None else ""
 
 
 def time_to_copy(number: int | None, throttle: int | None) -> str:
     """
-    How long bytes take under a throttle in bytes per second and broker, to end a sentence with; empty if not known.
+    Return, as the end of a sentence, the time that copying takes under a throttle in bytes per second and broker.
 
-    A broker copies all of them at worst. Those that copy at the same time need less.
+    This is an upper bound: one broker copies all bytes. Several brokers at the same time need less. Empty if unknown.
     """
     return f", {_at_most(number / throttle)} at {size(throttle)}/s and broker" if number and throttle else ""
 
@@ -40,22 +40,22 @@ def _at_most(seconds: float) -> str:
 
 
 def removed(replicas: int, number: int | None = None) -> str:
-    """Replicas that are removed, and their bytes where known, such as `3 replicas removed (6.9 MiB)`."""
+    """Return the number of removed replicas, and their bytes if known: `3 replicas removed (6.9 MiB)`."""
     return f"{plural(replicas, 'replica')} removed{f' ({size(number)})' if number else ''}"
 
 
 def removing(replicas: int) -> str:
-    """The same to go on a sentence with that says what is copied: ` and removes 3 replicas`; empty where none is."""
+    """Return ` and removes 3 replicas`, to continue a sentence about what is copied. Empty if none is removed."""
     return f" and removes {plural(replicas, 'replica')}" if replicas else ""
 
 
 def bytes_to_copy(changes: "Iterable[Change]") -> int | None:
-    """What changes copy, None while the size of any of them is not known."""
+    """Return the bytes that the changes copy; None if the size of any copied partition is not known."""
     return _bytes((change.copied, change.size_bytes) for change in changes if change.copied)
 
 
 def bytes_to_remove(changes: "Iterable[Change]") -> int | None:
-    """What the replicas hold that changes remove, None while the size of any of them is not known."""
+    """Return the bytes of the replicas that the changes remove; None if the size of any of them is not known."""
     return _bytes((change.removed, change.size_bytes) for change in changes if change.removed)
 
 

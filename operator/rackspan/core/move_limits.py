@@ -1,4 +1,4 @@
-"""How many copies of replicas may be under way."""
+"""Limits on copies of replicas that are under way at the same time."""
 
 from dataclasses import dataclass
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    How much may be under way at once.
+    Limits on the copies that are under way at the same time.
 
-    `moves` are copies under way in the cluster, `moves_per_broker` those that a broker gives as a leader or takes;
-    `free_disk` is the share of a broker's disks that has to stay free. Replicas that leave several cordoned brokers at
-    once may need more copies of one partition than that: they begin while nothing else is copied.
+    `moves` limits the copies in the cluster, `moves_per_broker` the copies that a broker sends as a leader or receives.
+    `free_disk` is the share of a broker's disks that has to stay free. If replicas leave several cordoned brokers at
+    once, one partition may need more copies than the limits: these copies start when nothing else is being copied.
     """
 
     moves: int = 20

@@ -1,15 +1,15 @@
 """
-What-if: what the loss of a domain, of a broker or of several at once does to partitions.
+What-if analysis: the effect on partitions if a domain, a broker or several brokers at once are lost.
 
-A partition's replicas in sync outside of what is lost are what is left of it. With fewer than one it is offline, unless
-an eligible leader replica is left, which leads without a loss (KIP-966). With fewer than its topic's
-`min.insync.replicas`, or than all of its replicas where these are fewer, it does not take `acks=all` writes; with
-exactly one it is on its last replica. The numbers say how the cluster would be, not how much worse than before: what is
-offline already is offline in every case, and losing nothing is a case as well. Partitions that are offline also count
-as not writable.
+The in-sync replicas outside the loss are the ones that are left. If none is left, the partition is offline, unless an
+eligible leader replica is left, which can lead without data loss (KIP-966). If fewer are left than the topic's
+`min.insync.replicas`, or than the replication factor if that is smaller, the partition does not accept `acks=all`
+writes. If exactly one is left, the partition is on its last replica. The numbers describe the cluster after the loss,
+not the difference to before: a partition that is offline already is offline in every case. A loss of no broker is a
+valid case. Partitions that are offline also count as not writable.
 
-All partitions are looked at together. Of a level's domains a partition only has to do with those that hold replicas of
-it, so the counts start from how things are without a loss, and each pair of a partition and a domain corrects them.
+All partitions are computed together. A partition has replicas in only a few domains of a level. So the counts start
+from the state without a loss, and each pair of a partition and a domain that holds replicas of it corrects them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ from rackspan.core.rack_path import domain_name
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import BoolArray, IntArray, Level, RackTree
 
-_PIECE = 24  # bits: sums of so many in doubles are exact up to 2^29 replicas
+_PIECE = 24  # bits; sums of such pieces in doubles are exact for up to 2^29 replicas
 _MASK = (1 << _PIECE) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
     """
-    What follows from one loss.
+    The effect of one loss.
 
-    `offline`, `not_writable` (those offline included) and `last_replica` count partitions. `replicas` lie on what is
-    lost, in sync or not, and `size_bytes` is what they hold: to be copied again unless it comes back. None where the
-    size of none of them is known, or of no partition at all; where that of some is, it is a lower bound.
+    `offline`, `not_writable` (which includes offline ones) and `last_replica` count partitions. `replicas` counts the
+    replicas on the lost brokers, in sync or not, and `size_bytes` is their size: to copy again unless the brokers come
+    back. `size_bytes` is None if the size of none of them, or of no partition, is known; a lower bound if some are.
     """
 
     offline: int
@@ -46,7 +46,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class DomainOutage:
-    """The loss of one domain; the last level is `broker`, its domains are broker ids."""
+    """The effect of losing one domain. The last level is `broker`, with broker ids as domains."""
 
     level: str
     domain: str
@@ -55,16 +55,16 @@ class DomainOutage:
 
 
 def min_insync_replicas(configs: Sequence[Mapping[str, str]]) -> IntArray:
-    """`min.insync.replicas` per topic, Kafka's default of 1 where it is not set, shape (topics,)."""
+    """Return `min.insync.replicas` per topic, shape (topics,); Kafka's default of 1 if it is not set."""
     return np.array([int(config.get(MIN_INSYNC, 1)) for config in configs], dtype=np.int64)
 
 
 def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost: Iterable[int]) -> Outage:
     """
-    What the loss of some brokers at once does; none at all says how things are.
+    Return the effect of losing some brokers at once; with no `lost` brokers, the present state.
 
-    `min_insync` is per topic. A replica on a broker that the tree does not know is lost already, and not counted. So is
-    one on a broker that is not online, but for `replicas` and `size_bytes`: it can neither lead nor acknowledge.
+    `min_insync` is per topic. A replica on a broker that is not in the tree is lost already and is not counted. A
+    replica on a broker that is not online counts only for `replicas` and `size_bytes`: it cannot lead or acknowledge.
     """
     is_lost = np.zeros(len(tree) + 1, dtype=bool)
     is_lost[tree.positions(np.fromiter(lost, dtype=np.int64))] = True
@@ -86,7 +86,7 @@ def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost
 
 
 def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[DomainOutage]:
-    """What the loss of each domain of each level does, and of each broker, in the tree's order."""
+    """Yield the effect of losing each domain of each level, then each broker, in the tree's order."""
     at = tree.positions(partitions.replicas)
     there, online = at != NONE, _online(tree, at)
     in_sync, eligible = partitions.in_sync & online, partitions.eligible & online
@@ -106,18 +106,18 @@ def outages(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Ite
 
 
 def _online(tree: RackTree, at: IntArray) -> BoolArray:
-    """Whether replicas at positions in the tree are on brokers that are online, in the shape of `at`."""
+    """Return whether the brokers at the positions `at` in the tree are online, in the shape of `at`."""
     found: BoolArray = np.append(tree.online, [False])[at]
     return found
 
 
 def _needed(partitions: Partitions, min_insync: IntArray) -> IntArray:
-    """Replicas in sync with which each partition takes `acks=all` writes, shape (partitions,)."""
+    """Return how many in-sync replicas each partition needs to accept `acks=all` writes, shape (partitions,)."""
     return effective_min_insync(min_insync[partitions.topic], partitions.replication_factor)
 
 
 def _states(level: Level, domain: IntArray, in_sync: BoolArray, least: IntArray) -> IntArray:
-    """Partitions offline, not writable and on their last replica, by the domain that is lost: shape (3, domains)."""
+    """Count partitions offline, not writable and on their last replica, by the lost domain: shape (3, domains)."""
     total = np.count_nonzero(in_sync, axis=1)
     sums = _counted(np.zeros_like(total), total, least, 1) + np.zeros((1, len(level)), dtype=np.int64)
     columns = [np.where(in_sync[:, at], domain[:, at], NONE) for at in range(domain.shape[1])]
@@ -143,7 +143,7 @@ def _counted(where: IntArray, left: IntArray, needed: IntArray, domains: int) ->
 
 
 def _bytes(level: Level, domain: IntArray, size_bytes: IntArray) -> Sequence[int | None]:
-    """Exact sums of bytes per domain: in pieces, since a double holds 53 bits and the sum may have more."""
+    """Return exact sums of bytes per domain. Sizes are summed in pieces: a sum may exceed the 53 bits of a double."""
     known = size_bytes != NONE
     if not known.any():
         return [None] * len(level)

@@ -1,4 +1,4 @@
-"""What Kafka holds of partitions and brokers: replicas, disks and dynamic configs."""
+"""The state of partitions and brokers in Kafka: replicas, disks and dynamic configs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 MOST_BYTES = 2**57
-"""Of all replicas that a broker's answers or a file tell at once, 128 PiB: no cluster has more, and sums of up to 63 of
-them fit into 64 bits. Where it is exceeded no size is known."""
+"""The largest plausible sum of replica sizes in one set of broker responses or one file: 128 PiB. No cluster has more,
+and sums of up to 63 such values fit into 64 bits. If a sum exceeds the limit, all its sizes count as unknown."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name and its number."""
+    """A partition, identified by its topic's name and its number."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class TopicPartition(NamedTuple):
 
 
 def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPartition, int]:
-    """The size of each partition in bytes, by those of its replicas, `sizes[partition, broker]`."""
+    """Return the size of the largest replica of each partition in bytes, from `sizes[partition, broker]`."""
     found: dict[TopicPartition, int] = {}
     for (partition, _), size in sizes.items():
         found[partition] = max(size, found.get(partition, 0))
@@ -30,9 +30,9 @@ def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPar
 
 def present_replicas(replicas: Sequence[int], adding: Collection[int]) -> tuple[int, ...]:
     """
-    The replicas that a partition has, without those that a reassignment is adding to it.
+    Return the replicas of a partition without those that a reassignment is adding.
 
-    While it is under way, Kafka lists both; these are left if it is cancelled (KIP-455).
+    During a reassignment Kafka lists both. The returned replicas remain if the reassignment is cancelled (KIP-455).
     """
     return tuple(broker for broker in replicas if broker not in adding)
 
@@ -42,9 +42,8 @@ class PartitionState:
     """
     A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
 
-    While a reassignment is under way, `adding` and `removing` (KIP-455) are those of its `replicas` that are to come
-    and to go. `offline` are those of its replicas whose disk, or whose broker, is away. `topic_id` is None where the
-    broker does not report it.
+    During a reassignment, `adding` and `removing` (KIP-455) are the `replicas` that Kafka is adding and removing.
+    `offline` are the replicas whose disk or broker is offline. `topic_id` is None if the broker does not report it.
     """
 
     replicas: tuple[int, ...]
@@ -57,23 +56,23 @@ class PartitionState:
 
     @property
     def under_way(self) -> bool:
-        """Whether Kafka is reassigning it."""
+        """Whether Kafka is reassigning the partition."""
         return bool(self.adding or self.removing)
 
     @property
     def replication_factor(self) -> int:
-        """The number of replicas, as Kafka counts it: replicas that are being added are left out (KIP-860)."""
+        """The number of replicas as Kafka counts them: without replicas that are being added (KIP-860)."""
         return len(set(present_replicas(self.replicas, self.adding)))
 
     @property
     def heading_for(self) -> frozenset[int]:
-        """The brokers that hold it once the reassignment under way is complete."""
+        """The brokers that hold the partition after the reassignment under way is complete."""
         return frozenset(self.replicas) - self.removing
 
 
 @dataclass(frozen=True, slots=True)
 class InSync:
-    """A partition's replicas and those of them that are in sync (its ISR), as broker ids."""
+    """The replicas of a partition and its ISR, as broker ids."""
 
     topic: str
     partition: int
@@ -83,23 +82,23 @@ class InSync:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A broker's log directories: bytes in all, and bytes that are free where least is (KIP-827)."""
+    """The log directories of a broker: total bytes, and the free bytes of the fullest directory (KIP-827)."""
 
     total: int
     usable: int
     lost: int = 0
-    """How many of them are offline."""
+    """The number of log directories that are offline."""
 
 
 class SettingKind(StrEnum):
-    """What a dynamic config belongs to."""
+    """The kind of resource that a dynamic config belongs to."""
 
     BROKER = "broker"
     TOPIC = "topic"
 
 
 class Setting(NamedTuple):
-    """A dynamic config: of a broker by its id, or of a topic by its name."""
+    """A dynamic config of a broker (`name` is its id) or of a topic (`name` is its name)."""
 
     kind: SettingKind
     name: str
@@ -107,7 +106,7 @@ class Setting(NamedTuple):
 
 
 class ListOperation(StrEnum):
-    """What is done with names of a setting that is a list."""
+    """The operation on a setting whose value is a list."""
 
     APPEND = "append"
     SUBTRACT = "subtract"
@@ -115,11 +114,11 @@ class ListOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListChange:
-    """Names, separated by commas, that a list gets or loses; the controller leaves all others on it as they are."""
+    """Comma-separated names to append to a list or to remove; the controller leaves all other entries unchanged."""
 
     operation: ListOperation
     names: str
 
 
 SettingChange: TypeAlias = str | ListChange | None
-"""What becomes of a setting: a value, a change of its list, or None where it is deleted."""
+"""The change of a setting: a new value, a change of its list, or None to delete the setting."""

@@ -1,4 +1,4 @@
-"""What a placer is asked and what it answers: the types of KIP-879's `createReplicaPlacement`, immutable."""
+"""The input and output of a placer: the types of KIP-879's `createReplicaPlacement`, immutable."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class InfeasibleError(ValueError):
     """
     A request that no placement can meet.
 
-    `reason` says why, `smallest_change` is a sentence that names the least that would make it feasible.
+    `reason` says why. `smallest_change` is a sentence about the smallest change that makes the request feasible.
     """
 
     def __init__(self, reason: str, smallest_change: str) -> None:
@@ -26,7 +26,7 @@ class InfeasibleError(ValueError):
 
 
 class MissingRackError(InfeasibleError):
-    """Some brokers have a rack id and some have not; `brokers` are the ids of those without."""
+    """Some brokers have a rack id and some do not; `brokers` are the ids of those without a rack id."""
 
     def __init__(self, brokers: Sequence[int]) -> None:
         named = ", ".join(map(str, brokers))
@@ -39,7 +39,7 @@ class MissingRackError(InfeasibleError):
 
 
 class Unsatisfiable(StrEnum):
-    """What to do where the brokers there are cannot meet a spread."""
+    """What to do if the existing brokers cannot meet a spread."""
 
     REFUSE = "Refuse"
     BEST = "Best"
@@ -47,7 +47,10 @@ class Unsatisfiable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far the children of one domain at `level` may differ in replicas of one partition (1 is the fair split)."""
+    """The largest difference in replicas of one partition between children of a domain at `level`; 1 is the fair split.
+
+    Raises ValueError if `max_skew` is below 1.
+    """
 
     level: str
     max_skew: int = 1
@@ -61,12 +64,12 @@ class Spread:
 @dataclass(frozen=True, slots=True)
 class PlacementSpec:
     """
-    What is wanted of one topic.
+    The requested placement of one topic.
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
-    leaders. `current` is what lies there now, outer index the partition, first replica the preferred leader: empty to
-    create. `start_index` and `shift` are those of the published `Simple` and `Striped` rules; without them the seed
-    decides.
+    leaders. `current` is the present placement: one tuple per partition, the preferred leader first; empty for a new
+    topic. `start_index` and `shift` are those of the published `Simple` and `Striped` rules; by default the seed sets
+    them.
     """
 
     partitions: int
@@ -84,10 +87,10 @@ class PlacementSpec:
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """
-    The brokers and what lies on them now.
+    The brokers and their present load.
 
-    `replicas` and `leaders` count per broker id what the cluster holds of all topics, the one to place included; a
-    broker that is missing has none.
+    `replicas` and `leaders` are counts per broker id over all topics, including the topic to place. A broker that is
+    missing there has none.
     """
 
     tree: RackTree
@@ -99,7 +102,7 @@ class Placement:
     """
     The ordered replica list of every partition of a topic; the first replica is the preferred leader.
 
-    Holds a matrix of broker ids of shape (partitions, replicas) where all lists have one length, rows otherwise.
+    Stores a matrix of broker ids, shape (partitions, replicas), if created from an array; otherwise rows.
     """
 
     __slots__ = ("_matrix", "_rows")
@@ -122,7 +125,7 @@ class Placement:
 
     @property
     def matrix(self) -> npt.NDArray[np.int32]:
-        """Broker ids, shape (partitions, replicas), read-only. Raises ValueError when lists differ in length."""
+        """Broker ids, shape (partitions, replicas), read-only. Raises ValueError if the lists differ in length."""
         if self._matrix is None:
             rows = self._rows or ()
             if len({len(row) for row in rows}) > 1:
@@ -133,7 +136,7 @@ class Placement:
 
     @property
     def padded(self) -> npt.NDArray[np.int32]:
-        """Broker ids, shape (partitions, most replicas), padded with -1 where lists differ in length; read-only."""
+        """Broker ids, shape (partitions, most replicas), read-only. Shorter lists are padded with -1."""
         if self._matrix is not None or len({len(row) for row in self.partitions}) <= 1:
             return self.matrix
         padded = np.full((len(self), max(map(len, self.partitions))), -1, dtype=np.int32)
@@ -157,7 +160,7 @@ class Placement:
 
 @runtime_checkable
 class Placer(Protocol):
-    """The plug-in point: entry points of the group `rackspan.placers` name classes that are placers."""
+    """The plug-in interface. Entry points of the group `rackspan.placers` name classes that implement it."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement | None:
-        """Place every partition of `spec`, or give None to leave the choice to Kafka. Raises InfeasibleError."""
+        """Place every partition of `spec`, or return None to leave the choice to Kafka. Raises InfeasibleError."""

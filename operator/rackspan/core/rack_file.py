@@ -1,8 +1,8 @@
 """
-The file where brokers and clients find their rack: a line `node rack-id` for every node, by name.
+The file where brokers and clients find their rack: one line `node rack-id` for each node, sorted by name.
 
-The operator publishes it as a ConfigMap before pods are scheduled, so a start waits for nothing and needs no right to
-read nodes. Lines that begin with `#` are for people. Only the standard library is imported, see `rack_path`.
+The operator publishes the file as a ConfigMap before pods are scheduled. So a pod starts without waiting and needs no
+permission to read nodes. Lines that begin with `#` are comments. Needs only the standard library, see `rack_path`.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.text import shown
 
 LARGEST = 1_000_000
-"""Bytes; a ConfigMap holds 1 MiB in all, which is more than 10,000 nodes of 60 and racks of 30 characters."""
+"""In bytes. A ConfigMap holds at most 1 MiB: more than 10,000 nodes with names of 60 and racks of 30 characters."""
 
 
 class RackFileError(ValueError):
-    """A text that is no such file."""
+    """A text that is not a valid rack file."""
 
 
 def rack_file(racks: Mapping[str, str], title: str) -> str:
     """
-    Write the file: rack ids by node, under a `title` of one line.
+    Return the text of the file: a comment line with `title`, then the rack id of each node.
 
-    Raises RackFileError where it would be larger than LARGEST.
+    Raises RackFileError if the text would be larger than LARGEST.
     """
     lines = [f"# {shown(title)}", *(f"{node} {racks[node]}" for node in sorted(racks))]
     text = "\n".join(lines) + "\n"
@@ -33,9 +33,9 @@ def rack_file(racks: Mapping[str, str], title: str) -> str:
 
 def rack_of(text: str, node: str) -> str | None:
     """
-    Read the rack id of one node; None where the file has no line for it.
+    Return the rack id of one node; None if the file has no line for the node.
 
-    Raises RackFileError, naming the line, where any line is no node with its rack id.
+    Raises RackFileError with the line number if any line is not a node followed by its rack id.
     """
     found = None
     for number, line in enumerate(text.split("\n"), start=1):

@@ -1,8 +1,8 @@
 """
-Rack ids: paths such as `/eu/eu-1a/r7`, as `broker.rack` and `client.rack` carry them (KIP-36, KIP-392).
+Rack ids: paths such as `/eu/eu-1a/r7`, the values of `broker.rack` and `client.rack` (KIP-36, KIP-392).
 
-A flat id such as `use1-az1` is a path of one step. Only the standard library is imported here: the init container of a
-broker reads rack ids, and starts as fast as Python does.
+A flat id such as `use1-az1` is a path of one step. This module needs only the standard library: the init container of
+a broker reads rack ids and has to start as fast as Python does.
 """
 
 from unicodedata import category
@@ -16,14 +16,14 @@ _LONGEST = 200  # characters of a rack id in an error message
 
 
 class RackPathError(ValueError):
-    """A rack id, or a rack pattern, that is not a path of non-empty steps of printed characters without white space."""
+    """A rack id or rack pattern that is not a path of non-empty steps of printable characters without white space."""
 
 
 def parse_rack(text: str) -> RackPath:
     """
-    Read a rack id; the leading slash is optional.
+    Return the path of a rack id; the leading slash is optional.
 
-    Raises RackPathError, saying which step is wrong and why.
+    Raises RackPathError, which says which step is wrong and why.
     """
     body, quoted = text.removeprefix("/"), shown(text, _LONGEST)
     if not body:
@@ -39,7 +39,7 @@ def parse_rack(text: str) -> RackPath:
 
 
 def rack_or_none(text: str | None) -> RackPath | None:
-    """The path of a rack id; None where there is none, or where it cannot be read."""
+    """Return the path of a rack id; None if the id is missing or invalid."""
     try:
         return parse_rack(text) if text else None
     except RackPathError:
@@ -47,7 +47,7 @@ def rack_or_none(text: str | None) -> RackPath | None:
 
 
 def _unfit(step: str) -> str:
-    """What no step may hold, by the first character of that kind."""
+    """Describe the first character of a step that is not allowed."""
     wrong = next(character for character in step if character == " " or not character.isprintable())
     if wrong.isspace():
         return "white space"
@@ -55,15 +55,15 @@ def _unfit(step: str) -> str:
 
 
 def is_within(path: RackPath, domain: RackPath) -> bool:
-    """Whether a path is that of a domain, or of one below it."""
+    """Return whether a path is that of the domain itself or of a domain below it."""
     return path[: len(domain)] == domain
 
 
 def format_rack(path: RackPath) -> str:
-    """Write a rack id the way `broker.rack` carries it: one step is a flat id, several are a path."""
+    """Return a rack id as written in `broker.rack`: a flat id for one step, a path for several."""
     return path[0] if len(path) == 1 else domain_name(path)
 
 
 def domain_name(path: RackPath) -> str:
-    """Name a domain for people, always with its leading slash: `/eu/eu-1a`; the root is `/`."""
+    """Return the name of a domain for people, always with a leading slash: `/eu/eu-1a`; the root is `/`."""
     return "/" + "/".join(step or UNNAMED for step in path)

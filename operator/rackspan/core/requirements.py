@@ -1,7 +1,7 @@
 """
-What a topic should be: one type for all who place it, plan for it or hold what lies there against it.
+The required state of a topic: one type for placing topics, planning for them and checking them.
 
-A KafkaTopic's spec becomes requirements in one place, `rackspan.api.kafkatopic`.
+Only `rackspan.api.kafkatopic` converts the spec of a KafkaTopic to requirements.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from rackspan.core.rack_path import RackPath
 from rackspan.core.topology import RackTree
 
 _INTERNAL = "__"
-"""Kafka's own topics begin so, and have no object."""
+"""The prefix of Kafka's internal topics, which have no KafkaTopic."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRequirements:
     """
-    What one topic should be. None and empty: nothing is asked, and what is there stays as it is.
+    The required state of one topic. None or empty means no requirement: the present state stays unchanged.
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
-    preferred leaders. These and `spread` are kept in an order of their own, however they are given. An `assignment`
-    gives the replicas of every partition, the preferred leader first, and overrides all of the placement. Without a
-    `seed` the topic's name gives one. `start_index` and `shift` are those of the placers `Simple` and `Striped`.
+    preferred leaders. These three and `spread` are sorted, so the given order does not matter. An `assignment` lists
+    the replicas of every partition, the preferred leader first, and overrides all of the placement. The default `seed`
+    comes from the topic's name. `start_index` and `shift` are those of the placers `Simple` and `Striped`.
     """
 
     replication_factor: int | None = None
@@ -54,7 +54,7 @@ class TopicRequirements:
         replication_factor: int,
         current: tuple[tuple[int, ...], ...] = (),
     ) -> PlacementSpec:
-        """Put to a placer: so many `partitions` in all, of which `current` are there already."""
+        """Return the request to a placer: `partitions` is the total, `current` are the existing ones."""
         return PlacementSpec(
             partitions,
             replication_factor,
@@ -69,7 +69,7 @@ class TopicRequirements:
         )
 
     def of_existing(self, partitions: int) -> "TopicRequirements":
-        """Leave what concerns where the `partitions` that are there lie: nothing of new ones or durability."""
+        """Return only the placement requirements of the `partitions` existing partitions, without durability."""
         return TopicRequirements(
             replication_factor=self.replication_factor,
             spread=self.spread,
@@ -80,16 +80,16 @@ class TopicRequirements:
         )
 
     def eligible(self, tree: RackTree) -> RackTree:
-        """Give the tree in which only the brokers that the topic may use have capacity."""
+        """Return the tree in which only the brokers that the topic may use have capacity."""
         return tree.selected(self.include, self.exclude)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequirements:
     """
-    What all topics of a cluster should be: those with an object of their own, and the rest.
+    The required state of all topics of a cluster: of topics with a KafkaTopic, and the `default` for all others.
 
-    `managed` says whether there are objects at all: without, no finding says that a topic has none.
+    `managed` says whether the cluster has KafkaTopics at all. If not, no finding reports that a topic has none.
     """
 
     of_topic: Mapping[str, TopicRequirements] = field(default_factory=dict)
@@ -100,5 +100,5 @@ class ClusterRequirements:
         return self.of_topic.get(topic, self.default)
 
     def lacks_object(self, topic: str) -> bool:
-        """Whether somebody made the topic without declaring it."""
+        """Return whether the topic should have a KafkaTopic but has none."""
         return self.managed and topic not in self.of_topic and not topic.startswith(_INTERNAL)

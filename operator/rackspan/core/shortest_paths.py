@@ -1,4 +1,4 @@
-"""Shortest ways over a dense graph: one round of Bellman and Ford's search, over all arcs at once."""
+"""Shortest paths in a dense graph: one round of the Bellman-Ford algorithm, over all arcs at once."""
 
 from typing import Any, TypeVar
 
@@ -14,10 +14,10 @@ def relaxed(
     distance: npt.NDArray[N], before: IntArray, costs: npt.NDArray[N]
 ) -> tuple[npt.NDArray[N], IntArray] | None:
     """
-    Distances that one more arc makes shorter, and the nodes ahead on these ways; None where none gets shorter.
+    Return the distances with one more arc, and the predecessor of each node; None if no distance gets shorter.
 
-    `distance` and `before` have the shape (nodes,), -1 in `before` where a way begins; `costs` (nodes, nodes) are those
-    of the arcs from each node to each other one.
+    `distance` and `before` have the shape (nodes,). `before` is the predecessor, -1 for the first node of a path.
+    `costs` (nodes, nodes) are the costs of the arcs from each node to each other node.
     """
     through = distance[:, None] + costs
     best = through.argmin(axis=0)

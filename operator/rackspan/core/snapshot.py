@@ -1,8 +1,8 @@
 """
 A Kafka cluster at one moment: its brokers, and every partition of its topics as parallel arrays.
 
-Millions of partitions are judged, planned and lost at once, so they are held in columns, not as objects. Lists of
-replicas are padded with -1 to the longest of them.
+Judging, planning and outage analysis process millions of partitions at once, so partitions are columns, not objects.
+Replica lists are padded with -1 to the length of the longest list.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,18 +21,18 @@ BrokerIds = npt.NDArray[np.int32]
 N = TypeVar("N", bound=np.integer[Any])
 
 NONE = -1
-"""No broker, where an array of broker ids has nothing to say; an unknown number of bytes, too."""
+"""No broker in an array of broker ids; also an unknown number of bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:
     """
-    Partitions of several topics, in the order of `names` and of their numbers; n of them, at most w replicas each.
+    Partitions of several topics, sorted by topic (in the order of `names`) and number: n partitions, up to w replicas.
 
     `topic` (n,) is an index into `names`, `number` (n,) the partition's id. `replicas` (n, w) are broker ids, the
-    preferred leader first, padded with -1; `in_sync` (n, w) says which of them are in the ISR, and `eligible` (n, w)
-    which others may lead without a loss: the eligible leader replicas (KIP-966). `leader` (n,) is -1 where there is
-    none, `size_bytes` (n,) the size of one replica, -1 where it is not known.
+    preferred leader first, padded with -1. `in_sync` (n, w) marks the replicas in the ISR, and `eligible` (n, w) the
+    other replicas that can lead without data loss: the eligible leader replicas (KIP-966). `leader` (n,) is -1 if there
+    is none. `size_bytes` (n,) is the size of one replica, -1 if it is not known.
     """
 
     names: tuple[str, ...]
@@ -49,20 +49,20 @@ class Partitions:
 
     @property
     def replication_factor(self) -> IntArray:
-        """Replicas of each partition, shape (n,)."""
+        """The number of replicas of each partition, shape (n,)."""
         sizes: IntArray = (self.replicas != NONE).sum(axis=1)
         return sizes
 
     @property
     def fewest_replicas(self) -> IntArray:
-        """Replicas of the smallest partition of each topic, shape (len(names),); 0 for a topic without partitions."""
+        """The lowest replication factor in each topic, shape (len(names),); 0 for a topic without partitions."""
         largest = np.iinfo(np.int64).max
         fewest = np.full(len(self.names), largest)
         np.minimum.at(fewest, self.topic, self.replication_factor)
         return np.where(fewest == largest, 0, fewest)
 
     def ordered(self) -> "Partitions":
-        """Give the same by topic name and partition number."""
+        """Return the partitions sorted by topic name and partition number."""
         by_name = sorted(range(len(self.names)), key=self.names.__getitem__)
         rank = np.empty(len(by_name), dtype=np.int64)
         rank[by_name] = np.arange(len(by_name))
@@ -70,7 +70,7 @@ class Partitions:
         return moved.rows(np.lexsort((self.number, moved.topic)))
 
     def rows(self, chosen: BoolArray | IntArray) -> "Partitions":
-        """Give some of the partitions; the names stay as they are."""
+        """Return the chosen partitions; `names` is unchanged."""
         return replace(
             self,
             topic=self.topic[chosen],
@@ -83,7 +83,7 @@ class Partitions:
         )
 
     def holders(self, rows: IntArray) -> dict[TopicPartition, list[int]]:
-        """Give the brokers to ask for the sizes of some partitions: the leader, or all replicas where there is none."""
+        """Return the brokers to ask for the sizes of some partitions: the leader, or all replicas without a leader."""
         found = {}
         for row in rows.tolist():
             leader = int(self.leader[row])
@@ -93,7 +93,7 @@ class Partitions:
         return found
 
     def with_sizes(self, sizes: Mapping[TopicPartition, int]) -> "Partitions":
-        """Give the same with these sizes (bytes of one replica); partitions without one keep what they have."""
+        """Return a copy with these sizes (bytes of one replica); partitions not in `sizes` keep their size."""
         if not sizes:
             return self
         topics = [self.names[topic] for topic in self.topic.tolist()]
@@ -107,9 +107,9 @@ class Snapshot:
     """
     A cluster's brokers, partitions and topic configurations (`configs` is in the order of `partitions.names`).
 
-    A broker may be named by a partition without being listed: it is gone, or was down at that moment. `inherited` are
-    the configs of each topic that come from the brokers and are not set on the topic itself; empty where nothing is
-    known of that, and then all count as set.
+    A partition may name a broker that is not listed: the broker was removed, or was down at that moment. `inherited`
+    are the configs of each topic that come from the brokers and are not set on the topic itself. If it is empty, this
+    is not known, and all configs count as set on the topic.
     """
 
     cluster_id: str | None
@@ -119,20 +119,20 @@ class Snapshot:
     inherited: tuple[frozenset[str], ...] = ()
 
     def own_config(self, topic: int) -> Mapping[str, str]:
-        """Configs that are set on a topic itself, by its index."""
+        """Return the configs that are set on the topic with this index itself."""
         config = self.configs[topic]
         inherited = self.inherited[topic] if self.inherited else frozenset()
         return {key: value for key, value in config.items() if key not in inherited} if inherited else config
 
     @property
     def unknown_brokers(self) -> tuple[int, ...]:
-        """Ids that partitions name and `brokers` does not, ascending."""
+        """The broker ids that partitions name but `brokers` does not contain, ascending."""
         known = [NONE, *(broker.id for broker in self.brokers)]
         return tuple(np.setdiff1d(self.partitions.replicas, known).tolist())
 
 
 def in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> BoolArray:
-    """Which entries of each row are in the same row of `others`, shape of `rows`; both have the same rows."""
+    """Return which entries of each row are in the same row of `others`, in the shape of `rows`."""
     found = np.zeros(rows.shape, dtype=bool)
     for column in others.T:
         found |= rows == column[:, None]
@@ -140,7 +140,7 @@ def in_row(rows: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -> Bo
 
 
 def of_width(rows: npt.NDArray[N], width: int) -> npt.NDArray[N]:
-    """Give a copy of the rows, each cut to that width or padded with -1."""
+    """Return a copy of the rows, cut to `width` or padded with -1."""
     return np.pad(rows[:, :width], ((0, 0), (0, max(width - rows.shape[1], 0))), constant_values=NONE)
 
 
@@ -150,10 +150,10 @@ def table(
     eligible: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
 ) -> Partitions:
     """
-    Make the columns from one tuple per partition: topic's index, number, replicas, ISR, leader, bytes of one replica.
+    Return the columns for one tuple per partition: topic index, number, replicas, ISR, leader, bytes of one replica.
 
-    `eligible` are eligible leader replicas, of the partitions that have some. For few partitions; what reads large
-    files fills the arrays itself.
+    `eligible` maps partitions to their eligible leader replicas, if any. Use this for few partitions only: readers of
+    large files fill the arrays directly.
     """
     rows = sorted(partitions, key=lambda row: row[:2])
     width = max((len(row[2]) for row in rows), default=0) or 1
@@ -184,10 +184,10 @@ def tree_of(
     ignore_racks: bool = False,
 ) -> RackTree:
     """
-    The rack tree of brokers that stand where Kafka says, in racks that are paths.
+    Return the rack tree of brokers by the racks that Kafka reports, which are paths.
 
-    `levels` name the steps, top first; without them there are as many as the longest path has, named `level-1`,
-    `level-2` …, or `rack` where all are flat. Brokers in `drained` are not eligible. Raises RackPathError and
+    `levels` name the steps, top first. The default is one level per step of the longest path, named `level-1`,
+    `level-2` …, or `rack` if all paths are flat. Brokers in `drained` are not eligible. Raises RackPathError and
     TopologyError.
     """
     racks: dict[int, RackPath | None] = {}

@@ -1,4 +1,4 @@
-"""Numbers and foreign texts as people read them, on the command line, in conditions and on pages alike."""
+"""Formatting of numbers and of untrusted text for people: on the command line, in conditions and on pages."""
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
@@ -8,38 +8,38 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def decoded(text: bytes) -> str:
-    """The text of a file: UTF-8, or UTF-16 where its byte order mark says so. Raises UnicodeDecodeError."""
+    """Return the text of a file: UTF-8, or UTF-16 if it has that byte order mark. Raises UnicodeDecodeError."""
     return text.decode("utf-16" if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
 
 
 def plural(number: int, noun: str, many: str | None = None) -> str:
-    """`1 partition`, `2,000 partitions`; `many` is for nouns that take more than an s."""
+    """Return `1 partition` or `2,000 partitions`; `many` is the plural of a noun that does not just add an s."""
     return f"{number:,} {noun if number == 1 else many or f'{noun}s'}"
 
 
 def be(number: int) -> str:
-    """`is` of one, `are` of any other number."""
+    """Return `is` for one, `are` for any other number."""
     return "is" if number == 1 else "are"
 
 
 def have(number: int) -> str:
-    """`has` of one, `have` of any other number."""
+    """Return `has` for one, `have` for any other number."""
     return "has" if number == 1 else "have"
 
 
 def every(number: int, noun: str) -> str:
-    """`all 4 partitions are`, `the one partition is`: what sentences about everything begin with."""
+    """Return `all 4 partitions are` or `the one partition is`, the beginning of a sentence about all of them."""
     return f"the one {noun} is" if number == 1 else f"all {plural(number, noun)} are"
 
 
 def few(names: Sequence[str], most: int = 10) -> str:
-    """`a, b`, or `a, b and 7 more`: the first names, and how many there are besides."""
+    """Return `a, b` or `a, b and 7 more`: the first `most` names and the number of the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def size(number: float | None, unknown: str = "unknown") -> str:
-    """Bytes in binary units; `unknown` where nobody knows."""
+    """Return a number of bytes in binary units; `unknown` if the number is None."""
     if number is None:
         return unknown
     value, unit = float(number), 0
@@ -49,19 +49,19 @@ def size(number: float | None, unknown: str = "unknown") -> str:
 
 
 def rounded(number: int) -> int:
-    """A number that changes all the time, to two digits."""
+    """Return a number rounded to two significant digits, for numbers that change all the time."""
     return round(number, min(0, 2 - len(str(number))))
 
 
 def escaped(text: str) -> str:
-    r"""The text with escapes such as `\x1b`, `\n` and `\u202e` for what is not printed, and a terminal might obey."""
+    r"""Return the text with escapes such as `\x1b` for unprintable characters, which could control a terminal."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def shown(text: str, most: int = 1_000) -> str:
-    """Text that others chose as it may be printed: escaped, and without its middle if it is longer than `most`."""
+    """Return untrusted text in a form that is safe to print: escaped, the middle cut out if longer than `most`."""
     printable = escaped(text)
     if len(printable) <= most:
         return printable

@@ -1,11 +1,11 @@
 """
-The rack tree: where brokers are, as a path of domains, and how many brokers each domain can offer.
+The rack tree: the domains that each broker is in, and the capacity of each domain in brokers.
 
 A rack id is a path such as `/eu/eu-1a/r7`; a flat id such as `use1-az1` is a path of one step. A tree is built once per
-observation of the cluster and never changes. It holds its shape as parallel numpy arrays, brokers in depth-first order,
-so that each domain is a slice and a whole level is summed with one `np.add.reduceat`.
+observation of the cluster and is immutable. Its structure is in parallel numpy arrays, with brokers in depth-first
+order: each domain is a slice, and one `np.add.reduceat` sums a whole level.
 
-Paths that end early share one unnamed child per missing level: what is not known to be apart is taken to be together.
+Paths that end early share one unnamed child per missing level: brokers not known to be apart count as together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class TopologyError(ValueError):
-    """Brokers that cannot form one tree: an id that is used twice, a rack deeper than the levels."""
+    """Brokers that cannot form one tree, such as an id that is used twice or a rack deeper than the levels."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,9 +40,9 @@ class Broker:
     """
     One broker of the cluster.
 
-    `eligible=False` (draining, excluded) takes away its capacity: its replicas have to leave.
-    `online=False` keeps its capacity, so what lies there stays compliant, but it is given no new replica. So does
-    `cordoned`: all its log directories are (KIP-1066).
+    `eligible=False` (draining, excluded): the broker has no capacity, and its replicas have to move.
+    `online=False`: the broker keeps its capacity, so its replicas stay compliant, but it gets no new replica.
+    `cordoned=True`: all its log directories are cordoned (KIP-1066). It keeps its capacity but gets no new replica.
     """
 
     id: int
@@ -53,17 +53,17 @@ class Broker:
 
     @property
     def open(self) -> bool:
-        """Whether its state lets it have new replicas."""
+        """Whether the broker's state allows new replicas."""
         return self.online and not self.cordoned
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLocation:
     """
-    A broker, where Kafka believes it stands and where it stands; None where that is not known.
+    A broker, its rack as Kafka reports it, and its actual rack; None if a rack is not known.
 
-    `reported_rack` is its `broker.rack` in Kafka, which need not be a path. `rack` is what placements follow.
-    A broker that is `draining` shall hold nothing; one that is `cordoned` takes no new replica.
+    `reported_rack` is `broker.rack` in Kafka, which may be no path. Placements follow `rack`. A `draining` broker must
+    not keep replicas. A `cordoned` broker gets no new replicas.
     """
 
     id: int
@@ -76,9 +76,9 @@ class BrokerLocation:
     @property
     def drifts(self) -> bool:
         """
-        Whether Kafka has another rack for it, or none: of one that is online, None says that.
+        Whether Kafka has a rack for the broker that differs from `rack`, or has none.
 
-        What Kafka reports may be no path; then it is another rack.
+        A `reported_rack` of None counts only if the broker is online. A reported id that is not a path differs.
         """
         if self.rack is None or self.reported_rack is None:
             return self.rack is not None and self.online
@@ -86,25 +86,25 @@ class BrokerLocation:
 
     @property
     def in_tree(self) -> Broker:
-        """Give the broker as a rack tree holds it."""
+        """The broker as an entry of a rack tree."""
         return Broker(self.id, self.rack, eligible=not self.draining, online=self.online, cordoned=self.cordoned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """
-    One level of the tree, its domains in depth-first order, as parallel arrays of shape (domains,).
+    One level of the tree: its domains in depth-first order, as parallel arrays of shape (domains,).
 
-    The root is a level of one domain, and the brokers themselves are the last level, so one loop serves all levels.
+    The root is a level of one domain and the brokers are the last level, so the same loop works for all levels.
     """
 
     name: str
     paths: tuple[RackPath, ...]
     parent: IntArray  # index of the domain above, in the level above
-    first_child: IntArray  # where its children start in the level below (brokers: their own index)
-    first_broker: IntArray  # where its brokers start in depth-first order
-    capacity: IntArray  # eligible brokers below
-    of_broker: IntArray  # (brokers,) the domain each broker is in
+    first_child: IntArray  # index of its first child in the level below (brokers: their own index)
+    first_broker: IntArray  # index of its first broker in depth-first order
+    capacity: IntArray  # number of eligible brokers in the domain
+    of_broker: IntArray  # (brokers,) index of the domain that contains each broker
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -113,12 +113,12 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class RackTree:
     """
-    The brokers of one cluster in their domains. Immutable; equal when levels and brokers are.
+    The brokers of one cluster in their domains. Immutable; two trees are equal if their levels and brokers are equal.
 
-    `levels` are the names, top first. Raises TopologyError for a broker id used twice and for a rack with more steps
-    than there are levels. `nodes` runs from the root (index 0) over the named levels to the brokers (last index).
-    `missing_racks` are the ids of brokers without a rack where others have one; empty when all have one or none has.
-    `open` (brokers,) says which may be given new replicas as far as their state goes: online, and not cordoned.
+    `levels` are the names, top first. Raises TopologyError if a broker id is negative or used twice, or if a rack has
+    more steps than there are levels. `nodes` has the root (index 0), then the named levels, then the brokers (last).
+    `missing_racks` are the ids of brokers without a rack if others have one; empty if all or none have one.
+    `open` (brokers,) marks the brokers whose state allows new replicas: online and not cordoned.
     """
 
     levels: tuple[str, ...]
@@ -168,12 +168,12 @@ class RackTree:
 
     @property
     def root(self) -> Level:
-        """The level above all: one domain that holds every broker."""
+        """The top level: one domain that contains every broker."""
         return self.nodes[0]
 
     @property
     def either(self) -> npt.NDArray[np.object_]:
-        """The brokers, not eligible and eligible, shape (2, brokers): trees that differ in that alone share them."""
+        """Each broker, not eligible and eligible, shape (2, brokers); trees that differ only in this share them."""
         if self._either is None:
             found = np.empty((2, len(self)), dtype=object)
             for able in (False, True):
@@ -186,11 +186,11 @@ class RackTree:
 
     @property
     def capacity(self) -> int:
-        """How many brokers are eligible."""
+        """The number of eligible brokers."""
         return int(np.count_nonzero(self.eligible))
 
     def level(self, name: str) -> Level:
-        """Look a named level up. Raises TopologyError, listing the names there are."""
+        """Return the level with this name. Raises TopologyError, which lists the existing names."""
         try:
             return self.nodes[self.levels.index(name) + 1]
         except ValueError:
@@ -198,7 +198,7 @@ class RackTree:
             raise TopologyError(f'the topology has no level "{name}" (levels: {known})') from None
 
     def positions(self, ids: npt.ArrayLike) -> IntArray:
-        """Depth-first positions of broker ids, in the shape of `ids`; -1 for an id that is not in the tree."""
+        """Return the depth-first positions of broker ids, in the shape of `ids`; -1 if an id is not in the tree."""
         wanted = np.asarray(ids, dtype=np.int64)
         if len(self._lookup) > 0:
             known = (wanted >= 0) & (wanted < len(self._lookup))
@@ -214,16 +214,16 @@ class RackTree:
 
     def matches(self, pattern: str) -> tuple[int, ...]:
         """
-        Broker ids that a pattern names, ascending.
+        Return the broker ids that match a pattern, ascending.
 
-        A pattern is a broker id such as `12`, or a rack path of which each step may hold `*` and `?`, such as
-        `/eu/*/r1`; a path names everything below it. Raises RackPathError for a malformed path.
+        A pattern is a broker id such as `12`, or a rack path whose steps may contain `*` and `?`, such as `/eu/*/r1`.
+        A path matches all brokers below it. Raises RackPathError if a path is malformed.
         """
         if pattern.isascii() and pattern.isdigit():
             known = len(pattern) <= _MAX_DIGITS and int(self.positions(int(pattern))) >= 0
             return (int(pattern),) if known else ()
         steps, lowest = parse_rack(pattern), self.nodes[-2]
-        # A bracket is a bracket, no class of characters. Domains are many, their names are few.
+        # A bracket is a literal character, not a character class. Results are cached: many domains share few names.
         fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
         named = [
             len(path) >= len(steps) and all(own(name) for own, name in zip(fits, path, strict=False))
@@ -232,24 +232,24 @@ class RackTree:
         return tuple(np.sort(self.ids[np.array(named, dtype=bool)[lowest.of_broker]]).tolist())
 
     def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":
-        """Give the tree in which only brokers that `include` names (none: all) and `exclude` does not are eligible."""
+        """Return the tree in which only brokers in `include` (empty: all) and not in `exclude` are eligible."""
         return _selected(self, tuple(include), tuple(exclude)) if include or exclude else self
 
     def without_racks(self) -> "RackTree":
-        """Give the tree as if no broker had a rack id (KIP-36's `--ignore-racks`)."""
+        """Return the tree as if no broker had a rack id (KIP-36's `--ignore-racks`)."""
         return RackTree((), tuple(replace(broker, rack=None) for broker in self.brokers))
 
     def without_closed(self) -> "RackTree":
-        """Give the tree in which a broker that is offline or cordoned has no capacity either."""
+        """Return the tree in which offline and cordoned brokers have no capacity either."""
         return self if bool(self.open.all()) else _offering(self, self.eligible & self.open)
 
     @property
     def cordoned(self) -> tuple[int, ...]:
-        """Ids of the brokers that are cordoned, ascending."""
+        """The ids of cordoned brokers, ascending."""
         return tuple(broker.id for broker in self.brokers if broker.cordoned)
 
     def flattened(self) -> "RackTree":
-        """Give the tree of one level whose domains are whole rack ids: how Kafka itself sees `broker.rack`."""
+        """Return the tree of one level whose domains are whole rack ids, as Kafka interprets `broker.rack`."""
         flat = tuple(replace(b, rack=None if b.rack is None else (format_rack(b.rack),)) for b in self.brokers)
         return RackTree(("rack",), flat)
 
@@ -263,11 +263,11 @@ def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]
 
 
 def _fits(glob: str, name: str) -> bool:
-    return name != "" and fnmatchcase(name, glob)  # there is nothing at a missing step
+    return name != "" and fnmatchcase(name, glob)  # an empty name is a missing step, which no pattern matches
 
 
 def _offering(tree: RackTree, eligible: BoolArray) -> RackTree:
-    """Give the tree in which these brokers are eligible, shape (brokers,); all but that and capacities is shared."""
+    """Return the tree in which these brokers are eligible, shape (brokers,). Other parts are shared with `tree`."""
     offering, put = copy(tree), object.__setattr__
     by_id = eligible[np.argsort(tree.ids)].astype(np.int64)
     put(offering, "brokers", tuple(tree.either[by_id, np.arange(len(tree))].tolist()))
@@ -279,7 +279,7 @@ def _offering(tree: RackTree, eligible: BoolArray) -> RackTree:
 
 
 def _hash(tree: RackTree) -> int:
-    """The same for trees that are equal, and soon computed: racks need not be looked at."""
+    """Return a hash that is equal for equal trees and fast to compute, because it leaves out the racks."""
     return hash((tree.levels, tree.ids.tobytes(), tree.eligible.tobytes(), tree.open.tobytes()))
 
 
@@ -316,12 +316,12 @@ def _levels(names: tuple[str, ...], paths: list[RackPath], eligible: BoolArray) 
 
 
 def _capacity(eligible: BoolArray, first_broker: IntArray) -> IntArray:
-    """How many brokers are eligible in each domain."""
+    """Return the number of eligible brokers in each domain."""
     return _frozen(np.add.reduceat(eligible.astype(np.int64), first_broker) if len(first_broker) else first_broker)
 
 
 def _lookup(ids: IntArray) -> IntArray:
-    """Array from broker id to position; empty when ids are too large for one."""
+    """Return an array from broker id to position; empty if the ids are too large for an array."""
     if len(ids) == 0 or int(ids.max()) >= _LARGEST_DENSE_ID:
         return _array(())
     table = np.full(int(ids.max()) + 1, -1, dtype=np.int64)

@@ -1,7 +1,7 @@
 """
-Write locality: how much of what producers write goes to a leader in their own domain.
+Write locality: the share of records that producers write to a leader in their own domain.
 
-Kafka does not know where producers are, so the user says it. A producer spreads its records, with or without keys,
+Kafka does not know where producers are, so the user declares it. A producer spreads its records, with or without keys,
 evenly over the partitions that have a leader. With `partitioner.rack.aware` (KIP-1123) records without a key go only to
 partitions whose leader reports exactly the producer's `client.rack` as its `broker.rack`, if there are any.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteCounts:
     """
-    Partitions that have a leader, by topic and by the `client.rack` of producers. Counts of portions add up.
+    Counts of partitions with a leader, by topic and by the `client.rack` of producers. Counts of portions add up.
 
     `topic` (topics,) are indices into the names, `partitions` (topics,) the topic's partitions that have a leader. The
-    others have shape (topics, racks): partitions whose leader is in the producers' domain (`near`), reports their very
-    rack id (`same_rack`), or both (`near_same_rack`), and those that would be led in their domain if in each partition
-    the replica in sync led that is nearest to most of all producers (`could_be_near`).
+    other fields have shape (topics, racks). They count partitions whose leader is in the producers' domain (`near`),
+    reports exactly their rack id (`same_rack`), or both (`near_same_rack`). `could_be_near` counts the partitions that
+    would have their leader in that domain if each partition's leader were the in-sync replica near most producers.
     """
 
     topic: IntArray
@@ -44,10 +44,10 @@ class WriteCounts:
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteShares:
     """
-    Shares of the records, from 0 to 1, shape (topics, racks).
+    Shares of records that are written near, from 0 to 1, shape (topics, racks).
 
-    `near` now, `near_by_rack` of records without a key with `partitioner.rack.aware`, and `could_be_near` with other
-    leaders.
+    `near` is the present share, `near_by_rack` that of records without a key with `partitioner.rack.aware`, and
+    `could_be_near` the share with other leaders.
     """
 
     near: FloatArray
@@ -56,7 +56,7 @@ class WriteShares:
 
     @classmethod
     def of(cls, counts: WriteCounts) -> WriteShares:
-        """Give the shares of whole topics."""
+        """Return the shares of whole topics."""
         partitions = counts.partitions[:, None]
         near = counts.near / partitions
         by_rack = np.divide(counts.near_same_rack, counts.same_rack, out=near.copy(), where=counts.same_rack > 0)
@@ -66,9 +66,9 @@ class WriteShares:
 @dataclass(frozen=True, slots=True)
 class WriteLocality:
     """
-    How near producers write to a topic, of which `partitions` have a leader. The shares are those of `WriteShares`.
+    The write locality of a topic; `partitions` counts those that have a leader. The shares are those of `WriteShares`.
 
-    `bytes_per_second` is None where it is not known.
+    `bytes_per_second` is None if it is not known.
     """
 
     topic: str
@@ -80,12 +80,12 @@ class WriteLocality:
 
 
 def write_counts(replicas: ReplicaPlaces, producers: Mapping[str, int]) -> WriteCounts:
-    """Count for each `client.rack` of producers, in their order; the values are how many producers have it."""
+    """Return the counts for each `client.rack`, in order; `producers` maps a `client.rack` to a number of producers."""
     table = replicas.partitions
     row = np.flatnonzero(table.leader != NONE)
     topics, topic = np.unique(table.topic[row], return_inverse=True)
     places = np.array([replicas.domain_of(replicas.rack_named(rack)) for rack in producers], dtype=np.int64)
-    # The last weight is that of brokers whose domain is not known, which are near to nobody.
+    # The last weight is for brokers whose domain is not known. It stays 0: they are near no producer.
     weights = np.zeros(int(replicas.domain.max(initial=NONE)) + 2, dtype=np.int64)
     known = places != NONE
     np.add.at(weights, places[known], np.array(list(producers.values()), dtype=np.int64)[known])
@@ -107,7 +107,7 @@ def write_counts(replicas: ReplicaPlaces, producers: Mapping[str, int]) -> Write
 
 
 def _best_domains(replicas: ReplicaPlaces, row: IntArray, led: IntArray, weights: IntArray) -> IntArray:
-    """The domain of the replica in sync that is nearest to most producers; the leader's, if it is as near."""
+    """Return the domain of the in-sync replica that is near most producers; the leader's domain on a tie."""
     in_sync = replicas.partitions.in_sync[row] & (replicas.at[row] != NONE)
     domains = np.column_stack([led, np.where(in_sync, replicas.domain[replicas.at[row]], NONE)])
     best: IntArray = domains[np.arange(len(row)), weights[domains].argmax(axis=1)]
@@ -118,10 +118,10 @@ def write_localities(
     replicas: ReplicaPlaces, producers: Mapping[str, int], rates: FloatArray | None = None
 ) -> list[WriteLocality]:
     """
-    Each topic that has a leader, in order of their names.
+    Return the write locality of each topic that has a leader, in the order of `names`.
 
-    `producers` has how many producers have each `client.rack`. `rates` are bytes per second that are written to each
-    partition in `replicas`, shape (n,), NaN where not known.
+    `producers` maps a `client.rack` to the number of producers that have it. `rates` are the bytes per second that are
+    written to each partition in `replicas`, shape (n,), NaN if not known.
     """
     table = replicas.partitions
     counts = write_counts(replicas, producers)
