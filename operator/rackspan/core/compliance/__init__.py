@@ -1,4 +1,4 @@
-"""Compliance: which placements are fair, how far one is from that, and the fewest moves that fix it."""
+"""Compliance: which placements are fair, how far a placement is from fair, and the fewest moves that fix it."""
 
 from rackspan.core.compliance.judging import (
     BROKER_LEVEL,

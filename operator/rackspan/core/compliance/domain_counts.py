@@ -1,10 +1,10 @@
 """
-Which domains hold replicas of each partition, and how many.
+The domains that hold replicas of each partition, and the number of replicas in each.
 
-A partition of `r` replicas lies in at most `r` domains of a level, however many there are. So for each level there is
-one list of pairs of a partition and a domain, in the order of both. As brokers are in depth-first order, sorting the
-replicas of a partition sorts them at all levels, and the pairs form a forest: those of one level are the parents of
-consecutive ones of the level below.
+A partition of `r` replicas is in at most `r` domains of a level, however many domains exist. So each level has one list
+of (partition, domain) pairs, sorted by partition, then domain. Brokers are in depth-first order, so sorting the
+replicas of a partition sorts them at all levels. The pairs form a forest: each pair is the parent of consecutive pairs
+of the level below.
 """
 
 from collections.abc import Iterator
@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-_CELLS = 1 << 18  # replicas looked at in one go
+_CELLS = 1 << 18  # replicas per block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainHoldings:
     """
-    Pairs of a partition and a domain of one level that holds any of its replicas, as arrays of shape (pairs,).
+    Pairs of a partition (`row`) and a domain of one level that holds replicas of it, as arrays of shape (pairs,).
 
-    `count` are the replicas there, `first` is where the pairs below begin in the next level (brokers: their own index).
+    `count` is the number of replicas there. `first` is the index of the pair's first child in the level below (brokers:
+    their own index).
     """
 
     row: IntArray
@@ -37,9 +38,9 @@ class DomainHoldings:
 
 def holdings(tree: RackTree, placed: IntArray) -> tuple[DomainHoldings, ...]:
     """
-    Pairs for each level of `tree.nodes`, from the root to the brokers.
+    Return the pairs for each level of `tree.nodes`, from the root to the brokers.
 
-    `placed` are positions, shape (partitions, replicas), -1 for none; a broker that is named twice counts once.
+    `placed` are positions, shape (partitions, replicas), -1 for none. A broker that is listed twice counts once.
     """
     ordered = np.sort(placed, axis=1)
     there = ordered >= 0
@@ -59,7 +60,7 @@ def holdings(tree: RackTree, placed: IntArray) -> tuple[DomainHoldings, ...]:
 
 
 def sums(values: npt.NDArray[np.integer] | BoolArray, first: IntArray) -> IntArray:
-    """Sums of the stretches that begin at `first`, none of them empty."""
+    """Return the sums of the slices that begin at the indices `first`; no slice is empty."""
     if not len(first):
         return np.zeros(0, dtype=np.int64)
     total: IntArray = np.add.reduceat(values.astype(np.int64, copy=False), first)
@@ -67,6 +68,6 @@ def sums(values: npt.NDArray[np.integer] | BoolArray, first: IntArray) -> IntArr
 
 
 def blocks(count: int, width: int) -> Iterator[slice]:
-    """Cut rows into stretches that are looked at in one go: the memory that a row takes grows with its `width`."""
+    """Cut rows into slices to process one at a time; the size shrinks with `width`, to limit the memory."""
     step = max(1, _CELLS // max(width, 1))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))

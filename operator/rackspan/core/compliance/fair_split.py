@@ -1,17 +1,17 @@
 """
 The fair split: how many replicas of one partition each domain may hold.
 
-A domain holds `n` replicas and has children with capacities `cap(c)`. The split is fair when no child holds two or
-more replicas above another child that still has a broker free: below a water level `q` children are full, the others
-hold `q` or `q + 1`.
+A domain holds `n` replicas and has children with capacities `cap(c)`. The split is fair if no child holds two or more
+replicas more than another child that still has a broker free. So there is a water level `q`: children with
+`cap(c) <= q` are full, the others hold `q` or `q + 1`.
 
-Taken from the root down this gives every domain a window of at most two sizes, whatever the other domains hold: growing
-a domain from `n` to `n + 1` lifts one child inside the same step of its own water level. So the fair placements of `n`
-replicas are exactly the sets of `n` brokers with
+Applied from the root down, this rule gives every domain a window of at most two sizes, whatever the other domains hold:
+if a domain grows from `n` to `n + 1`, one child grows from `q` to `q + 1`, for the same `q`. So the fair placements of
+`n` replicas are exactly the sets of `n` brokers with
 
     low(d) <= replicas in d <= high(d) <= low(d) + 1        for every domain d
 
-which is what this module computes. Checking, dealing, repairing and proving the fewest moves all work on these windows.
+This module computes these windows. Checks, placements, repairs and the proof of the fewest moves all use them.
 
     capacities 1 3 3, n = 6:   q = 2, low 1 2 2, high 1 3 3   (one of the two larger children takes the sixth)
 """
@@ -29,8 +29,8 @@ class Windows:
     """
     The fewest and the most replicas of one partition that each domain may hold.
 
-    `low[k]` and `high[k]` have the shape (domains of level k,), level 0 being the root and the last one the brokers.
-    `extras[k]` is what a domain that holds `low` has to give its children above their own `low`.
+    `low[k]` and `high[k]` have the shape (domains of level k,). Level 0 is the root, the last level is the brokers.
+    `extras[k]`: if a domain holds its `low`, the number of replicas that its children hold above their own `low`.
     """
 
     low: tuple[IntArray, ...]
@@ -39,16 +39,16 @@ class Windows:
 
     @property
     def feasible(self) -> bool:
-        """Whether any placement lies within all windows."""
+        """Whether a placement within all windows exists."""
         return all(bool((low <= high).all()) for low, high in zip(self.low, self.high, strict=True))
 
 
 @lru_cache(maxsize=1024)
 def fair_windows(tree: RackTree, size: int) -> Windows:
     """
-    Windows of a fair placement of `size` replicas over the eligible brokers.
+    Return the windows of a fair placement of `size` replicas on the eligible brokers.
 
-    Raises ValueError when there are fewer eligible brokers than replicas.
+    Raises ValueError if there are fewer eligible brokers than replicas.
     """
     if size > tree.capacity:
         raise ValueError(f"{size} replicas need {size} eligible brokers, there are {tree.capacity}")
@@ -66,7 +66,7 @@ def fair_windows(tree: RackTree, size: int) -> Windows:
 
 
 def water_levels(above: Level, below: Level, held: IntArray) -> IntArray:
-    """Water level of each domain that holds `held` replicas: what all its children can hold, or are full below."""
+    """Return the water level of each domain that holds `held` replicas: what each child holds at least, unless full."""
     water = np.zeros_like(held)
     filled = np.zeros_like(held)
     while True:
@@ -81,9 +81,9 @@ def water_levels(above: Level, below: Level, held: IntArray) -> IntArray:
 @lru_cache(maxsize=1024)
 def usable_windows(tree: RackTree, size: int) -> Windows:
     """
-    Windows of a placement that is fair over all eligible brokers but uses only those that are open.
+    Return the windows of a placement that is fair over all eligible brokers but uses only open ones.
 
-    Check `feasible`: a domain may have too few of them. Raises ValueError like `fair_windows`.
+    Check `feasible`: a domain may have too few open brokers. Raises ValueError like `fair_windows`.
     """
     windows = fair_windows(tree, size)
     if bool(tree.open.all()):
@@ -96,7 +96,7 @@ def usable_windows(tree: RackTree, size: int) -> Windows:
 
 
 def requiring(tree: RackTree, windows: Windows, depth: int, domain: int) -> Windows:
-    """Windows narrowed so that each partition has at least one replica in a domain of level `depth`."""
+    """Return windows narrowed so that each partition has at least one replica in one `domain` of level `depth`."""
     low = [level.copy() for level in windows.low]
     broker = tree.nodes[depth].first_broker[domain]
     for at in range(depth + 1):
@@ -106,7 +106,7 @@ def requiring(tree: RackTree, windows: Windows, depth: int, domain: int) -> Wind
 
 
 def _windows(tree: RackTree, low: list[IntArray], high: list[IntArray]) -> Windows:
-    """Complete windows from the bottom up: a domain has to hold what its children must."""
+    """Complete windows from the bottom up: a domain holds at least the sum of its children's `low`."""
     extras = [np.zeros_like(low[-1])]
     for at in range(len(tree.nodes) - 2, -1, -1):
         given = np.add.reduceat(low[at + 1], tree.nodes[at].first_child)

@@ -1,22 +1,22 @@
 """
-The fewest moves, exactly: the most replicas of a partition that a compliant placement can keep.
+The fewest moves, computed exactly from the most replicas of a partition that a compliant placement can keep.
 
-With `low` the least that a domain may hold (`rackspan.core.compliance.fair_split`), it is
+With `low`, the fewest replicas that a domain may hold (`rackspan.core.compliance.fair_split`), the kept replicas are
 
     kept(broker, n)  = 1 if n = 1 and the broker holds a replica, else 0
     kept(domain, n)  = sum over children of kept(c, low(c))
                      + the sum of the largest gains kept(c, low + 1) - kept(c, low)
 
-and the fewest moves are `n - kept(root, n)`. Each domain is only ever asked for the two sizes of its window, and going
-from the lower to the higher one gains at most one kept replica. So a yes or a no per domain carries the whole
-recursion, and a level of it is a sum over booleans for all partitions at once. Domains that hold no replica of a
-partition gain nothing, so only those that do are looked at (`rackspan.core.compliance.domain_counts`):
+and the fewest moves are `n - kept(root, n)`. The recursion needs only the two sizes of each domain's window, and the
+larger size keeps at most one replica more than the smaller one. So one boolean per domain is enough for the recursion,
+and each level is a sum over booleans for all partitions at once. A domain without replicas of a partition gains
+nothing, so only domains with replicas are computed (`rackspan.core.compliance.domain_counts`):
 
-    gain(broker) = it holds a replica
-    gain(domain) = more children gain than the domain gives away extras when it holds its least
+    gain(broker) = the broker holds a replica
+    gain(domain) = more children gain than the domain has extras when it holds its `low`
 
-`most_kept` works on the windows of the fair split; `most_kept_within` on splits that a spread has loosened, where
-windows are wider and the recursion has to try the sizes one by one.
+`most_kept` works on the windows of the fair split. `most_kept_within` works on splits that a spread has loosened:
+their windows are wider, and the recursion has to try all sizes.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,12 @@ _NEVER = -(1 << 30)
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
     """
-    What partitions can keep, and where.
+    The replicas that partitions can keep, and the domains that can keep them.
 
-    `count` and `possible` have the shape (partitions,). `gains[k]` and `able[k]`, of the shape of `holdings[k]`, say
-    whether one replica above its least would keep one more replica in a domain, and whether it could hold one more at
-    all. Domains that hold none of a partition keep none of it; `elsewhere[k]` (domains of level k,) are able.
+    `count` and `possible` have the shape (partitions,). `gains[k]` and `able[k]` have the shape of `holdings[k]`:
+    whether a domain keeps one more replica if it holds one more than its `low`, and whether it can hold one more at
+    all. Domains without replicas of a partition keep none; `elsewhere[k]` (domains of level k,) marks those of them
+    that can hold one more.
     """
 
     count: IntArray
@@ -51,18 +52,17 @@ class Kept:
 
 def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArray | None = None) -> Kept:
     """
-    Most replicas of each partition that a placement within `windows` keeps.
+    Return the most replicas of each partition that a placement within `windows` keeps.
 
-    `held` (partitions, replicas) are the positions that may be kept, -1 for none; `usable` (brokers,) says which
-    brokers may be given a replica that they do not hold (default: all that are eligible). `possible` is false where
-    these do not suffice.
+    `held` (partitions, replicas) are the positions of replicas that may be kept, -1 for none. `usable` (brokers,) marks
+    the brokers that may get a new replica (default: all eligible brokers). `possible` is false if there are too few.
     """
     new = tree.eligible if usable is None else usable
     pairs = holdings(tree, held)
     brokers = pairs[-1].domain
     forced = windows.low[-1] > 0
     flexible = windows.high[-1] > windows.low[-1]
-    elsewhere, missing = new & flexible, forced & ~new  # of domains that hold nothing
+    elsewhere, missing = new & flexible, forced & ~new  # for domains without replicas of a partition
     able = gain = flexible[brokers]
     short = np.zeros(len(brokers), dtype=bool)
     kept = forced[brokers].astype(np.int64)
@@ -91,17 +91,17 @@ def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArra
 
 def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
     """
-    Fewest moves with which each partition gets `size` replicas by a fair split, or one within `skews`.
+    Return the fewest moves that give each partition `size` replicas in a fair split, or in a split within `skews`.
 
-    `placed` are positions, shape (partitions, replicas), -1 for brokers that are not there. Where brokers are offline
-    the number may be too small for loosened splits. Gives shape (partitions,).
+    `placed` are positions, shape (partitions, replicas), -1 for brokers that are not in the tree. The result has the
+    shape (partitions,). For loosened splits it may be too small if brokers are offline.
     """
     held = np.where(np.append(tree.eligible, [False])[placed], placed, -1)
     return size - most_kept_by(tree, size, held, skews, tree.eligible & tree.open)
 
 
 def loosened(skews: Mapping[int, tuple[int, bool]]) -> bool:
-    """Whether any level allows more than the fair split."""
+    """Return whether any level allows a larger skew than the fair split."""
     return any(skew > 1 for skew, _ in skews.values())
 
 
@@ -113,10 +113,10 @@ def most_kept_by(
     usable: BoolArray | None = None,
 ) -> IntArray:
     """
-    Most replicas of each partition that a placement of `size` keeps: by the fair split, or within `skews`.
+    Return the most replicas of each partition that a placement of `size` keeps: in a fair split, or within `skews`.
 
-    `held` (partitions, replicas) are positions of eligible brokers, -1 for none; `usable` as in `most_kept`, for the
-    fair split alone.
+    `held` (partitions, replicas) are positions of eligible brokers, -1 for none. `usable` is that of `most_kept`; it
+    has an effect for the fair split only.
     """
     kept = np.zeros(len(held), dtype=np.int64)
     wide = loosened(skews)
@@ -131,11 +131,11 @@ def most_kept_by(
 
 def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
     """
-    Most replicas of each partition that a placement of `size` keeps when some levels are loosened.
+    Return the most replicas of each partition that a placement of `size` keeps if some levels are loosened.
 
     `held` (partitions, replicas) are positions of eligible brokers, -1 for none. `skews` maps the index of a level in
-    `tree.nodes` to the skew its domains' children may have and whether children that are full count too. Gives an array
-    of shape (partitions,), negative where no placement exists.
+    `tree.nodes` to the largest skew in that level, and whether full domains count too. The result has the shape
+    (partitions,) and is negative if no placement exists.
     """
     pairs, leaves = holdings(tree, held), tree.nodes[-2]
     lower, sizes = pairs[-2], np.arange(size + 1)
@@ -154,9 +154,9 @@ def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[i
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
     """
-    Splits of one base size: the fewest and the most that each domain may hold there, and the sums of both above.
+    The splits with one base size: the fewest and the most replicas of each domain, and their sums per parent domain.
 
-    Whatever lies between the sums can be had where the split is `possible`: the sizes a domain can hold have no gaps.
+    If a split is `possible`, every total between the two sums is too: the sizes that a domain can hold have no gaps.
     """
 
     least: IntArray
@@ -167,7 +167,7 @@ class _Split:
 
 
 def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *, strict: bool) -> list[_Split]:
-    """Splits of the domains of one level by base size; `most` can be held in each domain of the level below."""
+    """Return the splits of the domains of level `above`, by base size; `most` is what each domain below can hold."""
     found = []
     for base in range(size + 1):
         least = np.minimum(below.capacity, base)
@@ -177,7 +177,7 @@ def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *,
             barred |= (below.capacity > 0) & (below.capacity < base)
         least_above, highest_above = (np.add.reduceat(part, above.first_child) for part in (least, highest))
         possible = (least_above <= size) & ~np.logical_or.reduceat(barred, above.first_child)
-        if not possible.any():  # nor is it with a larger base
+        if not possible.any():  # a larger base is impossible too
             break
         found.append(_Split(least, highest, least_above, highest_above, possible))
     return found
@@ -185,9 +185,9 @@ def _splits(above: Level, below: Level, most: IntArray, size: int, skew: int, *,
 
 def _joint(splits: list[_Split], pairs: tuple[DomainHoldings, DomainHoldings], kept: IntArray) -> IntArray:
     """
-    Most that the domains of one level keep, by what they hold, from what those below them keep.
+    Return the most replicas that the domains of one level keep, by their size, from the same table of their children.
 
-    Shapes (pairs, size + 1). Children that hold none keep none, so all of them are taken together.
+    The tables have the shape (pairs, size + 1). Children without replicas keep none, so they are combined in one step.
     """
     upper, lower = pairs
     best = np.full((len(upper), kept.shape[1]), _NEVER)
@@ -209,7 +209,7 @@ def _joint(splits: list[_Split], pairs: tuple[DomainHoldings, DomainHoldings], k
 
 
 def _grown(total: IntArray, least: IntArray, highest: IntArray, kept: IntArray) -> IntArray:
-    """Join tables of shape (rows, size + 1) with others, of which each takes part from `least` to `highest`."""
+    """Combine tables of shape (rows, size + 1) with those of one more child, which holds `least` to `highest`."""
     grown = np.full_like(total, _NEVER)
     size = total.shape[1] - 1
     for part in range(int(least.min(initial=size)), min(int(highest.max(initial=0)), size) + 1):

@@ -1,17 +1,17 @@
 """
-Judging placements: is every domain's split fair, where is it not, and how many moves would fix it.
+Check of placements: whether the split in every domain is fair, which domains are unfair, and how many moves fix it.
 
-A placement is compliant when every domain that holds replicas of a partition splits them fairly among its children,
-no broker holds two, and each broker is one the tree knows and finds eligible. A broker that is offline still counts:
-what lies on it is not out of place.
+A placement is compliant if every domain that holds replicas of a partition splits them fairly among its children, no
+broker holds two of them, and each broker is in the tree and eligible. A broker that is offline still counts: its
+replicas are compliant.
 
-Where the racks of some brokers are not known and those of others are, the compliance of a partition is unknown if it
-has a replica on such a broker, or if it depends on which of the known domains such a broker stands in. More capacity
-never makes an unfair split fair, so what is unfair over the brokers that are known is so wherever the others stand, and
-what is fair with one more broker in every domain is fair wherever they stand.
+If the racks of only some brokers are known, the compliance of a partition is unknown if it has a replica on a broker
+without a rack, or if its compliance depends on the known domain that such a broker is in. More capacity never makes an
+unfair split fair. So a split that is unfair over the brokers with a rack is unfair wherever the others are, and a split
+that is fair with one more broker in every domain is fair wherever they are.
 
-All partitions of one replication factor are judged at once. A first pass compares each replica's domain with the
-window of the fair split, column by column; only partitions that fail are looked at in detail.
+All partitions of one replication factor are judged at once. A first step compares the domain of each replica with the
+window of the fair split, column by column. Only partitions that fail are judged domain by domain.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from rackspan.core.snapshot import NONE
 from rackspan.core.topology import BoolArray, Broker, IntArray, Level, RackTree
 
 BROKER_LEVEL = "broker"
-_BEYOND_IDS = 1 << 31  # broker ids are of 32 bits
+_BEYOND_IDS = 1 << 31  # above every broker id, which is an int32
 
 
 class ViolationReason(StrEnum):
@@ -50,11 +50,11 @@ REASONS = tuple(ViolationReason)
 @dataclass(frozen=True, slots=True)
 class Violation:
     """
-    One domain that holds `excess` replicas of a partition too many for those that the domain above it holds.
+    A domain that holds `excess` replicas of a partition too many, given the number that its parent domain holds.
 
-    Where any one of several domains has to give a replica away, each of them holds one too many.
+    If any one of several domains has to lose a replica, each of them has an excess of one.
 
-    For findings about a single broker `level` is `broker` and `domain` the broker's id.
+    For findings about a single broker, `level` is `broker` and `domain` is the broker's id.
     """
 
     partition: int
@@ -69,8 +69,8 @@ class FindingColumns:
     """
     Findings as parallel arrays of shape (findings,), by partition.
 
-    `reason` is an index into `REASONS`. `level` is an index into the tree's levels and `domain` one into that level's
-    domains; for findings about a single broker `level` is the number of levels and `domain` the broker's id.
+    `reason` is an index into `REASONS`, `level` an index into the tree's levels and `domain` an index into the domains
+    of that level. For findings about a single broker, `level` is the number of levels and `domain` the broker's id.
     """
 
     partition: IntArray
@@ -85,11 +85,11 @@ class Compliance:
     """
     The compliance of the partitions of a topic.
 
-    `broken` and `moves_of`, shape (partitions,): out of compliance or not, and the fewest moves that would fix it and
-    give it the replication factor asked for; where it is `unsatisfiable`, shape (partitions,), no move would, and none
-    is counted: too few brokers are eligible.
-    `unfair` counts per level the partitions with an unfair split there. `unknown`, shape (partitions,): neither one nor
-    the other can be said, because the rack of a broker is not known.
+    `broken`, `moves_of`, `unknown` and `unsatisfiable` have the shape (partitions,). `broken` marks partitions out of
+    compliance. `moves_of` is the fewest moves that make a partition compliant with the required replication factor.
+    `unsatisfiable` marks partitions that no move can fix, because too few brokers are eligible; they have no moves.
+    `unfair` counts, per level, the partitions with an unfair split in that level. `unknown` marks partitions whose
+    compliance is not known, because the rack of a broker is not known.
     """
 
     broken: BoolArray
@@ -102,17 +102,17 @@ class Compliance:
 
     @property
     def partitions(self) -> int:
-        """How many partitions were judged."""
+        """The number of partitions whose compliance is known."""
         return len(self.broken) - self.undecided
 
     @property
     def undecided(self) -> int:
-        """How many partitions cannot be judged."""
+        """The number of partitions whose compliance is unknown."""
         return int(np.count_nonzero(self.unknown))
 
     @property
     def non_compliant(self) -> int:
-        """How many partitions are out of compliance."""
+        """The number of partitions that are out of compliance."""
         return int(np.count_nonzero(self.broken))
 
     @property
@@ -122,20 +122,20 @@ class Compliance:
 
     @property
     def moves(self) -> int:
-        """The fewest moves that bring all partitions to what is asked for: no plan can do with less."""
+        """The fewest moves that make all partitions compliant; no plan needs fewer."""
         return int(self.moves_of.sum())
 
     @property
     def findings(self) -> tuple[Violation, ...]:
-        """All findings, by partition and level."""
+        """All findings, sorted by partition and level."""
         return tuple(self.each_finding())
 
     def sample(self, most: int) -> tuple[Violation, ...]:
-        """Give the first `most` findings."""
+        """Return the first `most` findings."""
         return tuple(islice(self.each_finding(), most))
 
     def each_finding(self) -> Iterator[Violation]:
-        """Give all findings, by partition and level, one after the other."""
+        """Yield all findings, sorted by partition and level."""
         levels = self._levels
         found = self.columns
         for at in range(len(found.partition)):
@@ -161,7 +161,7 @@ class _Results:
     moves_of: IntArray
     unsatisfiable: BoolArray
     unfair: dict[str, int]
-    found: list[IntArray]  # findings of some kinds and partitions: those of `FindingColumns`, shape (5, findings)
+    found: list[IntArray]  # parts of the findings: the columns of `FindingColumns`, shape (5, findings)
 
 
 def judge(
@@ -171,11 +171,11 @@ def judge(
     replication_factor: int | None = None,
 ) -> Compliance:
     """
-    Judge the partitions of a topic; `replicas` are broker ids, outer index the partition.
+    Return the compliance of the partitions of a topic; `replicas` are broker ids, one list per partition.
 
-    Partitions may differ in replication factor; rows of an array are padded with -1. Each is judged by the replicas
-    that it has. Its moves are those to `replication_factor` replicas; None: to as many as it has. Raises TopologyError
-    for a spread over a level the tree does not have.
+    Partitions may differ in replication factor; rows of an array are padded with -1. Each partition is judged by its
+    present replicas. Its moves lead to `replication_factor` replicas; None means its present number. Raises
+    TopologyError if a spread names a level that the tree does not have.
     """
     skews = allowed_skews(tree, spread)
     if not isinstance(replicas, np.ndarray):
@@ -216,7 +216,7 @@ def _no_results(tree: RackTree, count: int) -> _Results:
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """A tree with gaps, read in two ways: the least room that its domains may have, and the most."""
+    """Two variants of a tree with missing racks: with the least and with the most capacity its domains may have."""
 
     missing: tuple[int, ...]
     least: RackTree
@@ -225,7 +225,7 @@ class _Readings:
 
 @lru_cache(maxsize=512)
 def _readings(tree: RackTree) -> _Readings | None:
-    """None unless some brokers have a rack and others have none. Both readings have the same domains, in one order."""
+    """Return both variants, with the same domains in the same order; None unless only some brokers have a rack."""
     missing = tree.missing_racks
     if not missing:
         return None
@@ -237,9 +237,9 @@ def _readings(tree: RackTree) -> _Readings | None:
 
 def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:
     """
-    Skews by index of the level in `tree.nodes`, and whether full domains count as well.
+    Return, by index of the level in `tree.nodes`, the largest skew and whether full domains count as well.
 
-    Raises TopologyError for a level that the tree does not have.
+    Raises TopologyError if a spread names a level that the tree does not have.
     """
     skews = {}
     for rule in spread:
@@ -250,7 +250,7 @@ def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[i
 
 
 def _by_size(rows: npt.NDArray[np.integer]) -> Iterator[tuple[IntArray, npt.NDArray[np.integer]]]:
-    """Partitions of each replication factor, and their replicas as a matrix."""
+    """Yield, for each replication factor, the partitions that have it and their replicas as a matrix."""
     sizes = np.count_nonzero(rows != NONE, axis=1)
     for size in np.unique(sizes).tolist():
         at = np.flatnonzero(sizes == size)
@@ -265,7 +265,7 @@ def _judge_size(
     skews: dict[int, tuple[int, bool]],
     results: _Results,
 ) -> None:
-    """Judge partitions of one replication factor; `size` is the one asked for."""
+    """Judge partitions of one replication factor; `size` is the required replication factor."""
     placed = tree.positions(ids)
     suspects = np.flatnonzero(_suspicious(tree, placed, skews))
     for block in blocks(len(suspects), placed.shape[1]):
@@ -282,7 +282,7 @@ def _judge_size(
 
 
 def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bool]]) -> BoolArray:
-    """Partitions that do not keep to the windows of the fair split."""
+    """Return which partitions need a closer look: at least all those outside the windows of the fair split."""
     count, size = placed.shape
     if size > tree.capacity or any(strict for _, strict in skews.values()):
         return np.ones(count, dtype=bool)
@@ -293,7 +293,7 @@ def _suspicious(tree: RackTree, placed: IntArray, skews: dict[int, tuple[int, bo
 
 
 def _outside(tree: RackTree, placed: IntArray) -> BoolArray:
-    """The same for some partitions: in the order of brokers, those of a domain stand together."""
+    """Return which partitions are outside the windows. In sorted rows the brokers of a domain are adjacent."""
     columns = list(np.ascontiguousarray(np.sort(placed, axis=1).T))
     bad: BoolArray = columns[0] < 0
     for column in columns:
@@ -316,9 +316,9 @@ def _outside(tree: RackTree, placed: IntArray) -> BoolArray:
 
 def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: int, *, strict: bool) -> IntArray:
     """
-    Most replicas that each domain may hold of the `held` ones that the domain above it holds now, shape (domains,).
+    Return the most replicas that each `domain` may hold if its parent domain holds `held`, shape (domains,).
 
-    The others beside a domain have to hold at most `skew` fewer, unless they are full.
+    The siblings of a domain must hold at most `skew` fewer, unless they are full; with `strict`, even if they are full.
     """
     most = np.zeros_like(held)
     for size in range(1, int(held.max(initial=0)) + 1):
@@ -332,10 +332,10 @@ def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: in
 def _excess(
     above: Level, level: Level, pairs: tuple[DomainHoldings, DomainHoldings], skew: int, *, strict: bool
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Row, domain and excess wherever the domains of a level hold too many."""
+    """Return row, domain and excess for each domain of a level that holds too many replicas."""
     upper, lower = pairs
     full = np.zeros(len(lower), dtype=bool) if strict else lower.count >= level.capacity[lower.domain]
-    some = np.add.reduceat(level.capacity > 0, above.first_child, dtype=np.int64)  # children with any room
+    some = np.add.reduceat(level.capacity > 0, above.first_child, dtype=np.int64)  # number of children with capacity
     least = np.where(full, np.iinfo(np.int64).max // 2, lower.count)
     least = np.minimum.reduceat(least, upper.first) if len(upper) else least
     among = np.diff(upper.first, append=len(lower))
@@ -380,7 +380,7 @@ def _look_closer(
 
 
 def _satisfiable(tree: RackTree, size: int, skews: dict[int, tuple[int, bool]]) -> bool:
-    """Whether any placement of `size` replicas is compliant."""
+    """Return whether a compliant placement of `size` replicas exists."""
     if size > tree.capacity:
         return False
     nothing = np.full((1, size), NONE)
@@ -396,13 +396,13 @@ def _faults(reason: ViolationReason, fault: BoolArray, ids: npt.NDArray[np.integ
 def _columns(
     row: IntArray, reason: ViolationReason, level: int, domain: npt.NDArray[np.integer], excess: IntArray
 ) -> IntArray:
-    """Findings as in `FindingColumns`, shape (5, findings)."""
+    """Return findings as the columns of `FindingColumns`, shape (5, findings)."""
     same = np.ones(len(row), dtype=np.int64)
     return np.stack([row, REASONS.index(reason) * same, level * same, domain.astype(np.int64), excess])
 
 
 def _repeated(ids: npt.NDArray[np.integer]) -> BoolArray:
-    """Replicas on brokers that the same partition names further ahead."""
+    """Return which replicas are on a broker that the same partition lists earlier."""
     order = np.argsort(ids, axis=1, kind="stable")
     ordered = np.take_along_axis(ids, order, axis=1)
     again = np.zeros(ids.shape, dtype=bool)

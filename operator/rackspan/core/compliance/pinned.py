@@ -1,4 +1,4 @@
-"""Partitions with an explicit assignment: whether they lie as it says, and what it costs them."""
+"""Partitions with an explicit assignment: whether their replicas follow it, and the moves it takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 @dataclass(frozen=True, slots=True, eq=False)
 class Pinned:
     """
-    Partitions held against an explicit assignment, shape (partitions,) each.
+    The comparison of partitions with an explicit assignment, shape (partitions,) each.
 
-    `different`: their replicas are others than it says, or in another order, and `moves_of` are to be copied for that.
-    `ineligible`: it names a broker that shall hold nothing. Of the others, those that are `unfair` lie as it says and
-    are not spread fairly: that is no fault, and without the assignment `moves_without` would fix it.
+    `different`: the replicas differ from the assignment, also if only in order; `moves_of` replicas have to be copied.
+    `ineligible`: the assignment names a broker that is not eligible. `unfair`: neither of these, but the assigned
+    replicas are not spread fairly. That is no violation; without the assignment `moves_without` moves would fix it.
     """
 
     different: BoolArray
@@ -29,15 +29,15 @@ class Pinned:
 
     @property
     def broken(self) -> BoolArray:
-        """Whether they are out of compliance."""
+        """Which partitions are out of compliance."""
         return self.different | self.ineligible
 
 
 def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> Pinned:
     """
-    Hold partitions against what is assigned to them, in the same order; a row of `wanted` that is empty says nothing.
+    Compare partitions with the replicas assigned to them, in the same order.
 
-    Both are broker ids, shape (partitions, replicas), padded with -1.
+    Both are broker ids, shape (partitions, replicas), padded with -1. An empty row of `wanted` means no assignment.
     """
     width = max(replicas.shape[1], wanted.shape[1])
     held, said = of_width(replicas, width), of_width(wanted, width)
@@ -52,7 +52,7 @@ def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.
 
 
 def assigned(assignment: Sequence[Sequence[int]], number: IntArray) -> IntArray:
-    """What an assignment says of partitions with these numbers, as a row each: nothing beyond its end."""
+    """Return the row of an assignment for each partition number; an empty row beyond the end of the assignment."""
     rows = np.full((len(assignment) + 1, max(map(len, assignment), default=0)), NONE, dtype=np.int64)
     for at, row in enumerate(assignment):
         rows[at, : len(row)] = row
