@@ -1,1 +1,1 @@
-"""Consumer groups: how near they read to where they run, and how near an assignment could let them read."""
+"""Consumer groups: how many partitions they read in their own domain, and how many another assignment could reach."""

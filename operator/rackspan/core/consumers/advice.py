@@ -1,9 +1,9 @@
 """
-What to change so that a consumer group reads nearer to where it runs, in plain words.
+Advice on what to change so that a consumer group reads more partitions in its own domain.
 
-Three things have to be so: brokers choose replicas by rack (`replica.selector.class`), members say theirs
-(`client.rack`), and the assignor gives members what lies near them. What is left is a matter of where replicas and
-members are. A group that reads all near by gets no advice.
+Three conditions are necessary: brokers choose replicas by rack (`replica.selector.class`), members send their rack
+(`client.rack`), and the assignor gives members partitions with a replica near them. Beyond that, only the places of
+replicas and members matter. A group that reads all partitions near gets no advice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _MOST_NAMED, _LONGEST = 3, 100
 
 
 class AdviceCode(StrEnum):
-    """What is in the way of reading near by."""
+    """The reason why a group does not read near."""
 
     SELECTOR_MISSING = "SelectorMissing"
     CLIENT_RACK_MISSING = "ClientRackMissing"
@@ -38,14 +38,14 @@ class AdviceCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing to change: a code for programs, and a sentence."""
+    """One change to make: a code for programs and a sentence for people."""
 
     code: AdviceCode
     message: str
 
 
 def advise(replicas: ReplicaPlaces, group: GroupSeen, found: Locality, selector: Selector) -> tuple[Advice, ...]:
-    """What would let a group read nearer, the first things first; `found` is what `locality` says of it."""
+    """Return the changes that would let a group read nearer, the first ones first; `found` is its `locality`."""
     if found.reads_near == found.partitions:
         return ()
     if group.protocol is GroupProtocol.SHARE:

@@ -1,28 +1,29 @@
 """
 Rack-aware assignment (KIP-881): how many partitions the members of a consumer group could read in their own domain.
 
-Ranked goals: balance first, locality second.
+Balance comes first, locality second.
 
 - `assign_evenly`: each member reads as many partitions as any other, as far as subscriptions allow: floor or ceiling of
-  the mean where all members subscribe to the same topics. What `cooperative-sticky`, `sticky` and `uniform` aim at.
-- `assign_ranges`: each topic on its own is dealt out evenly among its subscribers, and topics with the same subscribers
-  and the same partitions are co-partitioned: partition p of each goes to one member. What `range` aims at.
+  the mean if all members subscribe to the same topics. `cooperative-sticky`, `sticky` and `uniform` have this goal.
+- `assign_ranges`: each topic is divided evenly among its subscribers. Topics with the same subscribers and the same
+  partitions are co-partitioned: partition p of each goes to the same member. `range` has this goal.
 
-Both are exact: no assignment that is as even has more partitions near. None of Kafka's own assignors promises that. The
-client's `range` and `cooperative-sticky` (KIP-881, Kafka 3.5) give a partition to the first member that matches and has
-room, and never take it back; `range` moreover looks at co-partitioned topics only where all of them match. Asked from
-scratch, Kafka 4.3's are never above it. With replicas striped over the racks and as many members in each,
-`cooperative-sticky` reaches it and `range` nearly always does; in random groups, 98 and 79 times in a hundred. The
-assignors in the brokers, `uniform` and `range` of KIP-848, ignore racks (KAFKA-19909).
+Both are exact: no assignment that is as even has more partitions near. None of Kafka's own assignors guarantees this
+optimum. The client's `range` and `cooperative-sticky` (KIP-881, Kafka 3.5) give a partition to the first member that
+matches and has room, and never revise that. `range` also considers co-partitioned topics only if all of them match.
+Without a previous assignment, the assignors of Kafka 4.3 never exceed the optimum. If replicas are striped over the
+racks and each rack has as many members, `cooperative-sticky` reaches the optimum and `range` nearly always does. In
+random groups they reach it in 98 % and 79 % of the cases. The assignors in the brokers, `uniform` and `range` of
+KIP-848, ignore racks (KAFKA-19909).
 
-Members in one domain with one subscription are alike, and so are partitions that lie in the same domains: what is left
-is a small transport problem between kinds, solved by successive shortest paths. The price of a member's next partition
-grows with what the member has, in steps that outweigh all locality, which makes the most even counts the cheapest ones.
-One search serves all members that are equally cheap to reach, so the searches grow with the partitions per member, not
-with the partitions.
+Members with the same domain and subscription are of one kind. Partitions with replicas in the same domains are of one
+sort. The rest is a small transport problem between sorts and kinds, solved by successive shortest paths. The price of
+a member's next partition grows with the number it has, in steps larger than all locality together, so the most even
+counts are the cheapest. One search serves all members with the same lowest price, so the number of searches grows with
+the partitions per member, not with the partitions.
 
-Both assign from scratch: what members read now is not looked at, and nothing is said about how many partitions would
-change hands. `cooperative-sticky`, `sticky` and `uniform` keep what they can of it.
+Both functions assign from scratch: they ignore the present assignment and do not count how many partitions would change
+members. `cooperative-sticky`, `sticky` and `uniform` keep as much of the present assignment as they can.
 """
 
 from dataclasses import dataclass
@@ -34,19 +35,19 @@ import numpy.typing as npt
 from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import BoolArray, IntArray
 
-_FAR = np.int64(1 << 60)  # the price of what may not be; two of them still fit
-_SOME = 256  # sorts looked at in one go
-_AT_ONCE = 1 << 15  # prices compared in one go: as many as a processor's cache holds
+_FAR = np.int64(1 << 60)  # the price of what is not allowed; the sum of two still fits into 64 bits
+_SOME = 256  # sorts per block
+_AT_ONCE = 1 << 15  # prices per block: as many as fit into a processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Readers:
     """
-    The members of a group and what they read: n partitions of t topics, m members (at least one) in d domains.
+    The members of a group and the partitions they read: n partitions of t topics, m members (at least 1) in d domains.
 
-    `topic` (n,) is an index, `number` (n,) the partition's id, `near` (n, d) says which domains hold a replica of it.
-    `domain` (m,) is where each member is, -1 where that is not known; `subscribed` (m, t) what it may read. Each topic
-    has a subscriber, and no partition is listed twice.
+    `topic` (n,) is an index, `number` (n,) the partition's id, `near` (n, d) marks the domains with a replica of it.
+    `domain` (m,) is the domain of each member, -1 if it is not known; `subscribed` (m, t) marks the topics it may read.
+    Each topic has a subscriber, and no partition is listed twice.
     """
 
     topic: IntArray
@@ -58,7 +59,7 @@ class Readers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupAssignment:
-    """Which member reads each partition, shape (n,), and how many of them are near it."""
+    """The member that reads each partition, shape (n,), and the number of partitions whose member is near."""
 
     owner: IntArray
     near: int
@@ -66,9 +67,9 @@ class GroupAssignment:
 
 def assign_evenly(readers: Readers) -> GroupAssignment:
     """
-    Most even counts of partitions per member, and of those assignments one with the most partitions near.
+    Return an assignment with the most even counts per member and, among those, the most partitions near.
 
-    It is not sticky: what members read now plays no part.
+    The assignment is not sticky: the present assignment has no influence.
     """
     first, kind = _alike(np.column_stack([readers.domain, readers.subscribed]))
     _, audience = _alike(readers.subscribed.T)
@@ -79,7 +80,7 @@ def assign_evenly(readers: Readers) -> GroupAssignment:
 
 
 def assign_ranges(readers: Readers) -> GroupAssignment:
-    """Most even counts per topic with co-partitioning kept, and of those assignments one with the most near."""
+    """Return a co-partitioned assignment with the most even counts per topic and, among those, the most near."""
     owner = np.full(len(readers.topic), -1, dtype=np.int64)
     for topics, members in _copartitioned(readers):
         rows = np.flatnonzero(np.isin(readers.topic, topics))
@@ -100,7 +101,7 @@ def _assignment(readers: Readers, owner: IntArray) -> GroupAssignment:
 
 
 def _near(near: BoolArray, domain: IntArray) -> BoolArray:
-    """Whether partitions have a replica in each of some domains, none of which need be known, shape (n, domains)."""
+    """Return whether partitions have a replica in each domain, shape (n, domains); false for unknown domains (-1)."""
     here = np.zeros((len(near), len(domain)), dtype=bool)
     known = domain >= 0
     here[:, known] = near[:, domain[known]]
@@ -108,7 +109,7 @@ def _near(near: BoolArray, domain: IntArray) -> BoolArray:
 
 
 def _copartitioned(readers: Readers) -> list[tuple[list[int], IntArray]]:
-    """Topics that share subscribers and partition ids, each with those subscribers."""
+    """Return groups of topics with the same subscribers and partition ids, each with those subscribers."""
     bundles: dict[tuple[bytes, bytes], list[int]] = {}
     order = np.lexsort((readers.number, readers.topic))
     starts = np.searchsorted(readers.topic[order], np.arange(readers.subscribed.shape[1] + 1))
@@ -119,17 +120,17 @@ def _copartitioned(readers: Readers) -> list[tuple[list[int], IntArray]]:
 
 
 def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
-    """Kinds of equal rows: the first of each kind, and the kind of each row."""
+    """Group equal rows into kinds: return the first row of each kind, and the kind of each row."""
     _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, kind.reshape(-1)
 
 
 def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> IntArray:
     """
-    Which member gets each item, shape (items,).
+    Return the member that gets each item, shape (items,).
 
-    `sort` (items,) and `kind` (members,) say which items and members are alike, `value` (sorts, kinds) what an item is
-    worth to a member, `may` (sorts, kinds) whether it may have it.
+    Items of one `sort` (items,) are alike, and so are members of one `kind` (members,). `value` (sorts, kinds) is the
+    value of an item for a member, `may` (sorts, kinds) whether the member may have the item.
     """
     size = np.bincount(kind)
     flow = _Flow(np.bincount(sort), value, may, size).solved()
@@ -145,11 +146,11 @@ def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> I
 
 class _Flow:
     """
-    How many items of each sort go to each kind of member: the most even, then the most valuable.
+    The number of items of each sort that go to each kind of member: the most even solution, then the most valuable.
 
-    Successive shortest paths: an item enters at one kind, which may pass another item on to make room, and so on. All
-    that can go at the lowest price goes after one search: a shortest path stays one for as long as its steps are there.
-    Where everybody may have everything, each member gets at least the floor of the mean, which has no price.
+    Successive shortest paths: an item enters at one kind, which may pass another item on to make room, and so on. After
+    one search, all items that can go at the lowest price are sent: a path stays shortest as long as its steps exist. If
+    every member may have every item, each member gets at least the floor of the mean; that part has no price.
     """
 
     def __init__(self, supply: IntArray, value: IntArray, may: BoolArray, size: IntArray) -> None:
@@ -162,13 +163,13 @@ class _Flow:
         self._load = np.zeros_like(size)
         self._best = np.argsort(-self._worth, axis=1, kind="stable")  # sorts that may still enter, from `_next` on
         self._next = np.zeros_like(size)
-        self._came: list[tuple[int, IntArray]] = []  # since the last search: sorts that kinds got more of,
-        self._poorer: set[int] = set()  # and kinds that have a sort no longer
+        self._came: list[tuple[int, IntArray]] = []  # since the last search: kinds and the sorts they got more of,
+        self._poorer: set[int] = set()  # and kinds that have given up all their items of a sort
 
     def solved(self) -> IntArray:
-        """The flow, shape (sorts, kinds)."""
+        """Return the flow, shape (sorts, kinds)."""
         everyone = range(len(self._size))
-        passing = np.full((len(everyone), len(everyone)), _FAR)  # the least it costs that one hands an item to another
+        passing = np.full((len(everyone), len(everyone)), _FAR)  # lowest price for passing an item between two kinds
         while self._left.any():
             entering = np.array([self._entering(kind) for kind in everyone])
             distance, before = _shortest(entering, passing)
@@ -184,12 +185,12 @@ class _Flow:
         return self._flow.T
 
     def _entering(self, kind: int) -> int:
-        """The least it costs that an item enters at a kind."""
+        """Return the lowest price at which an item can enter at a kind."""
         waiting = self._waiting(kind)
         return -int(self._worth[kind, waiting[0]]) if len(waiting) else int(_FAR)
 
     def _waiting(self, kind: int) -> IntArray:
-        """Some of the sorts that are worth most to a kind and are left."""
+        """Return some of the sorts with items left, those of the highest value to a kind first."""
         while (at := int(self._next[kind])) < len(self._left):
             some: IntArray = self._best[kind, at : at + _SOME]
             left = np.flatnonzero(self._left[some])
@@ -200,7 +201,7 @@ class _Flow:
         return self._best[kind, :0]
 
     def _send(self, trail: list[int], entering: int, passing: IntArray) -> None:
-        """Send what can go along a trail."""
+        """Send as many items as possible along a trail."""
         first, end = trail[0], trail[-1]
         sorts = self._waiting(first)
         sorts = sorts[self._worth[first, sorts] == -entering]
@@ -224,13 +225,13 @@ class _Flow:
                 self._poorer.add(one)
 
     def _passed(self, one: int, other: int, price: int) -> int:
-        """A sort that one kind holds and can hand to another at this price; -1 where there is none any more."""
+        """Return a sort that one kind holds and can pass to another at this price; -1 if none is left."""
         held = np.flatnonzero(self._flow[one])
         right = self._worth[one, held] - self._worth[other, held] == price
         return int(held[right.argmax()]) if right.any() else -1
 
     def _passing(self, kind: int, sorts: IntArray) -> IntArray:
-        """The least it costs that a kind hands one of these sorts to each other kind, shape (kinds,)."""
+        """Return the lowest price at which a kind passes one of these sorts to each other kind, shape (kinds,)."""
         least = np.full(len(self._size), _FAR)
         for at in range(0, len(sorts), step := 1 + _AT_ONCE // len(least)):
             worth = self._worth[:, sorts[at : at + step]]
@@ -239,7 +240,7 @@ class _Flow:
 
 
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:
-    """Bellman and Ford: the least cost of entering at each kind, and which kind passes on to it (-1: none)."""
+    """Return the lowest price of reaching each kind (Bellman-Ford), and the kind that passes on to it (-1: none)."""
     distance, before = entering.copy(), np.full(len(entering), -1, dtype=np.int64)
     while (shorter := relaxed(distance, before, passing)) is not None:
         distance, before = shorter

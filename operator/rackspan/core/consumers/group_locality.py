@@ -1,21 +1,22 @@
 """
-Consumer locality: which replica each member of a group reads from, and whether that is in its own domain.
+Consumer locality: the replica that each member of a group reads from, and whether that replica is in its own domain.
 
-Where a member is comes from the host it runs on; which replica serves it is decided by the broker that leads, which
-knows only the rack id that the client sends, `client.rack` (KIP-392):
+The host of a member determines its domain. The leader chooses the replica that serves the member, and it knows only the
+rack id that the client sends, `client.rack` (KIP-392):
 
 - `LEADER`: Kafka's default, no `replica.selector.class`.
-- `SAME_RACK`: `RackAwareReplicaSelector`: a replica in sync whose `broker.rack` is exactly the client's, the leader if
-  it is one of them, and the leader where there is none.
-- `NEAREST`: Rackspan's plug-in for brokers, the same made hierarchical: the most leading steps in common between
-  `broker.rack` and the client's, the leader winning ties, and the leader where not even the first step is the same. An
-  id that is no path is one step of its own. `plugins/cases` has examples, by which both are tested.
+- `SAME_RACK`: `RackAwareReplicaSelector`: an in-sync replica whose `broker.rack` equals the client's rack id. The
+  leader is preferred among these, and serves the client if there are none.
+- `NEAREST`: Rackspan's plug-in for brokers, the hierarchical variant: the replica whose `broker.rack` has the most
+  leading steps in common with the client's rack id. The leader wins ties, and serves the client if no replica shares
+  the first step. An id that is not a path is one step of its own. The examples in `plugins/cases` test both this code
+  and the plug-in.
 
-Where several replicas are equally good and none of them leads, Kafka takes the one that lags least. What lags is not
-known here, so the first in the replica list stands for them.
+If several replicas are equally good and none is the leader, Kafka takes the one that lags least. The lag is not known
+here, so the first one in the replica list is taken.
 
 A member is near a partition that has a replica in its domain, by default of the deepest named level. As in the rack
-tree, paths that end early share one unnamed domain. Of a member or broker without a rack nothing is near.
+tree, paths that end early share one unnamed domain. Nothing is near a member or broker without a rack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,10 +49,10 @@ class Selector(StrEnum):
 
 class GroupProtocol(StrEnum):
     """
-    What a group is, in Kafka's words.
+    The type of a group, in Kafka's terms.
 
-    Consumers assign partitions themselves (classic), or brokers do (KIP-848). Those of a share group read from leaders,
-    and several may read a partition (KIP-932). To members of a streams group brokers assign tasks (KIP-1071).
+    Consumers assign partitions themselves (classic), or brokers do (KIP-848). Members of a share group read from
+    leaders, and several may read one partition (KIP-932). In a streams group brokers assign tasks (KIP-1071).
     """
 
     CLASSIC = "classic"
@@ -65,8 +66,8 @@ class MemberSeen:
     """
     A member of a consumer group, as Kafka describes it.
 
-    `host` is a `host_address`. `partitions` are those assigned to it, by topic. `client_rack` is None where it is not
-    set, or where Kafka does not report it; `topics`, its subscription, is None where Kafka does not report it.
+    `host` is a `host_address`. `partitions` are the assigned ones, by topic. `client_rack` is None if it is not set or
+    Kafka does not report it. `topics` is the subscription, None if Kafka does not report it.
     """
 
     id: str
@@ -80,10 +81,10 @@ class MemberSeen:
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
     """
-    A group and its members, none when it is empty.
+    A group and its members; an empty group has none.
 
-    `assignor` is such as `range`, empty where unknown. `racks_seen` is false where Kafka did not say the `client.rack`
-    of all members.
+    `assignor` is a name such as `range`, empty if unknown. `racks_seen` is false if Kafka did not report the
+    `client.rack` of all members.
     """
 
     name: str
@@ -96,17 +97,16 @@ class GroupSeen:
 @dataclass(frozen=True, slots=True)
 class Locality:
     """
-    How near a group reads. Counts of partitions, among the `partitions` that are assigned and still exist.
+    The locality of a group, as counts of partitions. `partitions` are those that are assigned and still exist.
 
-    `near`: the member could read them in its own domain; `reads_near`: it does; `reads_far`: it reads them from another
-    domain (of the rest, there is no leader, or it is not known where they or their readers are). `could_be_near`: with
-    a rack-aware assignment (`core.consumers.assignors`); fewer than `near` only where counts are uneven now.
-    `cross_bytes_per_second` is what comes from other domains, of the partitions whose rate is known; None where none
-    is.
+    `near`: the member could read them in its own domain. `reads_near`: it does. `reads_far`: it reads them from another
+    domain. The rest has no leader, or the domain of the partition or of its reader is not known. `could_be_near`: near
+    with a rack-aware assignment (`core.consumers.assignors`); less than `near` only if the present counts are uneven.
+    `cross_bytes_per_second` is read from other domains, of partitions with a known rate; None if no rate is known.
 
-    In a share group, a partition counts once for each member that reads it, what is near is led in the member's domain,
-    and `could_be_near` is a bound that no assignment with as many partitions for each member exceeds. In a streams
-    group `could_be_near` is `near`: tasks are not assigned here.
+    In a share group, a partition counts once for each member that reads it, and is near if its leader is in the
+    member's domain. `could_be_near` is an upper bound for assignments with as many partitions per member. In a streams
+    group `could_be_near` is `near`, because this module does not assign tasks.
     """
 
     members: int
@@ -120,28 +120,28 @@ class Locality:
 
     @property
     def share_not_read_near(self) -> float:
-        """Share of the partitions that are not known to be read near by, from 0 to 1; 0 where none is assigned."""
+        """The share of the partitions that are not known to be read near, from 0 to 1; 0 if none is assigned."""
         return (self.partitions - self.reads_near) / self.partitions if self.partitions else 0.0
 
 
 class ReplicaPlaces:
-    """Where the replicas of a cluster stand, prepared once for all its groups."""
+    """The domains of the replicas of a cluster, computed once for all its groups."""
 
     def __init__(
         self, tree: RackTree, brokers: Sequence[BrokerLocation], partitions: Partitions, level: str | None = None
     ) -> None:
-        """`brokers` carry `broker.rack` as Kafka reports it. Raises TopologyError for a level that there is not."""
+        """`brokers` have `broker.rack` as Kafka reports it. Raises TopologyError if the level does not exist."""
         self.tree = tree
         self.partitions = partitions
         self.at = tree.positions(partitions.replicas)
         self.leader = tree.positions(partitions.leader)
         self._depth = len(tree.levels) if level is None else tree.levels.index(tree.level(level).name) + 1
         self.level = tree.levels[self._depth - 1] if self._depth else "cluster"
-        """Name of the level whose domains count; `cluster` where brokers have no racks."""
+        """The name of the level whose domains count; `cluster` if the tree has no levels."""
         self._racks: tuple[RackPath | None, ...] = _in_order(tree, {b.id: b.rack for b in tree.brokers})
         self._domains = {path: at for at, path in enumerate(tree.nodes[self._depth].paths)} if self._depth else {}
         self.domain = np.array([*(self.domain_of(rack) for rack in self._racks), NONE], dtype=np.int64)
-        """(brokers + 1,): the domain of each broker in depth-first order; the last, -1, of one that is not known."""
+        """(brokers + 1,): the domain of each broker in depth-first order; the last, -1, is for an unknown broker."""
         reported = _in_order(tree, {broker.id: broker.reported_rack for broker in brokers})
         self._ids = {rack: at for at, rack in enumerate(sorted({rack for rack in reported if rack}))}
         self.reported = np.array([*(self._ids.get(rack or "", _NO_ID) for rack in reported), _NO_ID], dtype=np.int64)
@@ -155,25 +155,25 @@ class ReplicaPlaces:
         self._keys = keys[self._order]
 
     def domain_of(self, rack: RackPath | None) -> int:
-        """Index of the domain that a rack path lies in, -1 where no broker is in it."""
+        """Return the index of the domain of a rack path, -1 if no broker is in that domain."""
         if not rack:
             return NONE
         padded = rack + ("",) * (self._depth - len(rack))
         return self._domains.get(padded[: self._depth], NONE)
 
     def id_of(self, client_rack: str | None) -> int:
-        """Index of a rack id among those that brokers report."""
+        """Return the index of a rack id among the ids that brokers report; `_FOREIGN_ID` if no broker reports it."""
         return self._ids.get(client_rack or "", _FOREIGN_ID)
 
     def is_reported(self, client_rack: str) -> bool:
-        """Whether a broker has the very same rack id."""
+        """Return whether a broker reports exactly this rack id."""
         return client_rack in self._ids
 
     def rack_named(self, client_rack: str | None) -> RackPath | None:
         """
-        Where a client is that names its own rack.
+        Return the rack path of a client, from its `client.rack`.
 
-        An id that is not a path of the tree, such as an alias, stands for where the brokers are that report it.
+        If the id is not a rack of the tree, such as an alias, the rack of the brokers that report it counts.
         """
         path = rack_or_none(client_rack)
         if path in self._standing:
@@ -181,7 +181,7 @@ class ReplicaPlaces:
         return self._reporting.get(client_rack or "") or path
 
     def rows(self, topics: Sequence[str], numbers: Sequence[int]) -> IntArray:
-        """Rows of partitions in the table; -1 for those that it does not have."""
+        """Return the rows of partitions in the table; -1 for partitions that are not in the table."""
         topic = np.array([self._topics.get(name, NONE) for name in topics], dtype=np.int64)
         number = np.array(numbers, dtype=np.int64)
         if not len(self._keys):
@@ -192,13 +192,13 @@ class ReplicaPlaces:
         return np.where(known, self._order[at], NONE)
 
     def shared_steps(self, client_rack: str | None) -> IntArray:
-        """Leading steps that each broker's own rack id has in common with a client's, shape (brokers + 1,)."""
+        """Return how many leading steps each broker's rack id shares with a client's, shape (brokers + 1,)."""
         steps = _steps(client_rack)
         return np.array([*(_common(steps, other) for other in self._reported_steps), 0], dtype=np.int64)
 
 
 def host_address(host: str) -> str:
-    """Write an IP address in its one short form; brokers report `/10.0.0.7` and `/fd00:0:0:0:0:0:0:7`."""
+    """Return an IP address in its canonical short form; brokers report `/10.0.0.7` and `/fd00:0:0:0:0:0:0:7`."""
     text = host.removeprefix("/").partition("%")[0]
     try:
         return str(ip_address(text))
@@ -214,10 +214,10 @@ def locality(
     rates: FloatArray | None = None,
 ) -> Locality:
     """
-    Say how near a group reads.
+    Return the locality of a group.
 
-    `racks` says where hosts are, by IP address; a member on another host is where its `client.rack` says. `rates` are
-    bytes per second that a group reads of each partition in `replicas`, shape (n,), NaN where not known.
+    `racks` has the rack of hosts by IP address. A member on another host is in the rack of its `client.rack`. `rates`
+    are the bytes per second that the group reads of each partition in `replicas`, shape (n,), NaN if not known.
     """
     places = [racks.get(member.host) or replicas.rack_named(member.client_rack) for member in group.members]
     without = sum(place is None for place in places)
@@ -246,9 +246,9 @@ def locality(
 
 def nearest(replicas: ReplicaPlaces, row: IntArray, client_racks: Sequence[str | None]) -> IntArray:
     """
-    Positions of the brokers whose replica in sync is nearest to clients, one for each of the partitions in `row`.
+    Return the position of the broker with the in-sync replica nearest to the client, for each partition in `row`.
 
-    The leader where no replica shares a step with the client's rack id; -1 where there is no leader.
+    This is the leader if no replica shares a step with the client's rack id, and -1 if there is no leader.
     """
     kinds = {rack: at for at, rack in enumerate(dict.fromkeys(client_racks))}
     steps = np.array([replicas.shared_steps(rack) for rack in kinds]).reshape(len(kinds), -1)
@@ -262,7 +262,7 @@ def nearest(replicas: ReplicaPlaces, row: IntArray, client_racks: Sequence[str |
 def _served_by(
     replicas: ReplicaPlaces, group: GroupSeen, reading: IntArray, row: IntArray, selector: Selector
 ) -> IntArray:
-    """Position of the broker that serves each partition, -1 where none does."""
+    """Return the position of the broker that serves each partition, -1 if none does."""
     match Selector.LEADER if group.protocol is GroupProtocol.SHARE else selector:
         case Selector.LEADER:
             return replicas.leader[row]
@@ -276,13 +276,13 @@ def _served_by(
 
 
 def _fit(replicas: ReplicaPlaces, row: IntArray) -> BoolArray:
-    """Which replicas may serve: those in sync on brokers that are known."""
+    """Return which replicas can serve clients: in-sync replicas on known brokers."""
     fit: BoolArray = replicas.partitions.in_sync[row] & (replicas.at[row] != NONE)
     return fit
 
 
 def _chosen(replicas: ReplicaPlaces, row: IntArray, score: IntArray) -> IntArray:
-    """The replica with the highest score, the leader where all have zero or where there is none to ask."""
+    """Return the replica with the highest score; the leader's position if all scores are 0 or there is no leader."""
     best = replicas.at[row, score.argmax(axis=1)]
     asked = (score.max(axis=1, initial=0) > 0) & (replicas.partitions.leader[row] != NONE)
     return np.where(asked, best, replicas.leader[row])
@@ -290,9 +290,9 @@ def _chosen(replicas: ReplicaPlaces, row: IntArray, score: IntArray) -> IntArray
 
 def _assigned(replicas: ReplicaPlaces, group: GroupSeen) -> tuple[IntArray, IntArray]:
     """
-    Which member reads which row of the table.
+    Return pairs of a member and the row of the table that it reads.
 
-    Outside share groups, a partition that two claim for a moment counts for the first.
+    Outside share groups, a partition that two members claim for a moment counts for the first member.
     """
     claims = [
         (at, topic, number)
@@ -336,15 +336,15 @@ def _most_shared_near(
     replicas: ReplicaPlaces, reading: IntArray, row: IntArray, topic: IntArray, here: IntArray, subscribed: BoolArray
 ) -> int:
     """
-    A bound on what a share group reads near with as many partitions for each member as now.
+    Return an upper bound for what a share group can read near, with as many partitions per member as now.
 
-    No member has more near than it has, or than there are; and a partition that is near to no member takes a place.
-    `subscribed` is (members, topics).
+    A member reads near at most its number of partitions, and at most the partitions near it. A partition that is near
+    no member takes up one read. `subscribed` has the shape (members, topics).
     """
     _, first = np.unique(row, return_index=True)
     led = np.zeros((subscribed.shape[1], int(replicas.domain.max()) + 2), dtype=np.int64)
     np.add.at(led, (topic[first], replicas.domain[replicas.leader[row[first]]]), 1)
-    led[:, NONE] = 0  # the last column is of what is led nowhere
+    led[:, NONE] = 0  # the last column counts partitions whose leader has no known domain
     near = (subscribed * led[:, here].T).sum(axis=1)
     has = np.bincount(reading, minlength=len(here))
     reached = sum(int(led[subscribed[here == domain].any(axis=0), domain].sum()) for domain in np.unique(here).tolist())
@@ -357,12 +357,12 @@ def _sum_of_known(rates: FloatArray, chosen: BoolArray) -> float | None:
 
 
 def _in_order(tree: RackTree, values: Mapping[int, _T]) -> tuple[_T | None, ...]:
-    """By the tree's depth-first order."""
+    """Return the values in the tree's depth-first order."""
     return tuple(values.get(broker) for broker in tree.ids.tolist())
 
 
 def _agreed(reported: Sequence[str | None], racks: Sequence[RackPath | None]) -> dict[str, RackPath]:
-    """Where the brokers are that report a rack id, if they are all in one place."""
+    """Return the rack of the brokers that report each rack id, if all of them are in the same rack."""
     places: dict[str, set[RackPath]] = {}
     for rack_id, rack in zip(reported, racks, strict=True):
         if rack_id and rack:
@@ -380,5 +380,5 @@ def _common(one: RackPath, other: RackPath) -> int:
 
 
 def _steps(rack_id: str | None) -> RackPath:
-    """A rack id as brokers compare it: an id that is no path is one step, which no path has; without an id none."""
+    """Return a rack id as brokers compare it: an id that is not a path is one step; a missing id has no steps."""
     return rack_or_none(rack_id) or ((rack_id,) if rack_id else ())

@@ -1,8 +1,8 @@
 """
-Bytes per second that are read and written of each partition, from two looks at offsets.
+Bytes per second that are read from and written to each partition, from offsets at two moments.
 
-Kafka counts records, not bytes: an offset is worth what the log has per offset on average, compressed as it lies on
-disk and goes over the wire. Where a group does not commit, or was set back in between, nothing is known.
+Offsets count records, not bytes. So an offset counts as the log's mean bytes per offset, compressed as on disk and on
+the network. If a group does not commit offsets, or its offsets were reset in between, the rate is not known.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ Offsets = Mapping[tuple[str, int], int]
 
 def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArray:
     """
-    Mean bytes per offset of logs from their first offset, their end and their bytes, shape (n,) each.
+    Return the mean bytes per offset of logs from their start offset, end offset and size in bytes, shape (n,) each.
 
-    -1 is not known, as are all negative offsets. NaN where one of them is not, and where a log is empty.
+    A size of -1 and negative offsets mean not known. The result is NaN if a value is not known or the log is empty.
     """
     known = (start >= 0) & (end > start) & (size != NONE)
     mean = np.full(len(start), np.nan)
@@ -31,9 +31,9 @@ def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArr
 
 def written_rates(before: IntArray, after: IntArray, seconds: float, per_offset: FloatArray) -> FloatArray:
     """
-    Bytes per second that producers write to logs, shape (n,) as the arguments, NaN where not known.
+    Return the bytes per second that producers write to logs, shape (n,) like the arguments, NaN if not known.
 
-    `before` and `after` are end offsets, `seconds` apart, -1 where not known.
+    `before` and `after` are end offsets, `seconds` apart, -1 if not known.
     """
     known = (before >= 0) & (after >= before)
     grown = after - before
@@ -44,9 +44,9 @@ def rates(
     replicas: ReplicaPlaces, before: Offsets, after: Offsets, seconds: float, per_offset: FloatArray
 ) -> FloatArray:
     """
-    Bytes per second of each partition in `replicas`, shape (n,), NaN where not known.
+    Return the bytes per second that a group reads of each partition in `replicas`, shape (n,), NaN if not known.
 
-    `before` and `after` are what one group has committed, `seconds` apart; `per_offset` (n,) is `bytes_per_offset`.
+    `before` and `after` are the group's committed offsets, `seconds` apart; `per_offset` (n,) is `bytes_per_offset`.
     """
     both = [(at, before[at], after[at]) for at in before.keys() & after.keys() if after[at] >= before[at]]
     found = np.full(len(replicas.partitions), np.nan)
