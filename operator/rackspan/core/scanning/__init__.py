@@ -1,7 +1,7 @@
 """
-Looking at all partitions of a cluster: what is wrong, how bad that is, and what would fix it.
+Examination of all partitions of a cluster: what is wrong, how severe it is, and what would fix it.
 
-The one rule set: the operator, the command line and the Spark job all call `examine`.
+The operator, the command line and the Spark job all call `examine`, so they share one set of rules.
 """
 
 from rackspan.core.scanning.brokers import BrokerLocations, locations_in, rack_warnings, reported_locations

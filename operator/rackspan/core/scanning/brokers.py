@@ -1,4 +1,4 @@
-"""Where brokers stand, beside where Kafka believes they stand."""
+"""The actual racks of brokers, and the racks that Kafka reports."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ class BrokerLocations:
     """
     The brokers of a cluster and the levels of its rack tree.
 
-    Where some racks are not known and `ignore_missing` is not set, nothing is said of partitions on those brokers.
+    If some racks are not known and `ignore_missing` is not set, partitions on those brokers are not judged.
     """
 
     levels: tuple[str, ...]
@@ -22,28 +22,28 @@ class BrokerLocations:
 
     @cached_property
     def tree(self) -> RackTree:
-        """The rack tree; drained brokers are not eligible. Raises TopologyError."""
+        """The rack tree, in which drained brokers are not eligible. Raises TopologyError."""
         tree = RackTree(self.levels, tuple(broker.in_tree for broker in self.brokers))
         return tree.without_racks() if self.ignore_missing and tree.missing_racks else tree
 
     @cached_property
     def drained(self) -> frozenset[int]:
-        """Ids of the brokers that shall hold nothing."""
+        """The ids of drained brokers, which must not keep replicas."""
         return frozenset(broker.id for broker in self.brokers if broker.draining)
 
     @cached_property
     def online(self) -> frozenset[int]:
-        """Ids of the brokers that are online."""
+        """The ids of the brokers that are online."""
         return frozenset(broker.id for broker in self.brokers if broker.online)
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
-        """Ids of the brokers whose rack is not known while others' are, ascending."""
+        """The ids of the brokers without a known rack if others have one, ascending; empty with `ignore_missing`."""
         return () if self.ignore_missing else self.tree.missing_racks
 
     @cached_property
     def missing_apart(self) -> RackTree:
-        """The rack tree in which each broker of `missing` stands alone in a domain of every level."""
+        """The rack tree in which each broker of `missing` is alone in a domain of every level."""
         if not self.missing:
             return self.tree
         alone = {broker: (f"/{broker}",) * len(self.levels) for broker in self.missing}  # no rack has a "/" in a step
@@ -54,7 +54,7 @@ class BrokerLocations:
 def reported_locations(
     snapshot: Snapshot, levels: tuple[str, ...] = (), drained: Collection[int] = ()
 ) -> BrokerLocations:
-    """Take Kafka's word for where brokers stand. Raises RackPathError and TopologyError."""
+    """Return the brokers of a snapshot in the racks that Kafka reports. Raises RackPathError and TopologyError."""
     return locations_in(tree_of(snapshot.brokers, levels, drained=drained), snapshot)
 
 
@@ -66,7 +66,7 @@ def rack_warnings(brokers: Collection[BrokerLocation]) -> tuple[str, ...]:
 
 
 def locations_in(tree: RackTree, snapshot: Snapshot) -> BrokerLocations:
-    """Take a tree's word for where a snapshot's brokers stand; those not eligible are drained."""
+    """Return the brokers of a snapshot in the racks of a tree; brokers that are not eligible there are drained."""
     reported = {broker.id: broker.reported_rack for broker in snapshot.brokers}
     brokers = tuple(
         BrokerLocation(b.id, reported[b.id], b.rack, draining=not b.eligible, cordoned=b.cordoned) for b in tree.brokers

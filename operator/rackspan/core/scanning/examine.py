@@ -1,8 +1,8 @@
 """
-The rules, over all partitions at once. Each is a function of its own; a finding is what it says.
+The rules, applied to all partitions at once. Each rule is a function that returns findings.
 
-A broker that is not online is one finding. What follows from it alone is none: that its replicas are not in sync, do
-not lead, or lie on a broker that may not hold them.
+A broker that is not online is one finding. Its consequences are no findings of their own: that its replicas are not in
+sync, do not lead, or are on a broker that must not hold them.
 """
 
 from collections import Counter, defaultdict
@@ -26,16 +26,16 @@ _NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)
 _ONLY_ELIGIBLE, _NONE_ELIGIBLE = REASONS.index(ONLY_ELIGIBLE), REASONS.index(NONE_ELIGIBLE)
 _DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
 _held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
-"""What the rules look at of a topic's requirements: topics that differ in nothing else are looked at together."""
+"""The requirements that the rules use. Topics with equal values of these fields are examined together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
     """
-    What was found, and the compliance per partition, shape (partitions,).
+    The findings, and the compliance of each partition, shape (partitions,).
 
-    `broken`: out of compliance; `moves_of`: the fewest moves that would fix it; `judged`: whether that is known.
-    `unfair` counts per level the partitions with an unfair split there.
+    `broken`: out of compliance. `moves_of`: the fewest moves that fix the partition. `judged`: whether both are known.
+    `unfair` counts, per level, the partitions with an unfair split in that level.
     """
 
     findings: Findings
@@ -53,12 +53,12 @@ def examine(
     fewest_replicas: IntArray | None = None,
 ) -> Examined:
     """
-    Look at partitions by every rule that is about them or their topics.
+    Examine partitions by every rule about partitions or topics.
 
-    `min_insync`, shape (topics,), is `min.insync.replicas`, whoever sets it. A topic whose partitions come in several
-    portions gets its findings as a topic once for each; `Findings.ids` shows that they are the same. Then
-    `fewest_replicas`, shape (topics,), is that of all partitions (`Partitions.fewest_replicas`). Raises TopologyError
-    for a requirement about a level that the topology does not have.
+    `min_insync`, shape (topics,), is `min.insync.replicas`, whether it is set on the topic or inherited. If the
+    partitions of a topic come in several portions, each portion returns the findings about the topic; duplicates have
+    the same `Findings.ids`. `fewest_replicas`, shape (topics,), is then that of all partitions
+    (`Partitions.fewest_replicas`). Raises TopologyError if a requirement names a level that the topology does not have.
     """
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
@@ -80,7 +80,7 @@ def examine(
 
 
 def examine_brokers(locations: BrokerLocations) -> Findings:
-    """Look at brokers: whether their racks are known, and to Kafka as well."""
+    """Examine brokers: whether their racks are known and agree with Kafka."""
     drifts = [broker for broker in locations.brokers if broker.drifts]
     drifting = np.array([broker.id for broker in drifts], dtype=np.int64)
     reason = np.array([NONE if broker.reported_rack else REASONS.index(NO_RACK) for broker in drifts], dtype=np.int64)
@@ -97,9 +97,9 @@ def examine_brokers(locations: BrokerLocations) -> Findings:
 
 
 def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> Iterator[Findings]:
-    """Without a leader; without all replicas in sync; led by another than the first replica.
+    """Find partitions without a leader, partitions with lagging replicas, and leaders that are not preferred.
 
-    Replicas that are `away`, shape of the replicas, explain the last two, but never that writes stop.
+    Replicas on offline brokers (`away`, shape of the replicas) do not count for the last two, unless writes stop.
     """
     if not len(partitions):
         return
@@ -126,9 +126,9 @@ def _health(partitions: Partitions, min_insync: IntArray, away: BoolArray) -> It
 
 
 def _who_may_lead(partitions: Partitions, away: BoolArray) -> tuple[IntArray, IntArray]:
-    """Whose return gives each partition a leader without a loss: the reason of the finding, and the first broker.
+    """Return the reason of each finding, and the first broker whose return gives a leader without data loss.
 
-    -1 where several may lead, and where one of them is not away: then its return is not what is missing.
+    The reason is -1 if several replicas may lead. Both are -1 if one of them is online: no broker has to return then.
     """
     able = partitions.in_sync | partitions.eligible
     count = np.count_nonzero(able, axis=1)
@@ -139,7 +139,7 @@ def _who_may_lead(partitions: Partitions, away: BoolArray) -> tuple[IntArray, In
 
 
 def _lagging(partitions: Partitions) -> IntArray:
-    """Of each partition the broker that lags; -1 where several do."""
+    """Return the broker that lags in each partition; -1 if several lag."""
     lags = ~partitions.in_sync & (partitions.replicas != NONE)
     first = partitions.replicas[np.arange(len(lags)), lags.argmax(axis=1)] if len(lags) else partitions.leader
     return np.where(np.count_nonzero(lags, axis=1) == 1, first, NONE)
@@ -149,12 +149,12 @@ def _offline_brokers(
     locations: BrokerLocations, partitions: Partitions, away: BoolArray, moves_of: IntArray
 ) -> Findings:
     """
-    One finding for each broker that is not online and holds replicas, with the number of these partitions.
+    Return one finding for each broker that is not online and holds replicas, with the number of its partitions.
 
-    Where it is not among the brokers, or drained, they have to move: the moves are theirs.
+    If the broker is not in the cluster or is drained, its replicas have to move, and the finding has their moves.
     """
     rows, columns = np.nonzero(away)
-    held = np.unique(np.stack([partitions.replicas[rows, columns], rows]), axis=1)  # it may be listed twice
+    held = np.unique(np.stack([partitions.replicas[rows, columns], rows]), axis=1)  # a row may list a broker twice
     brokers, of_broker, count = np.unique(held[0], return_inverse=True, return_counts=True)
     moves = np.zeros(len(brokers), dtype=np.int64)
     np.add.at(moves, of_broker, moves_of[held[1]])
@@ -169,7 +169,7 @@ def _offline_brokers(
 def _replication_factor(
     partitions: Partitions, fewest: IntArray, required: TopicRequirements, moves_of: IntArray
 ) -> Findings:
-    """Another number of replicas than is asked for; where none is, several numbers in one topic."""
+    """Find topics that differ from the required replication factor; without a requirement, topics with several."""
     size = partitions.replication_factor
     if required.replication_factor is not None:
         rule, excess, moves = Rule.REPLICATION_FACTOR_DIFFERS, size - required.replication_factor, moves_of
@@ -191,7 +191,7 @@ def _compliance(
 
 
 def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Compliance, beyond: IntArray) -> Findings:
-    """Partitions out of compliance; `beyond` are their replicas, as asked for, above the brokers that may hold any."""
+    """Find partitions out of compliance; `beyond` is how many replicas exceed the number of eligible brokers."""
     found = compliance.columns
     about_broker = found.level == len(locations.tree.levels)
     drained = (found.reason == _NOT_ELIGIBLE) & np.isin(found.domain, list(locations.drained))
@@ -228,7 +228,7 @@ def _spread(locations: BrokerLocations, partitions: Partitions, compliance: Comp
 def _against_assignment(
     locations: BrokerLocations, partitions: Partitions, assignment: Sequence[Sequence[int]]
 ) -> tuple[Compliance, Findings]:
-    """Hold replicas against an explicit assignment, and that one against the brokers and a fair spread."""
+    """Compare replicas with an explicit assignment, and check the assignment itself: its brokers and its spread."""
     found = judge_pinned(locations.tree, partitions.replicas, assigned(assignment, partitions.number))
     wrong, unfair = np.flatnonzero(found.different), np.flatnonzero(found.unfair)
     kept = [
@@ -256,9 +256,10 @@ def _insync(
     required: TopicRequirements,
 ) -> Iterator[Findings]:
     """
-    `min.insync.replicas` against the durability asked, where replicas are not known to lie otherwise than asked.
+    Compare `min.insync.replicas` with the required durability, except for replicas known to be misplaced.
 
-    Where racks are missing, only what holds wherever those brokers stand: bounds are loosest where each stands alone.
+    If racks are missing, return only findings that are true for all possible racks of those brokers. The bounds are
+    loosest if each of them is alone in its domain.
     """
     if not required.durability or not len(partitions):
         return
@@ -283,7 +284,7 @@ def _unmanaged(partitions: Partitions, requirements: ClusterRequirements) -> Fin
 
 
 def _alike(partitions: Partitions, requirements: ClusterRequirements) -> Iterator[tuple[TopicRequirements, IntArray]]:
-    """Rows of the topics that are held against the same."""
+    """Yield requirements and the rows of all topics that have them."""
     used = np.unique(partitions.topic)
     groups: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     kinds: list[TopicRequirements] = []
@@ -308,7 +309,7 @@ def _alike(partitions: Partitions, requirements: ClusterRequirements) -> Iterato
 def _rows_about(
     rule: Rule, partitions: Partitions, rows: IntArray, severity: IntArray | None = None, **columns: IntArray
 ) -> Findings:
-    """Findings about some partitions; columns are of the findings."""
+    """Return findings about the partitions `rows`; each column has one entry per finding."""
     where = {"topic": partitions.topic[rows], "partition": partitions.number[rows]}
     return Findings.of(rule, len(rows), severity, **where, **columns)
 
@@ -320,7 +321,7 @@ def _about_topics(
     excess: IntArray | None = None,
     moves: IntArray | None = None,
 ) -> Iterator[Findings]:
-    """One finding for each topic with such a partition: of their excesses that farthest from 0, and all their moves."""
+    """Yield one finding per topic with a broken partition: the excess farthest from 0, and the sum of the moves."""
     rows = np.flatnonzero(broken)
     if not len(rows):
         return
@@ -334,7 +335,7 @@ def _about_topics(
 
 
 def _once(findings: Findings) -> Findings:
-    """A topic is reported once, however many of its partitions were looked at apart."""
+    """Return the findings with only one per topic and rule, even if groups of partitions were examined separately."""
     is_topic = np.isin(findings.rule, [RULES.index(rule) for rule in TOPIC_RULES])
     if not is_topic.any():
         return findings

@@ -1,4 +1,4 @@
-"""Findings as parallel arrays, and the id by which the next scan knows them again."""
+"""Findings as parallel arrays, and the ids by which the next scan recognizes them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -16,18 +16,18 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 ASSIGNMENT_DIFFERS = "AssignmentDiffers"
 ONLY_ELIGIBLE, NONE_ELIGIBLE = "OnlyEligible", "NoneEligible"
+"""Reasons for partitions without a leader: only one replica, or no known replica, can lead without data loss."""
 NO_RACK = "NoRack"
-"""Of a partition without a leader: one replica alone, or none that is known, may lead without a loss."""
 REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE, NO_RACK)
 NONE = -1
-"""Where a finding has no topic, partition, broker, level, domain or reason."""
+"""The value if a finding has no topic, partition, broker, level, domain or reason."""
 
 Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One finding, in names. What it is not about is None, or 0."""
+    """One finding, with names instead of indexes. A field that does not apply is None or 0."""
 
     rule: Rule
     topic: str | None = None
@@ -46,12 +46,12 @@ class Findings:
     Findings, shape (findings,) each.
 
     `rule`, `severity` and `reason` are indexes into RULES, SEVERITIES and REASONS. `topic` is an index into the names
-    of the topics that were looked at, `level` one into the tree's levels, `domain` one into that level's domains.
+    of the examined topics, `level` an index into the tree's levels, `domain` an index into the domains of that level.
 
-    `excess` is by how much a number is too high, below 0 too low; of a broker that is offline, the number of partitions
-    with a replica there. `moves` are the fewest replicas that have to be copied to fix the whole partition, its
-    replication factor as well: several findings of one partition name the same moves, and that of a broker, or of a
-    topic's replication factor, the sum of its partitions'.
+    `excess` is the amount by which a number is too high, negative if too low. For an offline broker it is the number of
+    partitions with a replica there. `moves` is the fewest replicas to copy to fix the whole partition, including its
+    replication factor. Several findings about one partition have the same moves. A finding about a broker, or about the
+    replication factor of a topic, has the sum over its partitions.
     """
 
     rule: IntArray
@@ -70,26 +70,26 @@ class Findings:
 
     @classmethod
     def of(cls, rule: Rule, count: int, severity: IntArray | None = None, **columns: IntArray) -> Self:
-        """Make `count` findings of one rule; columns that are left out say nothing."""
+        """Return `count` findings of one rule; omitted columns are NONE, and 0 for `excess` and `moves`."""
         ranks = SEVERITY_OF[rule].rank if severity is None else severity
         given = {"rule": RULES.index(rule), "severity": ranks, "excess": 0, "moves": 0, **columns}
         return cls(*(_column(given.get(field.name, NONE), count) for field in fields(cls)))
 
     @classmethod
     def joined(cls, parts: Sequence["Findings"]) -> Self:
-        """Put findings one after the other."""
+        """Return the concatenated findings."""
         return cls(*(np.concatenate([_column((), 0), *(getattr(part, f.name) for part in parts)]) for f in fields(cls)))
 
     def rows(self, chosen: BoolArray | IntArray) -> "Findings":
-        """Give some of the findings."""
+        """Return the chosen findings."""
         return Findings(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def ids(self, cluster: str, names: Sequence[str], tree: RackTree) -> npt.NDArray[np.int64]:
         """
-        Ids, shape (findings,): 64 bits of what is wrong where, and not of how much.
+        Return the 64-bit ids, shape (findings,): hashes of what is wrong and where, but not of how much.
 
-        They depend on names, never on the order in which anything is listed. The broker and the reason of a partition
-        that is offline say what fixes it, so they are no part of its id.
+        Ids depend on names, never on the order of lists. For a partition that is offline, the broker and the reason
+        only describe the fix, so they are not part of the id.
         """
         offline = self.rule == RULES.index(Rule.OFFLINE)
         reason, broker = (np.where(offline, NONE, column) for column in (self.reason, self.broker))
@@ -106,7 +106,7 @@ class Findings:
         return _mix(mixed ^ _domain_hashes(self, tree)).view(np.int64)
 
     def facts(self, names: Sequence[str], tree: RackTree) -> Iterator[Facts]:
-        """Give each in names; `names` are the topics'."""
+        """Yield each finding with names; `names` are those of the topics."""
         levels = (*tree.levels, BROKER_LEVEL)
         columns = [getattr(self, field.name).tolist() for field in fields(self)]
         for row, domain in zip(zip(*columns, strict=True), self.domains(tree), strict=True):
@@ -124,7 +124,7 @@ class Findings:
             )
 
     def domains(self, tree: RackTree) -> list[str | None]:
-        """Names of the domains, such as `/eu/eu-1a`; None where a finding is about none."""
+        """Return the domain of each finding, such as `/eu/eu-1a`; None if a finding has no domain."""
         names = [[domain_name(path) for path in level.paths] for level in tree.nodes[1:-1]]
         pairs = zip(self.level.tolist(), self.domain.tolist(), strict=True)
         return [names[level][at] if 0 <= level < len(names) and at >= 0 else None for level, at in pairs]
@@ -140,7 +140,7 @@ def _hash(text: str) -> int:
 
 def _looked_up(code: IntArray, texts: Sequence[str]) -> Hashes:
     used = np.unique(code[code >= 0])
-    table = np.zeros(len(texts) + 1, dtype=np.uint64)  # the last is for NONE
+    table = np.zeros(len(texts) + 1, dtype=np.uint64)  # the last entry is for NONE
     table[used] = [_hash(texts[at]) for at in used.tolist()]
     return table[code]
 
@@ -154,7 +154,7 @@ def _domain_hashes(findings: Findings, tree: RackTree) -> Hashes:
 
 
 def _mix(values: Hashes) -> Hashes:
-    """Spread every bit over all 64 (the finalizer of SplitMix64, Steele et al. 2014)."""
+    """Mix each bit into all 64 bits (the finalizer of SplitMix64, Steele et al. 2014)."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

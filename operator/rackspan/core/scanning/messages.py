@@ -1,4 +1,4 @@
-"""What a finding says to people, and what would fix it."""
+"""The texts of findings for people: what is wrong, and what would fix it."""
 
 from collections.abc import Collection, Mapping
 
@@ -58,23 +58,23 @@ _FIXES_BY_TOPOLOGY: Mapping[Rule, str] = {
     Rule.REPLICATION_FACTOR_DIFFERS: "{plan}: {moves} to copy{less}; or declare what is there",
     Rule.REPLICATION_FACTOR_VARIES: "declare its replication factor in a KafkaTopic",
 }
-"""Where a RackTopology and its KafkaTopics say what a plan takes as options otherwise."""
+"""The fixes that differ if a RackTopology and its KafkaTopics define what a plan otherwise takes as options."""
 
 
 def place(topic: str | None, partition: int | None, broker: int | None, otherwise: str = "cluster") -> str:
-    """What a finding is about: `orders-3`, `orders`, `broker 7`, or `otherwise`."""
+    """Return what a finding is about: `orders-3`, `orders`, `broker 7`, or `otherwise`."""
     if topic is not None:
         return topic if partition is None else f"{topic}-{partition}"
     return otherwise if broker is None else f"broker {broker}"
 
 
 def shown_id(number: int) -> str:
-    """An id of a finding as people and documents see it: 16 hexadecimal digits."""
+    """Return the id of a finding as people and documents see it: 16 hexadecimal digits."""
     return f"{number & (1 << 64) - 1:016x}"
 
 
 def message(facts: Facts) -> str:
-    """What is wrong, without the topic and the partition, which are shown beside it."""
+    """Return what is wrong, without the topic and the partition, which are shown next to the message."""
     if facts.rule is Rule.UNDER_REPLICATED and facts.broker is not None:
         return f"broker {facts.broker} lags"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
@@ -89,10 +89,10 @@ def message(facts: Facts) -> str:
 
 def fix(facts: Facts, options: str = "", topology: str | None = None, away: Collection[int] = ()) -> str:
     """
-    What would fix it.
+    Return what would fix a finding.
 
-    A plan takes the `options` that the cluster is judged by, or the key of the RackTopology by which it is. `away` are
-    all brokers that hold replicas and are not among those of the cluster.
+    A plan command gets the `options` with which the cluster was judged, or the key of its RackTopology. `away` are all
+    brokers that hold replicas but are not in the cluster.
     """
     plan = f"rackspan plan {options if topology is None else f'--topology {topology}'}".rstrip()
     if facts.rule is Rule.BROKER_OFFLINE and topology is None:
@@ -114,7 +114,7 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
 
 
 def _without_moves(facts: Facts, plan: str, topology: str | None) -> str | None:
-    """What would fix a finding without moves. Only with a RackTopology may a smaller replication factor be declared."""
+    """Return a fix without moves, or None. Only with a RackTopology can a smaller replication factor be declared."""
     if facts.rule is Rule.NOT_COMPLIANT and facts.reason == ASSIGNMENT_DIFFERS:
         return f"{plan}: another order of the same replicas, nothing to copy"
     if facts.rule in (Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER):
@@ -127,7 +127,7 @@ def _without_moves(facts: Facts, plan: str, topology: str | None) -> str | None:
 
 
 def _drain(away: Collection[int], plan: str) -> str:
-    """What plans without these brokers: a plan is refused while one is away that it does not drain."""
+    """Return how to plan without these brokers. A plan is refused if it does not drain all brokers that are offline."""
     if len(away) > _MOST_AWAY:
         gone = f"all {len(away):,} brokers that are away are"
         return f"bring it back; if {gone} gone for good: {plan} says how to drain them"
@@ -142,10 +142,10 @@ def _drain(away: Collection[int], plan: str) -> str:
 
 def _return(facts: Facts) -> str:
     """
-    Whose return gives a partition a leader.
+    Return which brokers have to come back to give a partition a leader.
 
-    A broker of the ISR or ELR has all committed writes (KIP-966) if it stopped cleanly. Kafka finds that out when it is
-    back: one that did not leaves the ELR, and does not lead.
+    A broker of the ISR or ELR has all committed writes (KIP-966) if it stopped cleanly. Kafka checks that when the
+    broker comes back: after an unclean stop, the broker leaves the ELR and does not lead.
     """
     if facts.reason == NONE_ELIGIBLE:
         return (
@@ -160,10 +160,10 @@ def _return(facts: Facts) -> str:
 
 def moves_that_fix(moves: int, broken: int, by_rule: Mapping[str, int]) -> str:
     """
-    Say what would fix `broken` partitions, from the counts of all findings by rule.
+    Return what would fix `broken` partitions, from the counts of all findings by rule.
 
-    No move fixes what is unsatisfiable. Where topics differ from the replication factor that they declare, the moves
-    are those for it as well.
+    No move fixes an unsatisfiable partition. If topics differ from their declared replication factor, `moves` includes
+    the moves for that factor.
     """
     unsatisfiable, differing = (by_rule.get(rule, 0) for rule in (Rule.UNSATISFIABLE, Rule.REPLICATION_FACTOR_DIFFERS))
     it, fixed = "it" if broken == 1 else "them", broken - unsatisfiable

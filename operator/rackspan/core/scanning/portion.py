@@ -1,4 +1,4 @@
-"""All that is found in a portion of a cluster's partitions. Portions add up to the cluster."""
+"""The results of examining a portion of a cluster's partitions. The portions add up to the cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from rackspan.core.topology import IntArray, RackTree
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicTally:
     """
-    Topics that have partitions in a portion, shape (topics,) each.
+    Totals of the topics that have partitions in a portion, shape (topics,) each.
 
-    `topic` is an index into the names. `replication_factor` is the least of its partitions. `bytes` are all replicas',
-    -1 where no size is known; `move_bytes` are what `moves` copy, -1 where one of these sizes is not known.
+    `topic` is an index into the names. `replication_factor` is the lowest of the topic's partitions. `bytes` is the sum
+    over all replicas, -1 if no size is known. `move_bytes` is what `moves` copy, -1 if one of these sizes is not known.
     """
 
     topic: IntArray
@@ -39,11 +39,11 @@ class TopicTally:
 @dataclass(frozen=True, slots=True)
 class DomainTotals:
     """
-    What lies in one domain; the last level is `broker`, its domains are broker ids.
+    The contents of one domain. The last level is `broker`, with broker ids as domains.
 
-    `leaders` are preferred leaders, `leading` partitions led now. `offline`, `not_writable` and `last_replica` count
-    the partitions that would be so without the domain. `bytes` is None where the size of nothing there is known, and
-    where no size is known at all.
+    `leaders` counts preferred leaders, `leading` the present leaders. `offline`, `not_writable` and `last_replica`
+    count partitions in these states after the loss of the domain. `bytes` is None if no size of a replica there, or no
+    size at all, is known.
     """
 
     level: str
@@ -60,7 +60,7 @@ class DomainTotals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Portion:
-    """Findings about partitions and topics, and what lies where."""
+    """The findings about a portion's partitions and topics, and the totals of its topics and domains."""
 
     findings: Findings
     topics: TopicTally
@@ -75,7 +75,7 @@ def portion_of(
     requirements: ClusterRequirements,
     fewest_replicas: IntArray | None = None,
 ) -> Portion:
-    """Look at some partitions. Arguments and errors are those of `examine`."""
+    """Examine some partitions. The arguments and errors are those of `examine`."""
     examined = examine(locations, partitions, min_insync, requirements, fewest_replicas)
     return Portion(
         examined.findings,
@@ -117,7 +117,7 @@ def _topics(partitions: Partitions, min_insync: IntArray, examined: Examined) ->
 
 
 def _holdings(tree: RackTree, partitions: Partitions, min_insync: IntArray) -> Iterator[DomainTotals]:
-    """Tally every domain of every level, and every broker, in the tree's order. `min_insync` is per topic."""
+    """Yield the totals of every domain of every level, then every broker, in the tree's order."""
     first = partitions.replicas[:, 0] if partitions.replicas.shape[1] else partitions.leader
     preferred, leading = tree.positions(first), tree.positions(partitions.leader)
     lost = outages(tree, partitions, min_insync)

@@ -1,10 +1,10 @@
-"""The rules by name, and how bad it is to break one."""
+"""The names of the rules, and the severity of breaking each."""
 
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is, in the words of OpenReports; worst first."""
+    """The severity of a finding, with the values of OpenReports; worst first."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -14,17 +14,17 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst."""
+        """The position in the order of severities; 0 is the worst."""
         return SEVERITIES.index(self)
 
 
 SEVERITIES = tuple(Severity)
 ALARMING = frozenset({Severity.CRITICAL, Severity.HIGH})
-"""What a command that looked ends with exit code 1 for."""
+"""The severities for which a checking command exits with code 1."""
 
 
 class Rule(StrEnum):
-    """What can be wrong."""
+    """The rule that a finding breaks."""
 
     OFFLINE = "Offline"
     BROKER_OFFLINE = "BrokerOffline"
@@ -48,8 +48,8 @@ RULES = tuple(Rule)
 
 SEVERITY_OF = {
     Rule.OFFLINE: Severity.CRITICAL,
-    Rule.BROKER_OFFLINE: Severity.MEDIUM,  # high where it is not among the brokers
-    Rule.UNDER_REPLICATED: Severity.MEDIUM,  # critical where acks=all writes stop
+    Rule.BROKER_OFFLINE: Severity.MEDIUM,  # high if the broker is not in the cluster
+    Rule.UNDER_REPLICATED: Severity.MEDIUM,  # critical if acks=all writes stop
     Rule.NOT_COMPLIANT: Severity.HIGH,
     Rule.UNSATISFIABLE: Severity.HIGH,
     Rule.NOT_JUDGED: Severity.HIGH,
@@ -75,8 +75,8 @@ TOPIC_RULES = frozenset(
         Rule.UNMANAGED_TOPIC,
     }
 )
-"""Rules that a topic breaks as a whole: one finding however many partitions it has."""
+"""Rules that a topic breaks as a whole: one finding per topic, however many partitions it has."""
 PLACEMENT_RULES = frozenset({Rule.NOT_COMPLIANT, Rule.REPLICA_ON_DRAINED_BROKER})
-"""Rules that only partitions out of compliance break, by where their replicas lie."""
+"""Rules about the brokers that hold a partition's replicas; only partitions out of compliance break them."""
 COUNTING_RULES = frozenset({Rule.BROKER_OFFLINE})
-"""Rules whose findings count partitions in `excess`: those of portions add up."""
+"""Rules whose findings count partitions in `excess`; the counts of portions are summed."""
