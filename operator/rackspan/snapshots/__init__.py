@@ -1,15 +1,15 @@
 """
-Snapshot files: a cluster's brokers, topics and partitions as one JSON document, read into columns and written back.
+Snapshot files: the brokers, topics and partitions of a cluster as one JSON document, read into columns and written.
 
     {"clusterId": str | null,
      "brokers": [{"id": int, "rack": str | null, "cordoned": bool}],
      "topics": [{"name": str, "config": {…}, "inherited": [str],
-                 "partitions": [{"partition": int, "replicas": [int], "isr": [int], "leader": int | null,
-                                 "sizeBytes": int | null}]}]}
+                 "partitions": [{"partition": int, "replicas": [int], "isr": [int], "elr": [int],
+                                 "leader": int | null, "sizeBytes": int | null}]}]}
 
-`clusterId`, `rack`, `cordoned` (false), `config`, `inherited` (none), `isr` (all replicas), `leader` (the first
-replica) and `sizeBytes` may be left out. `inherited` are keys of `config` that come from the brokers and are not set
-on the topic itself. A `cordoned` broker takes no new replicas.
+Optional fields and their defaults: `clusterId`, `rack`, `cordoned` (false), `config`, `inherited` (none), `isr` (all
+replicas), `elr` (none), `leader` (the first replica), `sizeBytes`. `inherited` are keys of `config` that come from the
+brokers and are not set on the topic itself. A `cordoned` broker gets no new replicas.
 """
 
 from rackspan.snapshots.log_dirs import read_log_dirs

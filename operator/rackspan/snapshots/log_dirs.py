@@ -1,9 +1,9 @@
 """
-Sizes of partitions from the output of Kafka's own `kafka-log-dirs.sh --describe`.
+Sizes of partitions from the output of Kafka's `kafka-log-dirs.sh --describe`.
 
-The tool prints two lines for people, then one line of JSON. A file may hold several such outputs, such as one of each
-broker, and JSON that another tool has indented. A partition's size is that of its largest replica: the others lag, or
-have not deleted what it has. Copies that a reassignment between directories is making do not count.
+The tool prints two lines of text, then one line of JSON. A file may contain several such outputs, such as one for each
+broker, and JSON that another tool has indented. The size of a partition is that of its largest replica: smaller
+replicas lag, or have already deleted old segments. Copies that are being moved between log directories do not count.
 """
 
 import re
@@ -45,7 +45,7 @@ _NEXT, _OBJECT = re.compile(r"\s*\{"), re.compile(r"^[ \t]*\{", re.MULTILINE)
 
 
 def read_log_dirs(file: Path | str) -> Mapping[TopicPartition, int]:
-    """Sizes of partitions in bytes; `-` is standard input. Raises SnapshotError."""
+    """Return the sizes of partitions in bytes; `-` is standard input. Raises SnapshotError."""
     name, data = shown_name(file), read_bytes(file)
     try:
         outputs = list(_outputs(decoded(data)))
@@ -68,13 +68,13 @@ def read_log_dirs(file: Path | str) -> Mapping[TopicPartition, int]:
 
 
 def _outputs(text: str) -> Iterator[_Output]:
-    """The JSON objects among lines for people. Raises DecodeError."""
-    joined = text.replace("\ufeff", "")  # a byte order mark stands where files were joined
+    """Yield the JSON objects between the lines of text. Raises DecodeError."""
+    joined = text.replace("\ufeff", "")  # byte order marks remain inside if files were joined
     at = 0
     while (start := _NEXT.match(joined, at) or _OBJECT.search(joined, at)) is not None:
         begin = start.end() - 1
         try:
             _, at = _extent(joined, begin)
         except ValueError:
-            at = len(joined)  # the decoder says what is wrong
+            at = len(joined)  # the decoder below raises an error that says what is wrong
         yield _output(joined[begin:at])

@@ -1,9 +1,9 @@
 """
-Columns from decoded topics, and the checks that concern more than one field.
+Conversion of decoded topics to columns, and the checks that concern more than one field.
 
-Topics come in batches: the objects of one batch become arrays and are dropped before the next is decoded, so a file of
-millions of partitions takes the memory of its text and its columns, not of its objects. numpy finds the first row with
-an error, and plain Python then says what is wrong in it.
+Topics come in batches. The objects of one batch become arrays and are freed before the next batch is decoded. So a file
+of millions of partitions needs memory for its text and its columns, but not for all its objects. numpy finds the first
+row with an error; plain Python then explains the error.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ _leader, _size_bytes = attrgetter("leader"), attrgetter("size_bytes")
 
 
 MOST_REPLICAS = 256
-"""Most replicas of one partition: rows are as wide as the longest list, so one very long list would fill the memory."""
+"""The most replicas of one partition: rows are as wide as the longest list, so one long list could fill the memory."""
 
 
 def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
     """
-    Check the partitions of `topics`, of which the first is `$.topics[first]`, and give them as columns.
+    Check the partitions of `topics` and return them as columns; the first topic is `$.topics[first]`.
 
-    The columns' `names` are left empty. Raises SnapshotFieldError.
+    The `names` of the columns stay empty. Raises SnapshotFieldError.
     """
     counts = np.fromiter((len(topic.partitions) for topic in topics), dtype=np.int64, count=len(topics))
     if not counts.all():
@@ -68,7 +68,7 @@ def _lengths(lists: Sequence[list[int]]) -> IntArray:
 
 
 def _padded(lists: Sequence[list[int]], lengths: IntArray) -> BrokerIds:
-    """Lists of broker ids as a matrix, padded with -1."""
+    """Return lists of broker ids as a matrix, padded with -1."""
     matrix = np.full((len(lists), int(lengths.max(initial=0))), NONE, dtype=np.int32)
     flat = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=int(lengths.sum()))
     matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = flat
@@ -76,7 +76,7 @@ def _padded(lists: Sequence[list[int]], lengths: IntArray) -> BrokerIds:
 
 
 def _matched(replicas: BrokerIds, isr: BrokerIds) -> tuple[BoolArray, BoolArray]:
-    """Which replicas are in the ISR, shape (n, w), and which rows have an ISR that names another broker."""
+    """Return which replicas are in the ISR, shape (n, w), and the rows whose ISR names a broker that is no replica."""
     in_sync = np.zeros(replicas.shape, dtype=bool)
     strangers = np.zeros(len(replicas), dtype=bool)
     for column in isr.T:
@@ -89,7 +89,7 @@ def _matched(replicas: BrokerIds, isr: BrokerIds) -> tuple[BoolArray, BoolArray]
 def _eligible(
     rows: Sequence[PartitionDocument], replicas: BrokerIds, in_sync: BoolArray, explain: Callable[[BoolArray], None]
 ) -> BoolArray:
-    """Which replicas are eligible leaders, shape (n, w). Few partitions of few files have any."""
+    """Return which replicas are eligible leaders, shape (n, w). Only few partitions have any."""
     some = [at for at, row in enumerate(rows) if row.elr is not UNSET and row.elr]
     eligible = np.zeros(replicas.shape, dtype=bool)
     if some:
@@ -160,7 +160,10 @@ def _explain(path: str, row: PartitionDocument) -> None:
 def _in_order(
     first: int, topics: Sequence[TopicDocument], topic: IntArray, number: IntArray, starts: IntArray
 ) -> IntArray | None:
-    """Order of the rows by number inside each topic; None where they are. Refuses numbers that are not 0 to n - 1."""
+    """Return the order of the rows by number in each topic; None if they are sorted.
+
+    Raises SnapshotFieldError if the numbers of a topic are not 0 to n - 1.
+    """
     due = np.arange(len(number)) - starts[topic]
     if np.array_equal(number, due):
         return None

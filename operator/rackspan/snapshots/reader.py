@@ -1,4 +1,4 @@
-"""Reading a snapshot file into columns."""
+"""Reader of snapshot files into columns."""
 
 import gc
 import re
@@ -26,10 +26,10 @@ from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotError, Snapsho
 T = TypeVar("T")
 STDIN = "-"
 Advance = Callable[[int, int], None]
-"""Called while reading with the number of topics done and of all topics."""
+"""A callback for progress while reading: called with the number of topics done and the number of all topics."""
 
 _BATCH = 1 << 16
-"""Partitions that are decoded before they become columns."""
+"""The number of partitions that are decoded before they become columns."""
 _MOST_DIGITS = 5
 _BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -41,14 +41,14 @@ def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
     """
     Read a snapshot file; `-` is standard input.
 
-    Partitions may name brokers that are not listed: these were down at that moment. Raises SnapshotError.
+    Partitions may name brokers that the file does not list: these were down at that moment. Raises SnapshotError.
     """
     return parse_snapshot(read_bytes(file), shown_name(file), advance)
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutline:
-    """A snapshot file without its topics; `topics` is their number, `partitions` about that of all partitions."""
+    """A snapshot file without its topics: `topics` is their number, `partitions` about the number of all partitions."""
 
     cluster_id: str | None
     brokers: tuple[BrokerLocation, ...]
@@ -57,7 +57,7 @@ class FileOutline:
 
 
 def read_outline(file: Path | str) -> FileOutline:
-    """Read a snapshot file's brokers and count its topics, which are not checked. Raises SnapshotError."""
+    """Read the brokers of a snapshot file and count its topics without checking them. Raises SnapshotError."""
     name = shown_name(file)
     text = _usable(read_bytes(file), name)
     try:
@@ -70,16 +70,16 @@ def read_outline(file: Path | str) -> FileOutline:
 
 
 def shown_name(file: Path | str) -> str:
-    """Name of a file for people."""
+    """Return the name of a file for people."""
     return "standard input" if str(file) == STDIN else shown(str(file), 200) or '""'
 
 
 def read_bytes(file: Path | str) -> bytes:
-    """All of a file; `-` is standard input. Raises SnapshotError."""
+    """Return the content of a file; `-` is standard input. Raises SnapshotError."""
     try:
         if str(file) == STDIN:
             return sys.stdin.buffer.read()
-        with open(file, "rb") as opened:  # noqa: PTH123 - as a Path the empty name would be the folder this runs in
+        with open(file, "rb") as opened:  # noqa: PTH123 - Path("") would be the current directory
             return opened.read()
     except FileNotFoundError:
         raise SnapshotError(f"{shown_name(file)}: there is no such file") from None
@@ -91,7 +91,7 @@ def read_bytes(file: Path | str) -> bytes:
 
 
 def parse_snapshot(text: bytes, name: str = "snapshot", advance: Advance | None = None) -> Snapshot:
-    """Read a snapshot from its text; `name` begins every sentence. Raises SnapshotError."""
+    """Read a snapshot from its text. Raises SnapshotError; its message begins with `name`."""
     usable = _usable(text, name)
     try:
         with _without_collector():
@@ -101,7 +101,7 @@ def parse_snapshot(text: bytes, name: str = "snapshot", advance: Advance | None 
 
 
 def _usable(text: bytes, name: str) -> bytes:
-    """The text without its byte order mark. Raises SnapshotError for an empty text, and for UTF-16."""
+    """Return the text without its byte order mark. Raises SnapshotError if the text is empty or UTF-16."""
     text = text.removeprefix(_BOM)
     if not text or text.isspace():
         raise SnapshotError(f"{name}: is empty")
@@ -175,7 +175,7 @@ def _brokers(documents: list[BrokerDocument]) -> Iterator[BrokerLocation]:
 
 
 def _config(config: Mapping[str, ConfigValue], path: str) -> Mapping[str, str]:
-    """Values as text; null is left out. Raises SnapshotFieldError for an unusable `min.insync.replicas`."""
+    """Return the values as text, without nulls. Raises SnapshotFieldError if `min.insync.replicas` is invalid."""
     values = {key: _text(value) for key, value in config.items() if value is not None}
     least = values.get(MIN_INSYNC, "1")
     if not (least.isascii() and least.isdigit() and len(least) <= _MOST_DIGITS and int(least) > 0):
@@ -209,7 +209,7 @@ def _joined(names: tuple[str, ...], parts: list[Partitions]) -> Partitions:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable Python's cycle collector: it would visit the batch's many lists again and again, and free nothing."""
+    """Disable Python's garbage collector: it would scan the many lists of a batch repeatedly and free nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

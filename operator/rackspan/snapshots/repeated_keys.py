@@ -1,8 +1,8 @@
 """
-Refuses keys that an object has twice: JSON leaves open which value counts, and the decoder silently takes the last one.
+Check for repeated keys in an object. JSON does not define which value counts, and the decoder silently takes the last.
 
-What was decoded has as many colons as its text once it is encoded again: one per key, and those in its strings. Only
-where they differ is a text decoded again key by key, so a file of millions of partitions is decoded once.
+A document that is decoded and encoded again has as many colons as its text: one per key, plus those in strings. Only if
+the numbers differ is the text decoded again key by key. So a file of millions of partitions is decoded only once.
 """
 
 import json
@@ -18,12 +18,12 @@ from rackspan.snapshots.schema import SnapshotDocument, TopicDocument
 from rackspan.snapshots.snapshot_errors import MAX_SHOWN, SnapshotFieldError
 
 _COLON, _ESCAPED = b":", b"\\u003"
-"""A colon, and how its escape begins: the `a` at the end may be a capital."""
+"""A colon, and the beginning of its escape; the final `a` of the escape may be upper case."""
 _encode = Encoder().encode
 
 
 def refuse_repeated_keys(document: SnapshotDocument, text: bytes) -> None:
-    """Check the document except for its topics. Raises SnapshotFieldError."""
+    """Check the document without its topics. Raises SnapshotFieldError."""
     of_topics = sum(_colons(bytes(topic)) for topic in document.topics)
     if _colons(text) - of_topics != _encode(replace(document, topics=[])).count(_COLON):
         _refuse(text, "$")
@@ -37,12 +37,12 @@ def refuse_repeated_keys_of_topic(topic: TopicDocument, text: Raw, path: str) ->
 
 
 def _colons(text: bytes) -> int:
-    """Colons of a text, also those that are escaped: never fewer, or one would stand for a key that is given twice."""
+    """Count the colons of a text and their escapes. The count is never too low: that could hide a repeated key."""
     return text.count(_COLON) + (text.count(_ESCAPED) if b"\\" in text else 0)
 
 
 def _refuse(text: bytes, path: str) -> None:
-    with suppress(ValueError):  # Python refuses numbers of thousands of digits, which are no keys
+    with suppress(ValueError):  # Python rejects numbers of thousands of digits; these are no repeated keys
         json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path))
 
 

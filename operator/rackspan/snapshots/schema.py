@@ -1,4 +1,4 @@
-"""The JSON of a snapshot file: types and ranges. What concerns several fields is checked in `partition_columns`."""
+"""The JSON of a snapshot file: types and ranges. `partition_columns` checks what concerns several fields."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ ConfigValue = str | int | float | bool | None
 
 
 class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
-    """A broker; null and no `rack` both mean that it has none. It is not cordoned where the file does not say so."""
+    """A broker. A `rack` that is null or missing means no rack. A missing `cordoned` means false."""
 
     id: BrokerId
     rack: str | UnsetType | None = UNSET
@@ -19,9 +19,9 @@ class BrokerDocument(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """A partition. Without `isr` all replicas are in sync, without `leader` it is the first; null is no leader.
+    """A partition. Without `isr` all replicas are in sync. Without `leader` the first replica leads; null is no leader.
 
-    `elr` are its eligible leader replicas (KIP-966), which are not in the ISR; without it there are none.
+    `elr` are the eligible leader replicas (KIP-966), which are not in the ISR; without `elr` there are none.
     """
 
     partition: PartitionNumber
@@ -33,7 +33,7 @@ class PartitionDocument(Struct, forbid_unknown_fields=True, rename="camel", gc=F
 
 
 class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
-    """A topic. Dependencies write config values as text, people as numbers: both are read.
+    """A topic. Tools write config values as text, people write numbers; the reader accepts both.
 
     `inherited` are keys of `config` that are not set on the topic itself.
     """
@@ -45,7 +45,7 @@ class TopicDocument(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class SnapshotDocument(Struct, forbid_unknown_fields=True, rename="camel"):
-    """The whole file. Topics stay text until their turn comes, so that only some are held as objects at a time."""
+    """The whole file. Topics stay raw text until they are decoded, so only some of them are objects at a time."""
 
     brokers: list[BrokerDocument]
     topics: list[Raw]

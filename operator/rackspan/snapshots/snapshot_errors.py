@@ -1,4 +1,4 @@
-"""Errors about a snapshot file: one sentence, with the place in the file."""
+"""Errors about snapshot files: one sentence each, with the position in the file."""
 
 import re
 
@@ -18,7 +18,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Number out of range|Integer value out of range"), "the number is out of range"),
 )
 MAX_SHOWN = 80
-"""Characters of a text from the file that an error repeats at most."""
+"""The most characters of a text from the file that an error message quotes."""
 _KINDS = {
     "int": "an integer",
     "float": "a fraction",
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 class SnapshotError(ValueError):
-    """A snapshot file or log-dirs file that cannot be used; the message says where and why."""
+    """A snapshot file or log-dirs file that cannot be used. The message says where and why."""
 
 
 class SnapshotFieldError(Exception):
@@ -43,7 +43,7 @@ class SnapshotFieldError(Exception):
 
 
 def describe_decode_error(error: DecodeError | UnicodeDecodeError | RecursionError, root: str, size: int) -> str:
-    """Give a decoder's error as a sentence; `root` is the path that was decoded, `size` the file's bytes."""
+    """Return a decoder's error as a sentence. `root` is the path that was decoded, `size` the file's size in bytes."""
     if isinstance(error, UnicodeDecodeError):
         return f"{root}: holds text that is not UTF-8"
     if isinstance(error, RecursionError):

@@ -1,4 +1,4 @@
-"""Writing a snapshot as the JSON that `reader` reads: one topic per line, so that two files can be compared."""
+"""Writer of snapshots as the JSON that `reader` reads. Each topic is on one line, so that two files can be compared."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _encode = Encoder().encode
 
 
 def snapshot_lines(snapshot: Snapshot) -> Iterator[str]:
-    """Give the lines of the document, each with its line break."""
+    """Yield the document in pieces of one or more lines, each piece with its final line break."""
     yield f'{{"clusterId": {_encode(snapshot.cluster_id).decode()},\n "brokers": [\n'
     yield from _listed(
         BrokerDocument(broker.id, broker.reported_rack, broker.cordoned or UNSET) for broker in snapshot.brokers
