@@ -1,4 +1,4 @@
-"""Definitions of the topics that a cluster holds."""
+"""Definitions of the topics in a cluster."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def cluster_topics(
     snapshot: Snapshot, chosen: Collection[int], topology: TopologyRef, namespace: str | None, source: Source
 ) -> Iterator[Definition | Skipped]:
     """
-    Define the `chosen` topics, by their index, as they are in the snapshot; `source` is the cluster or file.
+    Yield definitions of the `chosen` topics (indexes) as they are in the snapshot; `source` is the cluster or file.
 
-    Placement is left open: `present` looks at it.
+    The definitions have no placement: `present` sets the placement.
     """
     partitions = snapshot.partitions
     sizes = partitions.replication_factor
@@ -44,5 +44,5 @@ def cluster_topics(
 
 
 def most_common(sizes: list[int]) -> int:
-    """The number that most partitions have, the larger one of equals."""
+    """Return the most frequent number; the larger one on a tie."""
     return max(set(sizes), key=lambda size: (sizes.count(size), size))

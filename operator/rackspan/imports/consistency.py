@@ -1,4 +1,4 @@
-"""What several definitions say together: of which clusters they are, and whether they contradict each other."""
+"""Checks across several definitions: their clusters, and contradictions between definitions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def located(imported: Imported) -> Imported:
     """
-    Complete the clusters that do not say where they are, where only one of the name does.
+    Set `where` of clusters without it, if only one cluster of the same name has it.
 
-    Manifests for `kubectl apply --namespace` have no namespace of their own.
+    Manifests for `kubectl apply --namespace` contain no namespace.
     """
     known: dict[str, set[SourceCluster]] = {}
     for one in imported.definitions:
@@ -34,7 +34,7 @@ def located(imported: Imported) -> Imported:
 
 
 def of_cluster(imported: Imported, cluster: str | None) -> Imported:
-    """Those of the clusters that are called so; all without a name."""
+    """Skip the topics of other clusters than those named `cluster`; without a name, keep all topics."""
     if cluster is None:
         return imported
     return imported.redefined(
@@ -46,12 +46,12 @@ def of_cluster(imported: Imported, cluster: str | None) -> Imported:
 
 
 def consistent(imported: Imported) -> Imported:
-    """Refuse topics that are defined twice, and clusters that come to one RackTopology and are two."""
+    """Refuse topics that are defined twice, and topics of a second cluster for the same RackTopology."""
     return imported.redefined(_checked(imported))
 
 
 def decided(imported: Imported) -> Imported:
-    """Refuse definitions that leave to the brokers what nobody has looked up there."""
+    """Refuse definitions with fields that are left to the brokers and have not been looked up there."""
     return imported.redefined(
         Refused(one.source, _undecided(one)) if one.open_fields else one for one in imported.definitions
     )

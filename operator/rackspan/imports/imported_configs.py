@@ -1,4 +1,4 @@
-"""Topic configs as a KafkaTopic can hold them: the rules are those of crds/kafkatopics.yaml."""
+"""The topic configs that a KafkaTopic can have, by the rules of crds/kafkatopics.yaml."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SHOWN = 100
 def accepted_configs(
     configs: Mapping[str, str], replication_factor: int
 ) -> tuple[dict[str, int | str], tuple[Remark, ...]]:
-    """The configs that a KafkaTopic may have, whole numbers as such, and a remark on each of the others."""
+    """Return the configs that a KafkaTopic may have, with integers as numbers, and a remark on each other config."""
     accepted: dict[str, int | str] = {}
     remarks = []
     for key, value in sorted(configs.items()):

@@ -1,4 +1,4 @@
-"""Which RackTopology a source's Kafka cluster is."""
+"""The RackTopology of a source's Kafka cluster."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Topologies:
-    """RackTopologies by what sources call their clusters, and the one for all others."""
+    """RackTopologies by the names of clusters in sources, and the default for all other clusters."""
 
     by_cluster: Mapping[str, TopologyRef] = field(default_factory=dict)
     default: TopologyRef | None = None
 
     def of(self, cluster: SourceCluster) -> TopologyRef:
-        """The cluster's RackTopology: the one that was said, else one of the same name."""
+        """Return the cluster's RackTopology: the given one, else the default, else one of the cluster's name."""
         said = self.by_cluster.get(str(cluster)) or self.by_cluster.get(cluster.name) or self.default
         return said or TopologyRef(object_name(cluster.name))
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka gives a topic this name."""
+    """Return whether a name is valid for a Kafka topic."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is one of Kafka's own, or the store of Strimzi's Topic Operator."""
+    """Return whether a topic is internal to Kafka, or the store of Strimzi's Topic Operator."""
     return topic in KAFKAS_OWN or topic.startswith("__strimzi")

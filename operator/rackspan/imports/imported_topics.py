@@ -1,4 +1,4 @@
-"""What an import reads: definitions of topics, what it leaves out, and what it has to say about each."""
+"""The results of an import: definitions of topics, what it skips or refuses, and remarks on each topic."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 STRATEGY = "spec.placement.strategy"
-"""The field of a remark that is about how its source would place replicas."""
+"""The field of remarks about the source's own strategy to place replicas."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """Where something stands: the name of a file or a cluster, and the line in a file."""
+    """The origin of something: the name of a file or cluster, and the line in a file."""
 
     name: str
     line: int | None = None
@@ -28,7 +28,7 @@ class Source:
 
 
 class RemarkKind(StrEnum):
-    """What becomes of a field."""
+    """What happens to a field."""
 
     NOT_KEPT = "NotKept"
     CONVERTED = "Converted"
@@ -37,17 +37,17 @@ class RemarkKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """The same for people, such as `not kept`."""
+        """The name for people, such as `not kept`."""
         return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
     """
-    What a KafkaTopic says otherwise than its source, or does not say.
+    A difference between a KafkaTopic and its source.
 
-    `Differs`: the source and Kafka disagree, and the KafkaTopic says what Kafka has. `WouldChange`: applying the
-    KafkaTopic changes that in Kafka.
+    `Differs`: the source and Kafka disagree, and the KafkaTopic has the value from Kafka. `WouldChange`: applying the
+    KafkaTopic changes something in Kafka.
     """
 
     kind: RemarkKind
@@ -59,31 +59,31 @@ class Remark:
 
 
 def not_kept(field_: str, message: str) -> Remark:
-    """The source says it, and the KafkaTopic cannot."""
+    """Return a remark on a field of the source that a KafkaTopic cannot have."""
     return Remark(RemarkKind.NOT_KEPT, field_, message)
 
 
 def converted(field_: str, message: str) -> Remark:
-    """The KafkaTopic has it in another form."""
+    """Return a remark on a field that the KafkaTopic has in another form."""
     return Remark(RemarkKind.CONVERTED, field_, message)
 
 
 def differs(field_: str, message: str) -> Remark:
-    """The source and Kafka disagree, and the KafkaTopic says what Kafka has."""
+    """Return a remark on a field where the source and Kafka disagree; the KafkaTopic has the value from Kafka."""
     return Remark(RemarkKind.DIFFERS, field_, message)
 
 
 def would_change(field_: str, message: str) -> Remark:
-    """Applying the KafkaTopic changes something in Kafka."""
+    """Return a remark on something in Kafka that applying the KafkaTopic changes."""
     return Remark(RemarkKind.WOULD_CHANGE, field_, message)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceCluster:
     """
-    A Kafka cluster as a source names it.
+    A Kafka cluster, as named in a source.
 
-    `where` distinguishes clusters of one name: the namespace of Strimzi's objects, topicctl's environment and region.
+    `where` distinguishes clusters of the same name: Strimzi's namespace, or topicctl's environment and region.
     """
 
     name: str
@@ -93,17 +93,17 @@ class SourceCluster:
         return f"{self.where}/{self.name}" if self.where else self.name
 
     def known_as(self, text: str) -> bool:
-        """Whether a user means this one by a name, with or without where it is."""
+        """Return whether a user's text names this cluster, with or without `where`."""
         return text in (self.name, str(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """
-    A topic as its source has it.
+    A topic as defined in its source.
 
-    `topic` is its name in Kafka, and always `spec.topic_name`; `cluster` is what the source calls its Kafka cluster.
-    `name` is what the object shall be called where the source says so. `open_fields` are those of the spec that the
+    `topic` is its name in Kafka and always equals `spec.topic_name`. `cluster` is its Kafka cluster, as named in the
+    source. `name` is the name for the object, if the source has one. `open_fields` are the fields of the spec that the
     source leaves to the brokers.
     """
 
@@ -119,13 +119,13 @@ class Definition:
     open_fields: tuple[str, ...] = ()
 
     def with_remarks(self, *more: Remark) -> Definition:
-        """The same with more to say."""
+        """Return the definition with more remarks."""
         return replace(self, remarks=(*self.remarks, *more))
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What is left out, and why. `subject` is such as `topic orders`."""
+    """Something that is not imported, and why. `subject` is, for example, `topic orders`."""
 
     source: Source
     subject: str
@@ -137,7 +137,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What cannot be imported, and why."""
+    """Something that cannot be imported, and why."""
 
     source: Source
     reason: str
@@ -148,7 +148,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """All that one or several sources gave."""
+    """All results from one or more sources."""
 
     definitions: tuple[Definition, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -156,7 +156,7 @@ class Imported:
 
     @classmethod
     def of(cls, results: Iterable[Definition | Skipped | Refused]) -> Imported:
-        """Sort results by what became of them."""
+        """Group results by their type."""
         every = list(results)
         return cls(
             tuple(one for one in every if isinstance(one, Definition)),
@@ -165,7 +165,7 @@ class Imported:
         )
 
     def redefined(self, results: Iterable[Definition | Skipped | Refused]) -> Imported:
-        """The same with results in place of its definitions."""
+        """Return a copy with `results` in place of the definitions."""
         return replace(self, definitions=()) + Imported.of(results)
 
     def __add__(self, other: Imported) -> Imported:

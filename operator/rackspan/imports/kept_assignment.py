@@ -1,10 +1,10 @@
-"""What an import can be asked to keep."""
+"""The option of an import that keeps present replicas."""
 
 from enum import StrEnum
 
 
 class KeptAssignment(StrEnum):
-    """Which topics get their present replicas as an explicit assignment."""
+    """The topics that get their present replicas as an explicit assignment."""
 
     UNFAIR = "unfair"
     ALWAYS = "always"

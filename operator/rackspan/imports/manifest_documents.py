@@ -1,7 +1,8 @@
 """
-Files of several YAML documents or JSON values, read apart from each other: one that cannot be read hides no other.
+Reader of files with several YAML documents or JSON values.
 
-A document's fields are asked for by name; what is of another type is reported with its line.
+Each document is read separately, so an error in one does not hide the others. `Part` reads the fields of a document by
+name; a field of the wrong type is reported with its line.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 _SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _IGNORED = ("", "#", "%")
-"""What the lines begin with that say nothing: comments and directives."""
+"""The first characters of lines without content: empty lines, comments and directives."""
 _BOM = re.compile(r"^\ufeff", re.MULTILINE)
-"""Also within a file: somebody has joined files."""
+"""Byte order marks, also inside a file: they remain there if files were joined."""
 _BEFORE_JSON = re.compile(r"(?:---)?\s*(?=\{)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _TAGS = re.compile(r"\{\{|\{%|<%")
-"""What templates of Helm, Jinja and ERB begin with. Most of these are no YAML."""
+"""The beginnings of template tags of Helm, Jinja and ERB. Most templates are not valid YAML."""
 _PLACEHOLDER = re.compile(rf"\$[A-Za-z_({{]|#\{{|{_TAGS.pattern}")
 _TEMPLATE = "this is a template: render it first"
 _LIST = "List"
@@ -35,7 +36,7 @@ _MAX_SHOWN = 80
 
 
 class ManifestFieldError(ValueError):
-    """A field that cannot be used: its line, its path and what is wrong."""
+    """A field that cannot be used, with its line, its path and what is wrong."""
 
     def __init__(self, line: int, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -44,27 +45,27 @@ class ManifestFieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A mapping within a document, and the path that leads there."""
+    """A mapping in a document, and its path."""
 
     fields: Fields
     path: str = ""
 
     @property
     def line(self) -> int:
-        """Where it begins."""
+        """The line where the mapping begins."""
         return self.fields.line
 
     def at(self, key: str) -> str:
-        """The path of one of its fields."""
+        """Return the path of a field."""
         return f"{self.path}.{key}" if self.path else key
 
     def node(self, key: str) -> Node | None:
-        """A field; null is none."""
+        """Return a field; None if it is missing or null."""
         found = self.fields.of.get(key)
         return None if isinstance(found, Scalar) and found.value is None else found
 
     def text(self, key: str) -> str | None:
-        """A text. Raises ManifestFieldError for another type, numbers among them."""
+        """Return a text field, or None. Raises ManifestFieldError for another type, including numbers."""
         found = self.node(key)
         if found is None:
             return None
@@ -73,7 +74,7 @@ class Part:
         raise self.error(key, f"must be a text, not {described(found)}")
 
     def number(self, key: str, least: int, most: int) -> int | None:
-        """A whole number. Raises ManifestFieldError for another type, and beyond `least` and `most`."""
+        """Return an integer field, or None. Raises ManifestFieldError if it is no integer from `least` to `most`."""
         found = self.node(key)
         if found is None:
             return None
@@ -85,7 +86,7 @@ class Part:
         return value
 
     def part(self, key: str) -> Part:
-        """A mapping, an empty one where there is none. Raises ManifestFieldError for another type."""
+        """Return a mapping, empty if the field is missing. Raises ManifestFieldError for another type."""
         found = self.node(key)
         if found is None:
             return Part(Fields(self.line, {}), self.at(key))
@@ -94,7 +95,7 @@ class Part:
         return Part(found, self.at(key))
 
     def items(self, key: str) -> tuple[Node, ...]:
-        """A list, an empty one where there is none. Raises ManifestFieldError for another type."""
+        """Return a list, empty if the field is missing. Raises ManifestFieldError for another type."""
         found = self.node(key)
         if found is None:
             return ()
@@ -103,17 +104,17 @@ class Part:
         return found.items
 
     def texts(self, key: str) -> dict[str, str]:
-        """A mapping of texts; other scalars as they are written. Raises ManifestFieldError for anything else."""
+        """Return a mapping of texts, with other scalars as written. Raises ManifestFieldError for anything else."""
         part = self.part(key)
         return {name: part.spelling(name) for name in part.fields.of if part.node(name) is not None}
 
     def says(self, key: str, text: str) -> bool:
-        """Whether a field is this text."""
+        """Return whether a field has exactly this text."""
         found = self.fields.of.get(key)
         return isinstance(found, Scalar) and found.text == text
 
     def spelling(self, key: str) -> str:
-        """A scalar as it was written, empty where there is none. Raises ManifestFieldError for anything else."""
+        """Return a scalar as written, empty if the field is missing. Raises ManifestFieldError for anything else."""
         found = self.node(key)
         if found is None:
             return ""
@@ -122,11 +123,11 @@ class Part:
         return found.text
 
     def beyond(self, known: Collection[str]) -> list[str]:
-        """The fields that are not `known`."""
+        """Return the names of fields that are not `known` and not null."""
         return [key for key in self.fields.of if key not in known and self.node(key) is not None]
 
     def refuse_placeholders(self, *free: str) -> None:
-        """Raise ManifestFieldError for the first placeholder of a template, `free` fields and null left out."""
+        """Raise ManifestFieldError for the first template placeholder in a key or value, except values in `free`."""
         for key in self.fields.of:
             found = None if key in free else self.node(key)
             scalar = None if found is None else _placeholder(found)
@@ -138,13 +139,13 @@ class Part:
                 )
 
     def error(self, key: str, message: str) -> ManifestFieldError:
-        """What is wrong with a field, at its line."""
+        """Return an error about a field, at its line."""
         found = self.fields.of.get(key)
         return ManifestFieldError(self.line if found is None else found.line, self.at(key), message)
 
 
 def _placeholder(node: Node) -> Scalar | None:
-    """The first scalar below a node that holds a placeholder, or the first below a key that does."""
+    """Return the first scalar below a node that has a placeholder. A key counts as a scalar at its value's line."""
     if isinstance(node, Scalar):
         return node if _PLACEHOLDER.search(node.text) else None
     if isinstance(node, Sequence):
@@ -160,13 +161,13 @@ def _placeholder(node: Node) -> Scalar | None:
 
 
 def whole(node: Node) -> int | None:
-    """The number that a node writes, None where it is none."""
+    """Return the integer value of a node, or None if it is no integer."""
     value = node.value if isinstance(node, Scalar) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def described(node: Node) -> str:
-    """A node in a sentence."""
+    """Return a description of a node for a sentence."""
     match node:
         case Fields():
             return "a mapping"
@@ -178,14 +179,14 @@ def described(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What could not be read as an object: where, why, and its text."""
+    """Something that could not be read as an object: where, why, and its text."""
 
     source: Source
     reason: str
     text: str
 
     def outcome(self, word: str) -> Refused | Skipped:
-        """Refused where it may hold a topic, as the text has the `word` of topics; skipped where it cannot."""
+        """Return a refusal if the text contains `word` and so may define a topic; otherwise a skipped document."""
         return (
             Refused(self.source, self.reason) if word in self.text else Skipped(self.source, "a document", self.reason)
         )
@@ -193,7 +194,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The objects of some files, each with its place, and what could not be read."""
+    """The objects of some files, each with its position, and what could not be read."""
 
     found: tuple[tuple[Source, Part], ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -203,7 +204,7 @@ class Documents:
 
 
 def read_documents(data: bytes, name: str) -> Documents:
-    """Read all objects of a file called `name`; lists of objects, as kubectl prints them, are taken apart."""
+    """Read all objects of a file called `name`; a list of objects, as kubectl prints it, is split into its items."""
     try:
         text = decoded(data)
     except UnicodeDecodeError as error:
@@ -228,7 +229,7 @@ def read_documents(data: bytes, name: str) -> Documents:
 
 
 def _unreadable(name: str, error: YamlError | ManifestFieldError, text: str, first: int) -> Unread:
-    """What is wrong with a document; a template that is no YAML is reported as one, at its first tag."""
+    """Return what is wrong with a document. A template that is not YAML is reported as a template, at its first tag."""
     tag = _TAGS.search(text)
     line = 0 if tag is None else first + text.count("\n", 0, tag.start())
     if tag is None or line > error.line:
@@ -238,7 +239,7 @@ def _unreadable(name: str, error: YamlError | ManifestFieldError, text: str, fir
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """The text cut before every separator, each piece with the number of its first line."""
+    """Yield the text in pieces, cut before every separator, each with the number of its first line."""
     starts = [0, *(found.start() for found in _SEPARATOR.finditer(text)), len(text)]
     number = 1
     for start, stop in pairwise(starts):
@@ -249,7 +250,7 @@ def _chunks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _pieces(chunk: str, line: int) -> Iterator[tuple[int, str]]:
-    """The JSON values that a chunk begins with, as YAML of the same meaning, then the rest, each with its line."""
+    """Yield the JSON values at the beginning of a chunk as equivalent YAML, then the rest, each with its line."""
     start = 0
     while (before := _BEFORE_JSON.match(chunk, start)) is not None:
         at = before.end()
@@ -272,7 +273,7 @@ _json = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_numb
 
 
 def _as_yaml(string: re.Match[str]) -> str:
-    """A string of JSON as one of YAML, which has other escapes."""
+    """Return a JSON string as a YAML string, which has other escapes."""
     quoted = string[0]
     if "\\" not in quoted and quoted.isascii() and quoted.isprintable():
         return quoted
@@ -284,7 +285,7 @@ def _as_yaml(string: re.Match[str]) -> str:
 
 
 def _objects(node: Node) -> Iterator[Node]:
-    """The objects of a document: itself, or the items of a list of objects."""
+    """Yield the objects of a document: the document itself, or the items of a list of objects."""
     kind = node.of.get("kind") if isinstance(node, Fields) else None
     if isinstance(node, Fields) and isinstance(kind, Scalar) and kind.text.endswith(_LIST) and "items" in node.of:
         yield from Part(node).items("items")

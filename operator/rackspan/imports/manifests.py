@@ -1,4 +1,4 @@
-"""Definitions as KafkaTopic objects and their YAML, and KafkaTopics read back from files."""
+"""Definitions as KafkaTopic objects and as YAML, and KafkaTopics read from files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _DEFAULTS: Mapping[str, Any] = {
 _EMPTY: tuple[Any, ...] = ({}, [])
 _AFTER_KEY = ("", ".", " ", ":", "[", "]")
 _BETWEEN = ". [:]"
-"""What stands between the keys of a path in a sentence."""
+"""The characters between the keys of a path in a sentence."""
 
 
 def manifest(name: str, definition: Definition) -> dict[str, Any]:
-    """The KafkaTopic object of a definition, called `name`, without what goes without saying."""
+    """Return the KafkaTopic object of a definition, with this `name`, without fields that have their defaults."""
     metadata: dict[str, Any] = {"name": name}
     if definition.namespace is not None:
         metadata["namespace"] = definition.namespace
@@ -48,13 +48,13 @@ def manifest(name: str, definition: Definition) -> dict[str, Any]:
         del spec["topicName"]
     topology = definition.spec.topology_ref
     if definition.namespace is not None and topology.namespace == definition.namespace:
-        # As people write it: topologyRef cannot change, and the namespace may not be added or left out later.
+        # People omit this namespace. As topologyRef is immutable, they could not remove the namespace later.
         spec["topologyRef"] = {"name": topology.name}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
 
 
 def spec_document(spec: KafkaTopicSpec) -> dict[str, Any]:
-    """The JSON of a spec without its defaults; what it is decoded to is the same spec."""
+    """Return the JSON of a spec without its defaults; decoding the JSON gives the same spec."""
     document: dict[str, Any] = encode(spec)
     placement = document.pop("placement")
     if "brokers" in placement:
@@ -69,7 +69,7 @@ def spec_document(spec: KafkaTopicSpec) -> dict[str, Any]:
 
 
 class _ManifestDumper(QuotingDumper):
-    """Writes rows of an assignment on a line each."""
+    """A YAML dumper that writes each row of an assignment on one line."""
 
 
 def _row(dumper: Any, row: tuple[int, ...]) -> Any:
@@ -80,7 +80,7 @@ _ManifestDumper.add_representer(tuple, _row)
 
 
 def yaml_document(document: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
-    """An object as one YAML document with its separator, below `comments`."""
+    """Return an object as one YAML document: the separator, `comments`, then the object."""
     lines = "".join(f"# {shown(line, _LONGEST_COMMENT)}\n" for line in comments)
     return f"---\n{lines}{yaml_text(_with_rows(document), _ManifestDumper)}"
 
@@ -95,34 +95,34 @@ def _with_rows(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ManifestTopic:
-    """A KafkaTopic in a file, and the object as it is written there."""
+    """A KafkaTopic in a file, and the object as written in the file."""
 
     source: Source
     topic: KafkaTopic
     part: Part
 
     def at(self, sentence: str) -> Source:
-        """Where the field is written with whose path a sentence begins, such as `spec.config retention.ms: is …`.
+        """Return the position of the field that a sentence begins with, such as `spec.config retention.ms: is …`.
 
-        Where it is not written, the nearest field above it that is.
+        If the file does not contain the field, return the position of its nearest parent that the file contains.
         """
         return Source(self.source.name, _line(self.part.fields, sentence))
 
     @property
     def document(self) -> dict[str, Any]:
-        """The object to apply: as it is written, without a status and what the API server sets in its metadata."""
+        """The object to apply: as written, but without the status and the metadata that the API server sets."""
         written, key = _plain(self.part.fields), self.topic.key
         more = {name: value for name in ("labels", "annotations") if (value := written["metadata"].get(name))}
         metadata = {"namespace": key.namespace, "name": key.name, **more}
         return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": written["spec"]}
 
     def about(self, sentence: str) -> Refused:
-        """A sentence that begins with the path of a field, with the place and the object's name."""
+        """Return a refusal with a sentence that begins with the path of a field, its position and the object's name."""
         return Refused(self.at(sentence), f"KafkaTopic {self.topic.meta.name}: {sentence}")
 
 
 def _line(node: Node, path: str) -> int:
-    """The line of the deepest node that a path leads to: keys follow dots, spaces or stand in brackets."""
+    """Return the line of the deepest node on a path. Its keys are in brackets, or follow dots or spaces."""
     line = node.line
     while True:
         steps = list(_steps(node))
@@ -147,9 +147,10 @@ def _steps(node: Node) -> Iterator[tuple[str, Node]]:
 @dataclass(frozen=True, slots=True)
 class Manifests:
     """
-    The KafkaTopics among documents, what cannot be read, and what may be meant as a KafkaTopic and is left out.
+    The KafkaTopics in documents, the objects that cannot be read (`refused`), and the `skipped` ones.
 
-    `broken` are the rules that KafkaTopics break which can be read.
+    Skipped objects are of another kind or group but may be meant as KafkaTopics. `broken` are the rules that readable
+    KafkaTopics break.
     """
 
     topics: tuple[ManifestTopic, ...]
@@ -160,9 +161,9 @@ class Manifests:
 
 def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
     """
-    Read the KafkaTopics among documents; objects of other kinds are passed over.
+    Read the KafkaTopics in documents and ignore objects of other kinds.
 
-    Those that name no namespace are of `namespace`.
+    KafkaTopics without a namespace get `namespace`.
     """
     topics, refused = [], [Refused(one.source, one.reason) for one in documents.unread]
     broken, skipped = list[Refused](), []
@@ -191,7 +192,7 @@ def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
 
 
 def _is_ours(part: Part) -> bool:
-    """Whether an object is of Rackspan's group, in a version that nothing serves."""
+    """Return whether an object is a KafkaTopic of Rackspan's API group, in any version."""
     version = part.fields.of.get("apiVersion")
     group = API_VERSION.partition("/")[0]
     return part.says("kind", KIND) and isinstance(version, Scalar) and version.text.partition("/")[0] == group

@@ -1,9 +1,10 @@
 """
 Names of Kubernetes objects for topics.
 
-A topic that may be an object's name is one. Another becomes one in lower case, with hyphens for what is not allowed,
-and `spec.topicName` keeps its own. Where two come to the same, a part that distinguishes them is added: first the
-RackTopology's name, where several are imported at once, then a hash. Neither their order nor chance matters.
+If a topic's name is valid for an object, the object gets this name. Otherwise it gets the name in lower case, with
+hyphens for characters that are not allowed, and `spec.topicName` has the topic's name. If two names are equal, a suffix
+distinguishes them: first the RackTopology's name, if several are imported at once, then a hash. The names do not depend
+on the order of topics or on chance.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _HASHES = (8, 16, 32, 64)
 
 
 def is_object_name(name: str) -> bool:
-    """Whether an object may have this name: a DNS subdomain of RFC 1123."""
+    """Return whether a name is valid for an object: a DNS subdomain of RFC 1123."""
     return len(name) <= MOST and all(map(_LABEL.fullmatch, name.split(".")))
 
 
 def is_namespace(name: str) -> bool:
-    """Whether a namespace may have this name: a DNS label of RFC 1123."""
+    """Return whether a name is valid for a namespace: a DNS label of RFC 1123."""
     return len(name) <= _MOST_LABEL and _LABEL.fullmatch(name) is not None
 
 
 def object_name(text: str) -> str:
-    """The text as the name of an object: itself where it may be one."""
+    """Return a valid object name for a text: the text itself if it is valid."""
     if is_object_name(text):
         return text
     steps = (step.strip("-") for step in _NOT_ALLOWED.sub("-", text.lower()).split("."))
@@ -45,7 +46,7 @@ def object_name(text: str) -> str:
 
 
 def named(definitions: Sequence[Definition]) -> tuple[str, ...]:
-    """The name of each definition's object: no two of one namespace are the same, for different topics."""
+    """Return the name of each definition's object. Different topics get different names in each namespace."""
     several = len({one.spec.topology_ref for one in definitions}) > 1
     candidates = [list(_candidates(one, several=several)) for one in definitions]
     level = [0] * len(definitions)
@@ -64,7 +65,7 @@ def named(definitions: Sequence[Definition]) -> tuple[str, ...]:
 
 
 def _to_move(group: list[int], level: list[int], definitions: Sequence[Definition]) -> list[int]:
-    """Those that need another name: all but the one that has the best right to it."""
+    """Return the definitions that need another name: all except the one with the best claim to the name."""
     if len(group) == 1:
         return []
     lowest = min(level[at] for at in group)

@@ -1,8 +1,8 @@
 """
-Definitions as Kafka has their topics now, so that applying them changes nothing.
+Definitions with the present state of their topics in Kafka, so that applying them changes nothing.
 
-What a definition and Kafka disagree about is taken from Kafka, and said. Replicas that are not spread fairly are kept
-by an explicit assignment, or left to the plan: that is the `KeptAssignment`.
+If a definition and Kafka disagree, the definition gets the value from Kafka and a remark. Replicas that are not spread
+fairly are kept by an explicit assignment or left to the plan, as `KeptAssignment` selects.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NEW_TOPIC = would_change("topic", "Kafka has no such topic: applying the manifes
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """A topic in Kafka: replicas, the configs set on it, and how far it is from a fair spread."""
+    """A topic in Kafka: replicas, the configs set on the topic, its `unfair` partitions and the moves that fix them."""
 
     rows: Rows
     config: Mapping[str, str]
@@ -60,9 +60,9 @@ class _Topic:
 
 def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignment: KeptAssignment) -> Imported:
     """
-    Give the definitions as the topics are in the snapshot; those whose replicas cannot be kept are skipped.
+    Return the definitions with the state of their topics in the snapshot; skip topics whose replicas cannot be kept.
 
-    A topic that the snapshot does not have keeps its definition.
+    A topic that is not in the snapshot keeps its definition.
     """
     topics = _topics(snapshot, tree, {one.topic for one in imported.definitions})
     found = Imported.of(
@@ -74,9 +74,9 @@ def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignmen
 
 def plan_of_topics(specs: Mapping[str, KafkaTopicSpec], snapshot: Snapshot, tree: RackTree) -> Plan:
     """
-    Plan for these topics alone, by their names in Kafka, as the operator would once their manifests are applied.
+    Return the plan for these topics alone, as the operator would make it after their manifests are applied.
 
-    Those that the snapshot does not have are left out. Raises MissingRackError.
+    The keys of `specs` are names in Kafka. Topics that are not in the snapshot are skipped. Raises MissingRackError.
     """
     names = frozenset(specs).intersection(snapshot.partitions.names)
     required = {name: requirements_of(specs[name], DurabilitySpec()) for name in sorted(names)}
@@ -154,7 +154,7 @@ def _placed(one: Definition, seen: _Topic, assignment: KeptAssignment) -> Defini
 
 
 def _by_assignment(remark: Remark) -> Remark:
-    """What a strategy asked for is kept where the replicas stay where it has put them."""
+    """Return a remark that pinned replicas keep the result of the source's strategy; other remarks unchanged."""
     if remark.field != STRATEGY or remark.kind is not RemarkKind.NOT_KEPT:
         return remark
     return converted(STRATEGY, f"{remark.message}; spec.placement.assignment pins what it made")
@@ -170,7 +170,7 @@ def _counts(one: Definition, seen: _Topic, factor: int) -> Iterator[Remark]:
 
 
 def _configs(one: Definition, seen: _Topic, factor: int) -> tuple[dict[str, int | str], list[Remark]]:
-    """What the definition manages, with the values that Kafka has."""
+    """Return the configs that the definition manages, with the values from Kafka, and remarks on differences."""
     texts, remarks = dict[str, str](), []
     for key, said in one.spec.config.items():
         there = seen.config.get(key)

@@ -1,4 +1,4 @@
-"""What definitions of all kinds of files have in common: configs, labels, numbers of partitions and replicas."""
+"""Common parts of definitions in files: configs, labels, numbers of partitions and replicas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_PARTITIONS: Final = 100_000
 MOST_REPLICAS: Final = 32_767
 MOST_ROWS: Final = 5_000
 WIDEST_ROW: Final = 16
-"""Of an assignment. All of these are by crds/kafkatopics.yaml."""
+"""The most replicas in a row of an assignment; MOST_ROWS limits its rows. All limits are from crds/kafkatopics.yaml."""
 _MAX_SHOWN = 100
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -31,7 +31,7 @@ _TOOLS_LABELS = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 
 
 def holds_topics(part: Part) -> int:
-    """How many KafkaTopics of any group an object is, or holds as a Template of OpenShift."""
+    """Return how many KafkaTopics, of any API group, an object is or contains as an OpenShift Template."""
     if part.says("kind", "KafkaTopic"):
         return 1
     objects = part.fields.of.get("objects")
@@ -41,7 +41,7 @@ def holds_topics(part: Part) -> int:
 
 
 def other_kind(source: Source, part: Part, version: str) -> Skipped:
-    """Leave out an object that is no KafkaTopic of `version`, with the reason."""
+    """Return why an object that is not a KafkaTopic of `version` is skipped."""
     metadata = part.fields.of.get("metadata")
     names = (part.fields.of.get("kind"), metadata.of.get("name") if isinstance(metadata, Fields) else None)
     subject = " ".join(shown(one.text, _MAX_SHOWN) for one in names if isinstance(one, Scalar))
@@ -57,7 +57,7 @@ def other_kind(source: Source, part: Part, version: str) -> Skipped:
 
 
 def topic_name(part: Part, key: str) -> str | None:
-    """A topic's name, None where there is none. Raises ManifestFieldError for what Kafka would not take."""
+    """Return a topic's name, or None if it is missing. Raises ManifestFieldError if Kafka would reject the name."""
     name = part.text(key)
     if name is not None and not is_topic_name(name):
         raise part.error(key, f'"{shown(name, _MAX_SHOWN)}" is not a valid topic name')
@@ -65,7 +65,7 @@ def topic_name(part: Part, key: str) -> str | None:
 
 
 def required_text(part: Part, key: str) -> str:
-    """A text that has to be there. Raises ManifestFieldError."""
+    """Return the text of a required field. Raises ManifestFieldError if it is missing or empty."""
     text = part.text(key)
     if not text:
         raise ManifestFieldError(part.line, part.at(key), "is missing")
@@ -74,9 +74,9 @@ def required_text(part: Part, key: str) -> str:
 
 def config_texts(part: Part, of_float: FloatText) -> tuple[dict[str, str], tuple[Remark, ...]]:
     """
-    Topic configs as the source's own tool gives them to Kafka, lists with commas.
+    Return topic configs as the source's own tool sends them to Kafka; lists become comma-separated.
 
-    `of_float` is how that tool writes a number that is not whole. Raises ManifestFieldError for a mapping.
+    `of_float` formats a fraction as that tool does. Raises ManifestFieldError for a mapping, also inside a list.
     """
     configs, remarks = {}, []
     for key, node in part.fields.of.items():
@@ -118,7 +118,7 @@ def _scalar_text(node: Scalar, of_float: FloatText) -> str | None:
 def kept_metadata(
     values: Mapping[str, str], field: str, *, as_labels: bool
 ) -> tuple[dict[str, str], tuple[Remark, ...]]:
-    """Labels or annotations that another object may have, and a remark on each of the others."""
+    """Return the labels or annotations that the KafkaTopic can have too, and a remark on each of the others."""
     kept, remarks = {}, []
     for key, value in sorted(values.items()):
         why = _not_kept(key, value, as_labels=as_labels)

@@ -1,8 +1,8 @@
 """
 Definitions from Strimzi's KafkaTopics, `kafka.strimzi.io/v1` and `v1beta2`.
 
-The cluster is the label `strimzi.io/cluster`. Partitions and replicas may be left out there, and are then what the
-brokers' `num.partitions` and `default.replication.factor` were when the topic was made.
+The label `strimzi.io/cluster` names the cluster. Partitions and replicas are optional. By default they have the values
+that `num.partitions` and `default.replication.factor` had on the brokers when the topic was created.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rackspan.imports.manifest_documents import Part
 
 WORD: Final = "KafkaTopic"
-"""What the text of a KafkaTopic holds, its kind."""
+"""A word that the text of every KafkaTopic contains: its kind."""
 _GROUP: Final = "kafka.strimzi.io/"
 _OWN: Final = "strimzi.io/"
 _CLUSTER: Final = "strimzi.io/cluster"
@@ -43,7 +43,7 @@ _PAUSES: Final = ("strimzi.io/pause-reconciliation", "strimzi.io/paused-reconcil
 _MANAGED: Final = "strimzi.io/managed"
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVERS: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-"""What the API server writes."""
+"""The metadata that the API server sets."""
 
 _SPEC: Final = ("topicName", "partitions", "replicas", "config")
 _METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers", *_SERVERS)
@@ -52,7 +52,7 @@ _MAX_SHOWN: Final = 100
 
 
 def strimzi_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped | Refused:
-    """Define the topic of one object. Raises ManifestFieldError."""
+    """Return the topic that one object defines, or why it is skipped or refused. Raises ManifestFieldError."""
     if not part.says("kind", WORD) or not part.spelling("apiVersion").startswith(_GROUP):
         return other_kind(source, part, _GROUP.removesuffix("/"))
     metadata, spec = part.part("metadata"), part.part("spec")
@@ -102,7 +102,7 @@ def strimzi_topic(source: Source, part: Part, topologies: Topologies) -> Definit
 
 
 def _others(values: Mapping[str, str]) -> dict[str, str]:
-    """Labels or annotations that are neither Strimzi's nor kubectl's copy of the object."""
+    """Return the labels or annotations without Strimzi's own, and without kubectl's copy of the object."""
     return {key: value for key, value in values.items() if not key.startswith(_OWN) and key != _APPLIED}
 
 

@@ -1,7 +1,7 @@
 """
-What crds/kafkatopics.yaml asks of a KafkaTopic, for files that no API server has seen.
+The rules of crds/kafkatopics.yaml for a KafkaTopic, for files that no API server has validated.
 
-The API server is the judge of what is applied: a test holds these rules against the cases that it is tested with.
+The API server decides what is applied. A test checks these rules with the same cases as those of the API server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_SHOWN: Final = 80
 
 
 def broken_rules(document: Mapping[str, Any], topic: KafkaTopic) -> Iterator[str]:
-    """Give a sentence for each rule that a KafkaTopic breaks; `document` is the JSON that it was read from."""
+    """Yield a sentence for each rule that a KafkaTopic breaks; `document` is the JSON of the KafkaTopic."""
     spec = topic.spec
     for field in document:
         if field not in ("apiVersion", "kind", "metadata", "spec", "status"):
@@ -105,7 +105,7 @@ def _config(spec: KafkaTopicSpec) -> Iterator[str]:
 
 
 def _compared(spec: KafkaTopicSpec) -> int | None:
-    """The min.insync.replicas that other fields are compared with."""
+    """Return the min.insync.replicas to compare other fields with; None if it is missing or no number."""
     given = spec.config_values.get(MIN_INSYNC, "")
     return int(given) if _COMPARED.fullmatch(given) else None
 

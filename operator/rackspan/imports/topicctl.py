@@ -1,9 +1,9 @@
 """
-Definitions from topicctl's topic configs, of which there may be several in a file.
+Definitions from topicctl's topic configs; a file may contain several.
 
-`any`, `balanced-leaders` and `cross-rack` are what Rackspan does anyhow, `static` is an assignment. That all replicas
-of a partition share a rack (`in-rack`, `static-in-rack`) is what Rackspan is there to prevent, and can be kept only by
-an assignment of the replicas that are there.
+The strategies `any`, `balanced-leaders` and `cross-rack` match what Rackspan does by default; `static` becomes an
+assignment. With `in-rack` and `static-in-rack` all replicas of a partition share a rack, which Rackspan prevents. Only
+an assignment of the present replicas can keep that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BYTES_PER_MB: Final = 1_000_000
 _MOST: Final = 2**31 - 1
 _MAX_SHOWN: Final = 100
 WORD: Final = "replicationFactor"
-"""What the text of a topic config holds."""
+"""A word that the text of every topic config contains."""
 _FIELDS: Final = {
     "": ("meta", "spec"),
     "meta": ("name", "cluster", "environment", "region", "description", "labels", "consumers"),
@@ -64,7 +64,7 @@ _STRATEGIES: Final = {
 
 
 def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Definition | Skipped:
-    """Define the topic of one document. Raises ManifestFieldError."""
+    """Return the topic that one document defines, or why it is skipped. Raises ManifestFieldError."""
     meta, spec = part.part("meta"), part.part("spec")
     other = _no_topic(meta, spec)
     if other is not None:
@@ -101,7 +101,7 @@ def topicctl_topic(source: Source, part: Part, topologies: Topologies) -> Defini
 
 
 def _no_topic(meta: Part, spec: Part) -> tuple[str, str] | None:
-    """What a document is that defines no topic, and why there is no KafkaTopic of it."""
+    """Return what a document without a topic is, and why it has no KafkaTopic; None if it defines a topic."""
     name = shown(meta.spelling("name"), _MAX_SHOWN)
     if spec.node("bootstrapAddrs") or spec.node("zkAddrs"):
         return f"cluster {name}", "it is a cluster, and no topic: a RackTopology has its bootstrapServers"
@@ -113,7 +113,7 @@ def _no_topic(meta: Part, spec: Part) -> tuple[str, str] | None:
 
 
 def setting_text(number: float) -> str:
-    """What topicctl gives to Kafka for a number that is not whole: two decimals."""
+    """Return a fraction as topicctl sends it to Kafka: with two decimals."""
     return f"{number:.2f}"
 
 
@@ -125,7 +125,7 @@ def _needed(part: Part, key: str, most: int) -> int:
 
 
 def _where(meta: Part) -> str:
-    """Environment and region, which distinguish clusters of one name."""
+    """Return environment and region, which distinguish clusters of the same name."""
     return "/".join(filter(None, (meta.spelling("environment"), meta.spelling("region"))))
 
 

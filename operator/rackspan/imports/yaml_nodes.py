@@ -1,9 +1,9 @@
 """
-YAML as nodes that know their line and their text.
+YAML as nodes with their line number and source text.
 
-A scalar has the value that Kubernetes and topicctl read, who both turn YAML 1.1 into JSON by go-yaml v2: `010` is 8,
-`1_000` is 1000, `2.0` is 2 and `y` is true. Built from the parser's events, not by its composer, which overflows the
-stack of the process when text is nested deeply.
+A scalar has the value that Kubernetes and topicctl read. Both convert YAML 1.1 to JSON with go-yaml v2: `010` is 8,
+`1_000` is 1000, `2.0` is 2 and `y` is true. The nodes are built from the parser's events, because PyYAML's composer
+overflows the stack of the process if the text is deeply nested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
     "timestamp": (str,),
 }
-"""What a scalar with a tag may be."""
+"""The types that a scalar with a tag may have."""
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **{spelled: True for word in ("y", "yes", "true", "on") for spelled in (word, word.capitalize(), word.upper())},
@@ -42,14 +42,14 @@ _MOST_DIGITS = 100
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_JSON = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _WRITTEN_OUT = 1e21
-"""JSON of Go writes integral floats below this without a point or an exponent: they are integers there."""
+"""Go's JSON encoder writes integral floats below this limit without a point or an exponent, that is, as integers."""
 
 Value: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value, and its text as it was written, without its quotes."""
+    """One value, and its source text without quotes."""
 
     line: int
     text: str
@@ -72,7 +72,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping whose keys are texts."""
+    """A mapping whose keys are strings."""
 
     line: int
     of: Mapping[str, Node]
@@ -82,7 +82,7 @@ Node: TypeAlias = Scalar | Sequence | Fields
 
 
 class YamlError(ValueError):
-    """What is wrong, and at which line of the text, from 1."""
+    """What is wrong, and the line number in the text, from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -91,16 +91,19 @@ class YamlError(ValueError):
 
 def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
     """
-    Give the root of each document of a text that begins at line `first_line`; empty documents are left out.
+    Yield the root of each document in a text that begins at line `first_line`; empty documents are skipped.
 
-    Raises YamlError: not YAML, a key twice, a tag of somebody's own, nested too deeply, or an alias within itself.
+    Raises YamlError if the text is not YAML, if a key is repeated, if a tag is unknown, if the text has too many values
+    or is nested too deeply, or if an alias is inside its own anchor.
     """
     try:
         yield from _Builder(first_line).build(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(filter(None, (error.problem, error.context))) or "it ends too early"
-        line = min(mark.line if mark else 0, text.rstrip().count("\n"))  # what ends too early is reported where it ends
+        line = min(
+            mark.line if mark else 0, text.rstrip().count("\n")
+        )  # report unexpected ends at the last line of text
         raise YamlError(first_line + line, f"is not YAML: {said}") from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         at = getattr(error, "position", 0)
@@ -123,7 +126,7 @@ class _Open:
         self.size = 1
 
     def take(self, node: Node, at: int) -> None:
-        """Take the next key, value or item; a value may be an alias of what stands elsewhere, so `at` is its line."""
+        """Take the next key, value or item. `at` is its line; an alias refers to a node of another line."""
         if self.fields is None:
             self.items.append(node)
         elif self.key is None:
@@ -164,7 +167,7 @@ class _Builder:
         self._anchors: dict[str, tuple[Node, int]] = {}
 
     def build(self, text: str) -> Iterator[Node]:
-        """Give the documents' roots."""
+        """Yield the roots of the documents."""
         for event in yaml.parse(text, Loader=_Loader):
             root = self._root(event)
             if root is not None and not (isinstance(root, Scalar) and root.value is None):
@@ -201,7 +204,7 @@ class _Builder:
         return self._placed(node, size, line)
 
     def _placed(self, node: Node, size: int, line: int) -> Node | None:
-        """Put a node of `size` values where it belongs; gives it back where it is a document's root."""
+        """Add a node of `size` values to the innermost open node; return the node if it is a document's root."""
         if not self._open:
             return node
         above = self._open[-1]
@@ -213,7 +216,7 @@ class _Builder:
 
 
 def _key(node: Scalar) -> str:
-    """A key as it is in JSON."""
+    """Return a key as written in JSON."""
     if isinstance(node.value, bool):
         return str(node.value).lower()
     return str(node.value) if isinstance(node.value, int) else node.text
@@ -241,7 +244,7 @@ def _scalar(event: Any, line: int) -> Scalar:
 
 
 def _resolved(text: str) -> Value:
-    """The value of a plain scalar, by the rules of go-yaml v2."""
+    """Return the value of a plain scalar by the rules of go-yaml v2."""
     if text in _WORDS:
         return _WORDS[text]
     plain = text.replace("_", "") if text[0] in "+-.0123456789" else ""

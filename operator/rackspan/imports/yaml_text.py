@@ -1,4 +1,4 @@
-"""Documents as YAML whose texts no reader takes for anything else."""
+"""YAML output in which every YAML reader reads strings as strings."""
 
 import re
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ import yaml
 _WIDTH = 160
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _LOOKS_LIKE_MORE = re.compile(r"[-+.~0-9].*|[yYnN]", re.DOTALL)
-"""Texts that some reader of YAML takes for a number, a time or a truth value, though PyYAML would not quote them."""
+"""Strings that some YAML readers take for a number, a time or a boolean, although PyYAML would not quote them."""
 
 
 class QuotingDumper(_Dumper):  # type: ignore[misc]  # its parent is chosen at run time
-    """Quotes whatever some reader might take for no text."""
+    """A YAML dumper that quotes every string that some YAML reader might not read as a string."""
 
 
 def _text(dumper: Any, text: str) -> Any:
@@ -25,7 +25,7 @@ QuotingDumper.add_representer(str, _text)
 
 
 def yaml_text(document: Mapping[str, Any], dumper: type[QuotingDumper] = QuotingDumper) -> str:
-    """A document with its keys in order, and with escapes where it holds what is not printed."""
+    """Return a document as YAML with its keys in order; with escapes if it contains unprintable characters."""
     for letters in (True, False):
         text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=letters, width=_WIDTH)
         if text.replace("\n", "").isprintable():
