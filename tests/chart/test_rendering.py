@@ -106,6 +106,36 @@ def test_a_real_api_server_takes_every_object(offline_helm, plane, wide, values)
     assert len(re.findall(r"\(server dry run\)$", printed, re.MULTILINE)) == len(objects)
 
 
+def texts(value, key=""):
+    """The values below a key that the API server takes as strings only."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from texts(inner, key if key in ("labels", "matchLabels") else name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner, key)
+    elif key in ("name", "namespace", "labels", "matchLabels", "serviceAccountName", "priorityClassName"):
+        yield value
+
+
+def test_names_that_look_like_numbers_and_booleans_stay_strings(offline_helm):
+    values = {
+        "crds": {"install": False},
+        "nameOverride": "1e3",
+        "priorityClassName": "true",
+        "watchNamespaces": ["123", "0x1"],
+        "racks": {"namespaces": ["007"], "restart": ["null"], "annotate": ["yes"], "clients": {"enabled": MINOR >= 36}},
+        "serviceAccount": {"name": "123"},
+        "scan": {**EVERYTHING["scan"], "serviceAccount": {"name": "456"}, "trustedNamespaces": ["123"]},
+        "metrics": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}, "dashboard": {"enabled": True}},
+        "podDisruptionBudget": {"enabled": True},
+    }
+    rendered = offline_helm.render(values, release="42", namespace="7")
+    found = [text for item in yaml.safe_load_all(rendered) for text in texts(item)]
+    assert {"42", "7", "123", "007", "null", "yes", "true", "456", "1e3"} <= {*found}
+    assert [text for text in found if not isinstance(text, str)] == []
+
+
 def test_all_values_reach_the_deployment(offline_helm):
     deployment = only(offline_helm.objects(EVERYTHING), "Deployment")
     pod = deployment["spec"]["template"]
@@ -422,6 +452,11 @@ REFUSED = [
     ({"extraEnv": [{"name": "A", "value": 1}]}, "at '/extraEnv/0/value': got number, want string"),
     ({"extraEnv": [{"name": "RACKSPAN_NAMESPACES", "value": "a"}]}, "extraEnv: set watchNamespaces instead"),
     ({"extraEnv": [{"name": "RACKSPAN_SCAN_IMAGE", "value": "a"}]}, "extraEnv: set scan.image instead"),
+    ({"extraEnv": [{"name": "RACKSPAN_LEASE_IDENTITY"}]}, "extraEnv: the chart sets RACKSPAN_LEASE_IDENTITY from"),
+    ({"extraEnv": [{"name": "RACKSPAN_LEASE_NAMESPACE"}]}, "extraEnv: the chart sets RACKSPAN_LEASE_NAMESPACE from"),
+    ({"nameOverride": "My_Name"}, "at '/nameOverride'"),
+    ({"fullnameOverride": "123"}, "at '/fullnameOverride'"),
+    ({"probes": {"liveness": {"successThreshold": 2}}}, "at '/probes/liveness/successThreshold': value must be 1"),
     ({"scan": {"trustedNamespaces": ["kafka-*"]}}, "at '/scan/trustedNamespaces/0'"),
     ({"scan": {"allowedLocations": ["s3a://b/x?scheme=http"]}}, "at '/scan/allowedLocations/0'"),
     ({"scan": {"allowedLocations": ["s3a://me:secret@b/x"]}}, "at '/scan/allowedLocations/0'"),

@@ -21,8 +21,8 @@
 {{- end }}
 
 {{- define "rackspan.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "rackspan.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "rackspan.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "rackspan.labels" -}}
@@ -60,7 +60,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Labels of the Pod of helm test. */}}
 {{- define "rackspan.testLabels" -}}
 app.kubernetes.io/name: rackspan-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: test
 {{- end }}
 
@@ -150,14 +150,14 @@ app.kubernetes.io/component: test
 
 {{- define "rackspan.scanSubject" -}}
 - kind: ServiceAccount
-  name: {{ include "rackspan.scanServiceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "rackspan.scanServiceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{- define "rackspan.subject" -}}
 - kind: ServiceAccount
-  name: {{ include "rackspan.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "rackspan.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{/* Contradictions that a schema cannot see. */}}
@@ -186,6 +186,9 @@ app.kubernetes.io/component: test
 {{- end }}
 {{- $owned := dict "RACKSPAN_NAMESPACES" "watchNamespaces" "RACKSPAN_RESYNC_SECONDS" "resyncSeconds" "RACKSPAN_TOPOLOGIES_PER_NAMESPACE" "topologiesPerNamespace" "RACKSPAN_KAFKA_TRUSTED_NAMESPACES" "kafka.trustedNamespaces" "RACKSPAN_KAFKA_TRUSTED_MEMORY_MIB" "kafka.trusted.memory" "RACKSPAN_KAFKA_UNTRUSTED_MAX" "kafka.untrusted.max" "RACKSPAN_KAFKA_UNTRUSTED_MEMORY_MIB" "kafka.untrusted.memory" "RACKSPAN_PUBLISH_RACKS_TO" "racks.namespaces" "RACKSPAN_RESTART_PODS_IN" "racks.restart" "RACKSPAN_ANNOTATE_PODS_IN" "racks.annotate" "RACKSPAN_LISTEN_PORT" "listenPort" "RACKSPAN_LOG_FORMAT" "log.format" "RACKSPAN_LOG_LEVEL" "log.level" "RACKSPAN_LEASE_NAME" "fullnameOverride" "RACKSPAN_SCAN_IMAGE" "scan.image" "RACKSPAN_SCAN_NAMESPACE" "scan.enabled" "RACKSPAN_SCAN_SERVICE_ACCOUNT" "scan.serviceAccount.name" "RACKSPAN_SCAN_PULL_POLICY" "scan.image.pullPolicy" "RACKSPAN_SCAN_TRUSTED_NAMESPACES" "scan.trustedNamespaces" "RACKSPAN_SCAN_ALLOWED_LOCATIONS" "scan.allowedLocations" "RACKSPAN_SCAN_ALLOWED_CLAIMS" "scan.allowedClaims" "RACKSPAN_SCAN_LIMITS" "scan.limits" "RACKSPAN_SCAN_MAX_RUNNING" "scan.maxRunning" "RACKSPAN_SCAN_TMP_SIZE" "scan.tmpSize" "RACKSPAN_SCAN_STORE_SECRET" "scan.storeSecret" "RACKSPAN_SCAN_POD" "scan.pod" }}
 {{- range .Values.extraEnv }}
+{{- if has .name (list "RACKSPAN_LEASE_IDENTITY" "RACKSPAN_LEASE_NAMESPACE") }}
+{{- fail (printf "extraEnv: the chart sets %s from the Pod" .name) }}
+{{- end }}
 {{- with get $owned .name }}
 {{- fail (printf "extraEnv: set %s instead" .) }}
 {{- end }}
