@@ -1,6 +1,6 @@
 """
-The compliance scan: clusters in, findings, history and a scan document out.
+The compliance scan: reads clusters and produces findings, a history and a scan document.
 
-`sources` read partitions, `batches` judge them by the pure core and add up what was found, `history` keeps it, `scan`
-puts them together and is the only one that acts. `spark` is one of two engines; nothing outside of it imports Spark.
+`sources` read partitions. `batches` judge the partitions with the pure core and sum up the results. `history` stores
+the results. `scan` combines these packages and runs the scan. `spark` is one of two engines, and alone imports Spark.
 """

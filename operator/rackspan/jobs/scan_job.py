@@ -1,7 +1,7 @@
 """
-The entry point of the scan job: all clusters of one request, one after the other.
+The entry point of the scan job: scans all clusters of one request, one after the other.
 
-`rackspan scan` calls it on somebody's machine as well as in the pods that the operator starts.
+`rackspan scan` calls this module, both on a user's machine and in the pods that the operator starts.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
 
 _LARGE = 200_000
-"""With so many partitions Spark, which uses all cores and disks, is quicker than one process."""
+"""From this number of partitions on, Spark is faster than one process, because it uses all cores and disks."""
 
 
 class ScanJobError(Exception):
-    """Ends the whole job, where a cluster that cannot be scanned ends only its own scan; `hint` says what to do."""
+    """An error that ends the whole job, not only the scan of one cluster. `hint` says what the user can do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -46,17 +46,17 @@ class ScanJobError(Exception):
 
 
 Step = Callable[[str], AbstractContextManager[StepProgress]]
-"""Shows a step with this description until the context ends."""
+"""Return a context that shows a step with this description until the context exits."""
 
 
 def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None]) -> Iterator[ScanDocument]:
     """
-    Scan every cluster of the request, and give a document of each; of one that cannot be read, that of a failed scan.
+    Scan every cluster of the request and yield its document. For an unreadable cluster, yield that of a failed scan.
 
-    `step` is called as a step begins, `warn` with every warning.
+    `step` is called when a step begins, `warn` with every warning.
 
-    Raises ScanJobError for what concerns all of them: no history, no Spark, no snapshot files, a ComplianceReport that
-    cannot be written.
+    Raises ScanJobError for errors that concern all clusters: no history, no Spark, no snapshot files, or a
+    ComplianceReport that cannot be written.
     """
     now = datetime.now(UTC)
     try:
@@ -67,7 +67,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
     run = ScanRun(scan_id, now, history, request.retention_days)
     ready = _writable(list(_clusters(request, run)), run)
     with ExitStack() as until_the_end:
-        # Only where there is anything to scan.
+        # Start the engine only if there is a cluster to scan.
         engine = cache(lambda: until_the_end.enter_context(_engine(ready, request, step)))
         for one in ready:
             document = one if isinstance(one, ScanDocument) else _scanned(engine(), one, run, step, warn)
@@ -77,7 +77,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
 
 
 def _writable(ready: list[ScannedCluster | ScanDocument], run: ScanRun) -> list[ScannedCluster | ScanDocument]:
-    """The same, or failed scans where the history cannot be written: found out before anything is scanned."""
+    """Return `ready`, or failed scans if the history cannot be written. Checked before any cluster is scanned."""
     try:
         if run.history is not None:
             run.history.try_writing()
@@ -137,7 +137,7 @@ def _scanned(
 
 
 def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | ScanDocument]:
-    """Clusters that can be scanned, and the documents of those that cannot."""
+    """Yield the clusters that can be scanned, and failed documents for the other clusters."""
     for name, made_ready in _sources(request):
         try:
             cluster = made_ready()
@@ -154,7 +154,7 @@ def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | S
 
 
 def _sources(request: ScanRequest) -> Iterator[tuple[str, Callable[[], ScannedCluster]]]:
-    """The clusters of a request by name, and what makes each ready. Raises ScanJobError where there are none."""
+    """Yield each cluster's name and a function that prepares its scan. Raises ScanJobError if no snapshot is found."""
     levels = request.levels
     if request.synthetic is not None:
         made_up = SyntheticCluster(request.synthetic)

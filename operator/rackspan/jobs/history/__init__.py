@@ -1,1 +1,1 @@
-"""What scans leave behind: tables, documents and manifests at one location, and what they say over time."""
+"""The history of scans: tables and documents at one location, queries over them, and trends."""

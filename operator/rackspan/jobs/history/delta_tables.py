@@ -1,4 +1,4 @@
-"""Delta tables at one location: a path, or an object store. Every error of a library becomes a HistoryError."""
+"""Delta tables at one location: a path, or an object store. Errors of the libraries are raised as HistoryError."""
 
 import errno
 import html
@@ -36,7 +36,7 @@ _BELOW: Final = re.compile("cluster=[^/]+/month=[^/]+/[^/]+")
 _COMMITS, _PAUSE_SECONDS = 20, 0.2
 _ROWS_OF_A_FILE: Final = 1_000_000
 KEPT_HOURS: Final = 24
-"""How long files stay that no table names any more: a reader may have listed them, or their writer may still run."""
+"""How long files that no table refers to are kept: a reader may have listed them, or their writer may still run."""
 _SETTINGS: Final = {
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.logRetentionDuration": "interval 7 days",
@@ -45,18 +45,18 @@ _SETTINGS: Final = {
 _SCANS, _BROKERS = "scans", "brokers"
 _EMPTY = '""'
 _OF_EACH: Final = ("scan_id", "attempt", "date")
-"""Columns that the files of each table have."""
+"""Columns that the files of every table have."""
 
 
 class HistoryError(Exception):
-    """A history that cannot be read or written; the message says where and why."""
+    """An error while reading or writing a history. The message says where and why."""
 
 
 class DeltaTables:
     """The tables below `location`, by name. Methods raise HistoryError."""
 
     def __init__(self, location: str) -> None:
-        """Raises HistoryError for a location that cannot be used."""
+        """Raise HistoryError if the location cannot be used."""
         self.location = without_secrets(location).rstrip("/")
         scheme, is_uri, rest = location.partition("://")
         path = unquote(rest) if is_uri else location
@@ -67,14 +67,14 @@ class DeltaTables:
         self._written: list[str] = []
         """Files that may not be on the disk yet."""
         self._versions: dict[str, int] = {}
-        """A version that each table has at least, as `_recorder` says or as was committed here."""
+        """The lowest version that each table must have: recorded in its `_recorder` table, or committed here."""
         self._seen: set[str] = set()
-        """Tables that are there."""
+        """Tables that exist."""
         self._options = {"aws_conditional_put": "etag"} if self._uri.startswith("s3:") else {}
 
     def try_writing(self) -> None:
-        """See that files can be written and deleted and that the tables are of a history; leave nothing."""
-        name = f".rackspan-{uuid.uuid4().hex}"  # another scan may do the same at this moment
+        """Check that files can be written and deleted and that the tables belong to a history. Leaves no file."""
+        name = f".rackspan-{uuid.uuid4().hex}"  # unique, because another scan may do the same at the same time
         try:
             self._write(name, bytes(4096))
             self._files.delete_file(name)
@@ -85,7 +85,7 @@ class DeltaTables:
             self.opened(name)
 
     def opened(self, name: str) -> DeltaTable | None:
-        """A table as it is now, None where there is none. Raises HistoryError where it had a newer version."""
+        """Return a table, or None if it does not exist. Raises HistoryError if the table had a newer version before."""
         had = self._version(name)
         table = self._loaded(name)
         has = -1 if table is None else table.version()
@@ -95,7 +95,7 @@ class DeltaTables:
         return table
 
     def existing(self, name: str) -> DeltaTable:
-        """A table as it is now. Raises HistoryError where there is none."""
+        """Return a table. Raises HistoryError if it does not exist or had a newer version before."""
         table = self.opened(name)
         if table is None:
             raise HistoryError(f"history {self.location}/{name}: is not there any more: restore it")
@@ -105,9 +105,9 @@ class DeltaTables:
         self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
     ) -> Iterator[pa.Table]:
         """
-        Columns of a cluster's rows, part by part; columns that the table does not have yet are null.
+        Yield columns of a cluster's rows, part by part. A column that the table does not have yet is null.
 
-        `where` is about the columns that each table has. Files that have no such row by the log are not opened.
+        `where` may use only the columns that every table has. Files without such rows according to the log are skipped.
         """
         schema = _columns(name, dict.fromkeys((*columns, *_OF_EACH)))
         with self.errors(name):
@@ -117,7 +117,7 @@ class DeltaTables:
                         yield some.select(columns)
 
     def _paths_where(self, table: DeltaTable, name: str, cluster: str, where: pc.Expression) -> list[str]:
-        """Files of a cluster that may have such rows by the log. Raises HistoryError where one is not whole."""
+        """Return a cluster's files that may have such rows according to the log. Raises as `_whole_files` does."""
         dataset = table.to_pyarrow_dataset(file_pruning_predicate=[("cluster", "=", cluster)])
         paths = [fragment.path for fragment in dataset.get_fragments(filter=where)]
         self._whole_files(table, name, paths)
@@ -126,7 +126,7 @@ class DeltaTables:
     def _written_anew(
         self, table: DeltaTable, name: str, path: str, where: pc.Expression, cluster: str, month: str
     ) -> Iterator[AddAction]:
-        """Write the rows of a file that stay into others."""
+        """Write the rows of a file that match `where` into new files."""
         known = {field.name for field in table.schema().fields}
         schema = _columns(name, [one for one in KEPT[name].names if one in known and one not in PARTITIONED_BY])
         staying = (rows.filter(where) for rows in self._rows(f"{name}/{path}", schema))
@@ -135,10 +135,10 @@ class DeltaTables:
 
     def _rows(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
         """
-        Rows of a file, part by part.
+        Yield the rows of a file, part by part.
 
-        They are read in this thread: a dataset is read by others, which the end of Python does not wait for. In files
-        that an earlier version has changed, text may have another type than is declared.
+        The rows are read in this thread: a dataset uses other threads, for which Python does not wait when it exits.
+        Text is cast, because files that an earlier version has changed may have another type than is declared.
         """
         with self._files.open_input_file(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
             has = [one for one in schema.names if one in file.schema_arrow.names]
@@ -150,18 +150,18 @@ class DeltaTables:
                 yield pa.table(columns, schema.names).cast(schema)
 
     def check_files(self, table: DeltaTable, name: str) -> None:
-        """See that all files of a table are there, as large as they were when they were committed."""
+        """Check that all files of a table exist and have the sizes with which they were committed."""
         with self.errors(name):
             self._whole_files(table, name, [one.path for one in table.to_pyarrow_dataset().get_fragments()])
 
     def file(self, name: str, cluster: str, month: str, file: str, rows: pa.Table) -> AddAction:
-        """Write rows of a cluster's month into a file, which is no part of the table before it is appended."""
+        """Write rows of a cluster's month into a file. The file belongs to the table only after `append`."""
         path = f"{cluster_folder(cluster)}/month={month}/{file}.parquet"
         packed = pa.BufferOutputStream()
         pq.write_table(rows, packed, compression="zstd")
         data = packed.getvalue().to_pybytes()
         with self.errors(name):
-            if name not in self._seen:  # else the file would be one of a table whose log is lost
+            if name not in self._seen:  # a file without a log looks like a table that lost its log
                 self._made(name)
             self._write(f"{name}/{path}", data)
             self._written.append(f"{name}/{path}")
@@ -169,7 +169,7 @@ class DeltaTables:
         return AddAction(path, len(data), values, int(time.time() * 1000), data_change=True, stats=_statistics(rows))
 
     def append(self, name: str, files: Sequence[AddAction]) -> None:
-        """Add files to a table, which is made where there is none."""
+        """Add files to a table. Creates the table if it does not exist."""
         with self.errors(name):
             table = self._made(name)
             if files:
@@ -177,9 +177,9 @@ class DeltaTables:
 
     def append_once(self, name: str, cluster: str, scans: Sequence[str], file: AddAction) -> bool:
         """
-        Add a file of scans; False where the table has one of these scans, and then nothing is added.
+        Add a file of scans. Return False, and add nothing, if the table already has one of these scans.
 
-        That holds for two writers at the same instant, too. What was added before is on the disk by then.
+        This holds for two concurrent writers, too. Everything added before is synced to the disk first.
         """
         recorder = _recorder(name)
         with self.errors(name):
@@ -187,15 +187,15 @@ class DeltaTables:
             if not self._commit(name, self._made(name), [file], cluster, scans):
                 return False
             self._sync()
-        with suppress(HistoryError), self.errors(recorder):  # what is visible stays so, even where this fails
+        with suppress(HistoryError), self.errors(recorder):  # the scans are visible already, even if this fails
             self._commit(recorder, self._made(recorder), [])
             self._sync()
         return True
 
     def compact(self, name: str, cluster: str, month: str) -> None:
-        """Write the files of a cluster's month into one."""
+        """Merge the files of a cluster's month into one."""
         with self._changing(name, cluster) as table:
-            self._whole_files(table, name, self._paths(table, name, cluster))  # else a foreign file would become ours
+            self._whole_files(table, name, self._paths(table, name, cluster))  # refuse files outside of the table
             table.optimize.compact(
                 [("cluster", "=", cluster), ("month", "=", month)],
                 writer_properties=WriterProperties(compression="ZSTD"),
@@ -203,10 +203,10 @@ class DeltaTables:
 
     def delete(self, name: str, cluster: str, where: pc.Expression) -> None:
         """
-        Delete rows of a cluster. `where` is about the columns that each table has.
+        Delete rows of a cluster. `where` may use only the columns that every table has.
 
-        What else is in their files is written anew, as `file` writes: the library's own deletion writes text as a type
-        that Arrow cannot filter (delta-rs, issue 4579).
+        The other rows of the same files are written to new files, in the format of `file`. The deletion of delta-rs is
+        not used, because it writes text as a type that Arrow cannot filter (delta-rs, issue 4579).
         """
         with self._changing(name, cluster) as table:
             changed: list[AddAction | RemoveAction] = []
@@ -221,12 +221,12 @@ class DeltaTables:
                     )
                     changed += self._written_anew(table, name, path, ~where, cluster, month)
             if changed:
-                # Not tried again: another one may have removed the same files.
+                # Not retried: another writer may have removed the same files.
                 table.create_write_transaction(changed, "append", table.schema(), PARTITIONED_BY)
                 table.update_incremental()
 
     def vacuum(self, name: str) -> None:
-        """Delete files that the table has not named for as long as it keeps them: also those of killed writers."""
+        """Delete files that the table has not referred to for KEPT_HOURS, including files of killed writers."""
         with self._changing(name) as table:
             table.vacuum(KEPT_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
 
@@ -240,7 +240,7 @@ class DeltaTables:
 
     def _write(self, path: str, data: bytes) -> None:
         if self._folder is None:
-            # Arrow writes buffers of its own to a stream, and this one takes nothing but bytes.
+            # Arrow's file system would pass its own buffers to this stream, which accepts only bytes.
             stream = DeltaStorageHandler(self._uri, self._options)._handler.open_output_stream(path)  # noqa: SLF001
             stream.write(data)
             stream.close()  # type: ignore[attr-defined]
@@ -250,7 +250,7 @@ class DeltaTables:
             file.write_bytes(data)
 
     def _sync(self) -> None:
-        """Have what was written on the disk, with the folders that lead to it. Object stores do so by themselves."""
+        """Sync the written files and the folders above them to the disk. Object stores do not need this."""
         written, self._written = self._written, []
         if self._folder is not None:
             root = Path(self._folder)
@@ -267,7 +267,7 @@ class DeltaTables:
         cluster: str = "",
         once: Sequence[str] = (),
     ) -> bool:
-        """Commit to a table, with the versions of those that it records; False where it has one of `once`."""
+        """Commit files, with the versions of the tables that this one records. Return False if it has one of `once`."""
         for left in reversed(range(_COMMITS)):
             if once and self._has(table, name, cluster, once):
                 return False
@@ -284,7 +284,7 @@ class DeltaTables:
             except CommitFailedError:  # another writer was first
                 if not left:
                     raise
-                time.sleep(random.random() * _PAUSE_SECONDS)  # noqa: S311 - so that writers do not meet again
+                time.sleep(random.random() * _PAUSE_SECONDS)  # noqa: S311 - so that writers do not collide again
                 table = self._made(name)
         since = table.version()
         table.update_incremental()
@@ -296,11 +296,11 @@ class DeltaTables:
         self._written += [f"{name}/_delta_log/{at:020d}.json" for at in range(since, table.version() + 1)]
 
     def _version(self, name: str) -> int:
-        """A version that a table has at least; -1 where none is known."""
+        """Return the lowest version that a table must have, or -1 if none is known."""
         if name not in self._versions:
             with self.errors(name):
                 recorder = self._loaded(_recorder(name))
-                for other in KEPT:  # at once: loading a table reads its whole log
+                for other in KEPT:  # all at once, because loading a table reads its whole log
                     if recorder is not None and _recorder(other) == _recorder(name):
                         version = recorder.transaction_version(other)
                         if version is not None:
@@ -315,12 +315,12 @@ class DeltaTables:
                     hint = f"rackspan history migrate {self.location} NEW"
                     raise HistoryError(f"history {self.location}: has the layout of an earlier version: {hint}")
                 orphaned = self._folder and any(Path(self._folder, name).rglob("*.parquet"))
-                if orphaned and not DeltaTable.is_deltatable(uri, self._options):  # else another one made it meanwhile
+                if orphaned and not DeltaTable.is_deltatable(uri, self._options):  # else a writer just created it
                     raise HistoryError(f"history {self.location}/{name}: its _delta_log is gone: restore it")
                 if not orphaned:
                     return None
             for info in self._files.get_file_info(arrow_fs.FileSelector(f"{name}/_delta_log")):
-                if info.size == 0 and info.extension == "json":  # which delta-rs takes for a commit of nothing
+                if info.size == 0 and info.extension == "json":  # delta-rs reads such a file as an empty commit
                     raise HistoryError(f"history {self.location}/{info.path}: is empty: restore it")
             table = DeltaTable(uri, storage_options=self._options)
             declared = {field.name for field in table.schema().fields}
@@ -332,7 +332,7 @@ class DeltaTables:
             return table
 
     def _made(self, name: str) -> DeltaTable:
-        """A table with all declared columns, to add to."""
+        """Return a table for writing. Creates the table, or its missing columns and settings."""
         uri, declared = f"{self._uri}/{name}", Schema.from_arrow(KEPT[name])
         table = self.opened(name)
         if table is None:
@@ -340,7 +340,7 @@ class DeltaTables:
                 DeltaTable.create(uri, declared, "ignore", PARTITIONED_BY, name, ABOUT[name], _SETTINGS, self._options)
             table = self.existing(name)
         known = {field.name for field in table.schema().fields}
-        with suppress(CommitFailedError):  # another writer was first: a commit on the old version begins again here
+        with suppress(CommitFailedError):  # another writer was first: a commit on the old version is retried from here
             if new := [field for field in declared.fields if field.name not in known]:
                 table.alter.add_columns(new)
             if unset := {key: value for key, value in _SETTINGS.items() if key not in table.metadata().configuration}:
@@ -352,7 +352,7 @@ class DeltaTables:
         return any(len(part) for part in self.read(table, name, cluster, ["scan_id"], among))
 
     def _paths(self, table: DeltaTable, name: str, cluster: str) -> list[str]:
-        """The files of a cluster in a table. Raises HistoryError where one is not below it."""
+        """Return a cluster's files in a table. Raises HistoryError if a file is outside of the table."""
         added = pa.table(table.get_add_actions(flatten=True)).filter(pc.field("partition.cluster") == cluster)
         paths = list(map(unquote, added["path"].to_pylist()))
         if not all(map(_BELOW.fullmatch, paths)):
@@ -360,7 +360,7 @@ class DeltaTables:
         return paths
 
     def _whole_files(self, table: DeltaTable, name: str, paths: Sequence[str]) -> None:
-        """Raises HistoryError for a file that is gone, or has not the size with which it was committed."""
+        """Raise HistoryError if a file does not exist or does not have the size with which it was committed."""
         added = pa.table(table.get_add_actions())
         committed = dict(zip(map(unquote, added["path"].to_pylist()), added["size_bytes"].to_pylist(), strict=True))
         for path, info in zip(paths, self._files.get_file_info([f"{name}/{path}" for path in paths]), strict=True):
@@ -373,7 +373,7 @@ class DeltaTables:
 
     @contextmanager
     def _changing(self, name: str, cluster: str | None = None) -> Iterator[DeltaTable]:
-        """A table that is tidied, with files of a cluster; where another does so at this moment, its work counts."""
+        """Yield a table for maintenance, then sync it. If another writer commits first, the other's changes count."""
         table = self.existing(name)
         since = table.version() + 1
         with self.errors(name), suppress(CommitFailedError):
@@ -385,7 +385,7 @@ class DeltaTables:
 
     @contextmanager
     def errors(self, place: str) -> Iterator[None]:
-        """Name the place in errors of libraries."""
+        """Raise errors of libraries as HistoryError, with the place in the message."""
         try:
             yield
         except (OSError, EOFError, pa.ArrowException, DeltaError) as error:
@@ -393,7 +393,7 @@ class DeltaTables:
 
 
 def cluster_folder(cluster: str) -> str:
-    """The folder that a table's files of a cluster are in."""
+    """Return the name of the folder that has a table's files of a cluster."""
     return f"cluster={quote(cluster, safe='')}"
 
 
@@ -402,7 +402,7 @@ def _columns(name: str, columns: Iterable[str]) -> pa.Schema:
 
 
 def one_line(error: Exception) -> str:
-    """An error on one line, without colours; of an object store, what it answers or why it gives no answer."""
+    """Return an error as one line without colours. For an object store: its response, or why there is no response."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).replace("\u21b3", "").splitlines()
     text = ": ".join(line.strip() for line in lines if line.strip())
     if answer := _ANSWER.search(text):
@@ -412,7 +412,7 @@ def one_line(error: Exception) -> str:
 
 
 def _recorder(name: str) -> str:
-    """The table whose commits record the version of another one, as an application transaction with its name.
+    """Return the table whose commits record the version of table `name`, as an application transaction `name`.
 
     A table with a lower version than the recorded one has lost the newest entries of its log.
     """
@@ -420,16 +420,16 @@ def _recorder(name: str) -> str:
 
 
 def _next_transaction(table: DeltaTable, cluster: str, scan: str) -> Transaction:
-    """Of two writers that add the same scan at once, Delta refuses the second, which has the same id here.
+    """Return a transaction whose id is the same for all writers of a scan, so that Delta refuses the second writer.
 
-    A transaction with a time goes with a checkpoint after the retention time. One of `_recorder` has none, and stays.
+    A checkpoint drops a transaction with a time after the retention time. Those of `_recorder` have none and stay.
     """
     app = json.dumps([cluster, scan])
     return Transaction(app, 1 + (table.transaction_version(app) or 0), int(time.time() * 1000))
 
 
 def _statistics(rows: pa.Table) -> str:
-    """Delta's statistics of a file, of all columns: Arrow leaves out files of which it takes a column for null."""
+    """Return Delta's statistics of a file, of all columns: Arrow may take a column for null and skip the file."""
     columns = {field.name: rows[field.name] for field in rows.schema}
     bounds = {
         name: pc.min_max(column).as_py()
@@ -459,6 +459,6 @@ def _sync(path: Path) -> None:
         finally:
             os.close(opened)
     except OSError as error:
-        # Some file systems cannot do so with folders, and the one above the history may not be readable.
+        # Some file systems cannot sync folders, and the folder above the history may not be readable.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
             raise

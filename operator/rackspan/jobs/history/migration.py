@@ -1,4 +1,4 @@
-"""Reads the layout that histories had before they were Delta tables: Parquet files, and manifests that name them."""
+"""Migration of histories in the layout before Delta tables: Parquet files, and manifests that name the files."""
 
 import gzip
 import re
@@ -19,11 +19,11 @@ from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
 
 _STEP: Final = re.compile(r"[\w.~%-]+", re.ASCII)
-"""A step of a path below a day's folder: nothing in it makes a path a URI."""
+"""One step of a path below a day's folder. No allowed character can turn the path into a URI."""
 
 
 def _is_below(path: str) -> bool:
-    """Whether a path stays below the folder that it starts from."""
+    """Return whether a path stays below the folder from which it starts."""
     return all(_STEP.fullmatch(step) and step not in {".", ".."} for step in path.split("/"))
 
 
@@ -44,12 +44,12 @@ class _Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
     """
-    Copy all scans of the old layout that `history` does not have, and give their number; `old` stays as it is.
+    Copy all scans of the old layout that `history` does not have, and return their number. Does not change `old`.
 
-    `announce` is called with every cluster and month before its scans. Raises HistoryError where a file of `old` cannot
-    be read, or `history` cannot be written. Called again, it goes on.
+    `announce` is called with every cluster and month before its scans. Raises HistoryError if a file of `old` cannot
+    be read, or `history` cannot be written. Another call continues with the missing scans.
     """
-    if not old:  # as a path it would be the folder that this runs in
+    if not old:  # an empty path would be the current folder
         raise HistoryError('history "": is not a usable location')
     try:
         uri = old if "://" in old else Path(old).absolute().as_uri()
@@ -66,11 +66,11 @@ class _Source:
         self._files = files
 
     def months(self) -> Iterator[list[_Manifest]]:
-        """Manifests of a cluster's month, by sequence; each scan is in one of them."""
+        """Yield the manifests of each month of each cluster, by sequence. They include every scan."""
         months: dict[tuple[str, str], list[_Manifest]] = {}
         for day, paths in sorted(self._days().items()):
             read = {path: self._manifest(path, day) for path in paths}
-            # A day that was compacted has a manifest with all scans; others of the day that it names count no more.
+            # A compacted day has one manifest with all scans, which replaces the day's other manifests of these scans.
             seen: set[str] = set()
             for one in sorted(read.values(), key=lambda one: -len(one.scans)):
                 ids = {scan.scan_id for scan in one.scans}
@@ -119,7 +119,7 @@ class _Source:
 
 
 def _copied(source: _Source, history: History, manifests: list[_Manifest], announce: Callable[[str], None]) -> int:
-    """Copy the scans of a cluster's month, and give the number of those that were not there."""
+    """Copy the missing scans of a cluster's month, and return their number."""
     cluster, copied, last = manifests[0].cluster, 0, None
     announce(f"{cluster}, {manifests[0].day:%Y-%m}")
     there = {entry.scan_id for entry in history.scans(cluster)}

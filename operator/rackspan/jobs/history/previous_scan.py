@@ -1,4 +1,4 @@
-"""What a cluster's previous scan found, and when."""
+"""The results and the time of a cluster's previous scan."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -12,70 +12,70 @@ from rackspan.jobs.history.scan_history import History
 from rackspan.reports.document import ScanDocument
 
 LONGEST_GAP: Final = timedelta(days=1)
-"""Violation minutes grow by this much at most per scan: what was between two scans far apart is not known."""
+"""The most that violation minutes grow per scan: the state between two scans that are far apart is not known."""
 
 
 class PreviousScan:
-    """A cluster's previous scan; empty where there is no history, and before the first scan."""
+    """A cluster's previous scan. It is empty if there is no history, and before the first scan."""
 
     def __init__(self, history: History | None, cluster: str) -> None:
-        """Raises HistoryError where the history cannot be read, as every member does."""
+        """Raise HistoryError if the history cannot be read, as every member does."""
         self._history = history
         self._scans = history.scans(cluster) if history else []
         self.entry = self._scans[-1] if self._scans else None
-        """Where the history has it; None where there is none."""
+        """The entry of the scan in the history, or None if there is no previous scan."""
 
     def committed(self, scan_id: str) -> ScanDocument | None:
-        """The document of the scan with this id, of all that the history has; None where there is none."""
+        """Return the document of the scan with this id, which may be any of the history's scans, or None."""
         entry = next((one for one in self._scans if one.scan_id == scan_id), None)
         return None if self._history is None or entry is None else self._history.document(entry)
 
     @property
     def observed_at(self) -> datetime | None:
-        """When it ran, in UTC; None where there is none."""
+        """The time of the scan (UTC), or None if there is no previous scan."""
         return self.entry.observed_at if self.entry else None
 
     @property
     def sequence(self) -> int:
-        """Its number among the cluster's scans, which are counted from 1; 0 where there is none."""
+        """The number of the scan among the cluster's scans, from 1, or 0 if there is no previous scan."""
         return self.entry.sequence if self.entry else 0
 
     def minutes_until(self, now: datetime) -> float:
-        """Minutes from it to `now`: 0 to a day's, 0 also where the clock went back."""
+        """Return the minutes from the scan to `now`, at most those of a day, and 0 if the clock went back."""
         passed = now - (self.observed_at or now)
         return min(max(passed, timedelta(0)), LONGEST_GAP).total_seconds() / 60
 
     @cached_property
     def first_seen(self) -> pa.Table:
-        """`id` and `first_seen` of its findings."""
+        """The columns `id` and `first_seen` of the scan's findings."""
         return self._rows("findings", "id", "first_seen")
 
     def findings(self) -> Iterator[pa.Table]:
-        """Its findings, part by part, with the columns of the table `findings`."""
+        """Yield the scan's findings, part by part, with the columns of the table `findings`."""
         return self._parts("findings")
 
     def findings_of(self, topics: pa.Array) -> pa.Table:
-        """Its findings about these topics."""
+        """Return the scan's findings about these topics."""
         return self._about(topics, "findings")
 
     def topics(self, names: pa.Array) -> pa.Table:
-        """Its rows of the table `topics` about these; topics without findings have none."""
+        """Return the scan's rows of the table `topics` about these topics. A topic without findings may have none."""
         return self._about(names, "topics")
 
     @property
     def known_topics(self) -> list[str]:
-        """Topics that have a row in its table `topics`: those with findings or violation minutes."""
+        """The topics that have a row in the scan's table `topics`: those with findings or violation minutes."""
         names: list[str] = self._topics["topic"].to_pylist()
         return names
 
     @property
     def non_compliant_topics(self) -> pa.Array:
-        """Topics that had partitions out of compliance."""
+        """The topics that had partitions out of compliance."""
         return self._topics.filter(pa.compute.greater(self._topics["non_compliant"], 0))["topic"].combine_chunks()
 
     @cached_property
     def broker_online(self) -> Mapping[int, bool]:
-        """Whether each broker was online, by id."""
+        """Whether each broker was online, by broker id."""
         return {row["broker"]: row["online"] for row in self._rows("brokers", "broker", "online").to_pylist()}
 
     @cached_property

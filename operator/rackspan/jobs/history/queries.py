@@ -1,9 +1,9 @@
 """
-SQL over a history, by the engine that the Delta library brings (DataFusion).
+SQL queries over a history, run by DataFusion, the engine of the Delta library.
 
-Each table of the history has a view with the rows of the scans that count, and the time of their scan. Two columns have
-names that SQL keeps for itself: `cluster` is `cluster_name` in the views, and `group` is `consumer_group`. The files in
-`views/` answer common questions with these views; other engines run them as well.
+Each table of the history has a view with the rows of committed scans, and the time of their scan. Two column names are
+reserved words in SQL: `cluster` is `cluster_name` in the views, and `group` is `consumer_group`. The files in `views/`
+answer common questions with these views. Other engines can run the files as well.
 """
 
 import re
@@ -28,7 +28,7 @@ _QUERIES: Final = frozenset({"select", "with", "values", "describe"})
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view that answers a common question; `query` is its SQL."""
+    """A view that answers a common question. `about` describes the view, `query` is its SQL."""
 
     name: str
     about: str
@@ -37,7 +37,7 @@ class View:
 
 @cache
 def views() -> tuple[View, ...]:
-    """The views in `views/`, by name."""
+    """Return the views in `views/`, sorted by name."""
     folder = files("rackspan.jobs.history").joinpath("views")
     texts = {file.name.removesuffix(".sql"): file.read_text() for file in folder.iterdir()}
     heads = {name: text.split("\n", 1)[0].removeprefix("-- ") for name, text in texts.items()}
@@ -46,10 +46,10 @@ def views() -> tuple[View, ...]:
 
 def table_view(name: str, kept: Collection[str], age: str) -> str:
     """
-    The query of the view of a table, over the tables as they are kept, which are called `kept_…`.
+    Return the query of a table's view, over the stored tables, which are named `kept_…`.
 
-    `kept` are the columns that the table has; one that it does not have yet is null. `age` are the minutes from
-    `r.first_seen` to `s.finished_at`, as an expression of the engine.
+    `kept` are the columns that the stored table has. A column that it does not have yet is null. `age` is the engine's
+    expression for the minutes from `r.first_seen` to `s.finished_at`.
     """
     columns = [f"{_quoted(one) if one in kept else 'NULL'} AS {_RENAMED.get(one, one)}" for one in TABLES[name].names]
     if name == "scans":
@@ -62,9 +62,9 @@ def table_view(name: str, kept: Collection[str], age: str) -> str:
 
 def query(location: str, sql: str) -> pa.Table:
     """
-    The rows that a query over the history at `location` gives.
+    Return the rows of a query over the history at `location`.
 
-    Raises HistoryError where the history cannot be read, holds no scans, or the query is none or cannot be answered.
+    Raises HistoryError if the history cannot be read or has no scans, or if `sql` is not a query or fails.
     """
     word = _FIRST_WORD.match(_COMMENT.sub("", sql))
     if word is None or word[1].lower() not in _QUERIES:
@@ -84,18 +84,18 @@ def query(location: str, sql: str) -> pa.Table:
         engine.execute(f"CREATE VIEW {view.name} AS {view.query}")
     try:
         answer = pa.table(engine.execute(sql).read_all())
-    except Exception as error:  # the engine raises errors of no type of its own
+    except Exception as error:  # the engine has no error type of its own
         raise HistoryError(f"the query cannot be answered: {one_line(error)}") from error
     return answer.cast(pa.schema([_plain(field) for field in answer.schema]))
 
 
 def described() -> tuple[tuple[str, str], ...]:
-    """Names of all views and what each holds: those of tables, then those that answer questions."""
+    """Return the names and descriptions of all views: first those of tables, then those in `views/`."""
     return (*((name, ABOUT[name]) for name in TABLES), *((view.name, view.about) for view in views()))
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    """Parquet and readers of it do not know all of the engine's ways to hold strings."""
+    """Return the field as a plain string if it is a string view, which Parquet and its readers may not support."""
     return field.with_type(pa.string()) if pa.types.is_string_view(field.type) else field
 
 

@@ -1,9 +1,9 @@
 """
-The history of scans: a Delta table per kind of record, partitioned by cluster and month.
+The history of scans: one Delta table per kind of record, partitioned by cluster and month.
 
-A scan adds files to each table, and its row in `scans` last. Readers take rows of other tables only where `scans` has
-the same `attempt`: a scan is visible at once, or not at all. The first commit of a scan id counts. Scans are ordered by
-their sequence, not by the clock.
+A scan adds its files to each table, and its row in `scans` last. Readers use rows of other tables only if `scans` has
+the same `attempt`, so a scan is visible completely or not at all. Only the first commit of a scan id counts. Scans are
+ordered by their sequence, not by the clock.
 """
 
 import gzip
@@ -24,15 +24,15 @@ from rackspan.jobs.history.delta_tables import KEPT_HOURS, DeltaTables, HistoryE
 from rackspan.reports.document import ScanDocument, decode
 
 _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brokers", "scans")), "scans")
-"""Tables in the order in which a scan writes them. All scans have brokers, so `brokers` knows of every attempt."""
+"""Tables in the order in which a scan writes them. Every scan has brokers, so `brokers` has rows of every attempt."""
 _LONGEST_NAME: Final = 255
-"""Of a file or folder, in bytes."""
+"""The longest name of a file or folder, in bytes."""
 _WAITING: Final = timedelta(hours=KEPT_HOURS)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanEntry:
-    """A scan of `cluster`. `observed_at` is when it ran (UTC); its rows have the same `attempt` in all tables."""
+    """A scan of `cluster`. `observed_at` is when the scan ran (UTC). Its rows have the same `attempt` in all tables."""
 
     cluster: str
     scan_id: str
@@ -42,17 +42,17 @@ class ScanEntry:
 
     @property
     def place(self) -> tuple[int, str]:
-        """Key that sorts scans. Two writers at once may take the same sequence, so the id decides between those."""
+        """The sort key of scans. Two concurrent writers may take the same sequence, so the id is the tie-breaker."""
         return (self.sequence, self.scan_id)
 
     @property
     def day(self) -> date:
-        """The day (UTC) on which it ran."""
+        """The day (UTC) on which the scan ran."""
         return self.observed_at.astimezone(UTC).date()
 
     @property
     def month(self) -> str:
-        """Its month, as the tables are partitioned."""
+        """The month of the scan, as in the partitions of the tables."""
         return f"{self.day:%Y-%m}"
 
 
@@ -60,21 +60,21 @@ class History:
     """The history at a location: a path, or the URI of an object store. Methods raise HistoryError."""
 
     def __init__(self, location: str) -> None:
-        """Raises HistoryError for a location that cannot be used."""
+        """Raise HistoryError if the location cannot be used."""
         self._tables = DeltaTables(location)
         self.location = self._tables.location
-        """The location as it was given, without secrets."""
+        """The given location, without secrets."""
         self.try_writing = self._tables.try_writing
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def clusters(self) -> list[str]:
-        """Names of the clusters that have scans, sorted."""
+        """Return the names of the clusters that have scans, sorted."""
         table = self._tables.opened("scans")
         return sorted({partition["cluster"] for partition in table.partitions()}) if table else []
 
     def scans(self, cluster: str) -> list[ScanEntry]:
-        """The scans of a cluster, by sequence."""
+        """Return the scans of a cluster, sorted by sequence."""
         table = self._tables.opened("scans")
         if table is None:
             return []
@@ -85,7 +85,7 @@ class History:
         return sorted(entries, key=lambda entry: entry.place)
 
     def document(self, entry: ScanEntry) -> ScanDocument:
-        """The scan document of an entry."""
+        """Return the scan document of an entry."""
         rows = (row for part in self.parts("scans", [entry], ["document"]) for row in part["document"].to_pylist())
         place = f"history {self.location}: the document of {entry.scan_id}"
         if (packed := next(rows, None)) is None:
@@ -98,12 +98,12 @@ class History:
             raise HistoryError(f"{place} cannot be read: {error}") from error
 
     def rows(self, table: str, scans: Sequence[ScanEntry], *columns: str) -> pa.Table:
-        """Rows of a table about scans of one cluster: these columns of `schemas.TABLES`, or all."""
+        """Return a table's rows about scans of one cluster: these columns of `schemas.TABLES`, or all columns."""
         schema = pa.schema([TABLES[table].field(name) for name in columns or TABLES[table].names])
         return pa.concat_tables([schema.empty_table(), *self.parts(table, scans, schema.names)])
 
     def parts(self, table: str, scans: Sequence[ScanEntry], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Columns of a table about scans of one cluster, part by part, so that not all have to be in memory."""
+        """Yield a table's rows about scans of one cluster, part by part, so that not all rows are in memory at once."""
         if not scans:
             return
         opened = self._tables.existing(table)
@@ -118,11 +118,11 @@ class History:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def writer(self, entry: ScanEntry) -> "ScanWriter":
-        """What writes an attempt, of which readers see nothing before its commit."""
+        """Return the writer of an attempt. Readers do not see the attempt before its commit."""
         return ScanWriter(self._tables, entry)
 
     def compact(self, last: ScanEntry) -> None:
-        """Write each table's files of the month of a scan into one, and delete rows of attempts that were killed."""
+        """Merge each table's files of a scan's month into one, and delete the rows of attempts that were killed."""
         killed = sorted(self._attempts("brokers", last) - self._attempts("scans", last))
         for name in _WRITTEN:
             self._tables.compact(name, last.cluster, last.month)
@@ -130,7 +130,7 @@ class History:
                 self._tables.delete(name, last.cluster, pc.field("attempt").isin(killed))
 
     def _attempts(self, name: str, last: ScanEntry) -> set[str]:
-        """The attempts in a table, of the month of a scan and the one before, but for the last days."""
+        """Return a table's attempts of a scan's month and the month before, except for the last two days."""
         table = self._tables.opened(name)
         first = (last.day.replace(day=1) - timedelta(days=1)).replace(day=1)
         where = (pc.field("date") >= pa.scalar(first)) & (pc.field("date") < pa.scalar(last.day - _WAITING))
@@ -138,22 +138,22 @@ class History:
         return {attempt for part in parts for attempt in part["attempt"].unique().to_pylist()}
 
     def expire(self, cluster: str, before: date) -> None:
-        """Forget days before this one. Rows go a day after those of `scans`: a reader may have listed their scans."""
+        """Delete days before `before`. A reader may have listed scans, so other tables keep a day more than `scans`."""
         for name in reversed(_WRITTEN):
             day = before if name == "scans" else before - _WAITING
             self._tables.delete(name, cluster, pc.field("date") < pa.scalar(day))
 
     def vacuum(self) -> None:
-        """Delete files that no table has named for a day."""
+        """Delete files that no table has referred to for a day."""
         for name in _WRITTEN:
             self._tables.vacuum(name)
 
 
 class ScanWriter:
-    """Writes an attempt: files first, then the commits that add them to their tables, that of `scans` last."""
+    """The writer of an attempt. It writes files first, then commits them to their tables, to `scans` last."""
 
     def __init__(self, tables: DeltaTables, entry: ScanEntry) -> None:
-        """Raises HistoryError for a cluster whose name is too long, as methods raise it."""
+        """Raise HistoryError if the cluster's name is too long. All methods may raise HistoryError."""
         if len(cluster_folder(entry.cluster)) > _LONGEST_NAME:
             raise HistoryError(
                 f"history {tables.location}: the cluster's name is too long for a folder ({shown(entry.cluster, 60)}): "
@@ -164,7 +164,7 @@ class ScanWriter:
         self._files: dict[str, list[AddAction]] = {name: [] for name in _WRITTEN[:-1]}
 
     def write(self, table: str, rows: pa.Table) -> None:
-        """Write rows of any table but `scans` into a file of its own, which is no part of the table yet."""
+        """Write rows of any table except `scans` into a new file, which `append` adds to the table later."""
         if len(rows):
             self._files[table].append(self._file(table, rows, len(self._files[table])))
 
@@ -176,7 +176,7 @@ class ScanWriter:
 
     def commit(self, scans: pa.Table, documents: Sequence[bytes]) -> bool:
         """
-        Add rows of `scans`, which make the attempt visible; False where one of the scans is there.
+        Add rows of `scans`, which make the attempt visible. Return False if one of the scans exists already.
 
         Files that are not part of their tables yet are added first. `documents` are JSON, in the order of the rows.
         """
@@ -186,7 +186,7 @@ class ScanWriter:
         return self._tables.append_once("scans", self._entry.cluster, scans["scan_id"].to_pylist(), file)
 
     def _file(self, table: str, rows: pa.Table, number: int) -> AddAction:
-        """Partition columns are not part of a file."""
+        """Write rows into a file, without the partition columns."""
         entry = self._entry
         for column, value in (("attempt", entry.attempt), ("date", entry.day)):
             rows = rows.append_column(column, pa.repeat(value, len(rows)))

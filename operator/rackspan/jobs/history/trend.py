@@ -1,4 +1,4 @@
-"""What the scans of a cluster say over time."""
+"""Trends over the scans of a cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ _SHORT_DAYS: Final = 2
 @dataclass(frozen=True, slots=True)
 class HistoryTrend:
     """
-    What the history says, the scan that is being written included.
+    The trend of a cluster, including the scan that is being written.
 
-    `violation_minutes` are of the topics that were asked for, of all that is kept; `broker_flaps` by broker id, how
-    often it came or went in the last seven days; `days` are rows of `aggregates.days`, and `hours` those of
-    `aggregates.hours`, none where there are more than two days.
+    `violation_minutes` are sums over the whole history, by requested topic. `broker_flaps` is how often a broker went
+    online or offline in the last seven days, by broker id, without zeros. `days` are rows of `aggregates.days`. `hours`
+    are rows of `aggregates.hours`, and empty if there are more than two days.
     """
 
     violation_minutes: Mapping[str, float] = field(default_factory=dict)
@@ -33,9 +33,9 @@ class HistoryTrend:
 
 def trend_of(history: History, entry: ScanEntry, tables: Mapping[str, pa.Table]) -> HistoryTrend:
     """
-    Sum up all scans of a cluster that are kept, and one that is not committed yet, whose rows are in `tables`.
+    Return the trend of all scans in the history and of one scan that is not committed yet, with its rows in `tables`.
 
-    Of `topics` it has those of which violation minutes are asked for. Raises HistoryError.
+    Violation minutes are summed up only for the topics in `tables["topics"]`. Raises HistoryError.
     """
     asked = tables["topics"]["topic"].combine_chunks()
 
