@@ -1,1 +1,1 @@
-"""Arrow tables: their columns, from and to the core, judged and added up. No Spark."""
+"""Arrow tables: their columns, conversion from and to the core, judging, and sums. Does not need Spark."""

@@ -1,4 +1,4 @@
-"""Sums over what was judged and over rows of a history. Functions are from table to table."""
+"""Sums over the results of judging and over rows of a history. Functions take tables and return tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ _SUMMED: Final = ("partitions", "replicas", "non_compliant", "moves", "offline",
 _MOVE_BYTES: Final = ("move_bytes", "sum", pc.ScalarAggregateOptions(skip_nulls=False))
 _PLACES: Final = ("topic", "partition", "broker")
 SHARES: Final = ("near", "near_by_rack", "could_be_near")
-"""Those of `core.write_locality.WriteShares`."""
+"""The fields of `core.write_locality.WriteShares`."""
 _HELD: Final = ("replicas", "leaders", "leading", "bytes", "offline", "not_writable", "last_replica")
 _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 
@@ -26,11 +26,11 @@ _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 
 def findings(every: pa.Table) -> pa.Table:
     """
-    Findings, each once, from those of several portions.
+    Return each finding once, from the findings of several portions.
 
-    A topic whose partitions were judged in several portions has a finding in each: that with the largest absolute
-    excess is taken, and of two that differ in sign the negative one; their moves are added up, as are findings that
-    count partitions.
+    A topic whose partitions were judged in several portions may have a finding in each. The finding with the largest
+    absolute excess is taken, and of two that differ in sign the negative one. Their moves are summed up. Findings that
+    count partitions are summed up, too.
     """
     names = JUDGED["findings"].names
     counting, every = counting_partitions(every)
@@ -50,13 +50,13 @@ def findings(every: pa.Table) -> pa.Table:
 
 
 def counting_partitions(every: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Findings that count partitions, so that several slices have the same, and the others."""
+    """Return the findings that count partitions, which several slices may have, and the other findings."""
     counting = pc.is_in(every["rule"], pa.array([str(rule) for rule in COUNTING_RULES]))
     return every.filter(counting), every.filter(pc.invert(counting))
 
 
 def topics(every: pa.Table) -> pa.Table:
-    """Topics, each once, with the sums over their partitions."""
+    """Return each topic once, with the sums over its partitions."""
     least = [("replication_factor", "min"), ("min_insync", "max")]
     sums = grouped(every, ["topic"], [*((name, "sum") for name in _SUMMED), *least, _MOVE_BYTES])
     return sums.select(JUDGED["topics"].names)
@@ -64,9 +64,9 @@ def topics(every: pa.Table) -> pa.Table:
 
 def holdings(every: pa.Table) -> pa.Table:
     """
-    What each domain of each level, and each broker, holds, and what its loss would do.
+    Return what each domain of each level, and each broker, holds, and the effect of its loss.
 
-    A portion of which nothing lies in a domain has 0 bytes there, which says nothing of the size of what does.
+    A portion that has no replica in a domain has 0 bytes there. Such a portion does not make the domain's size known.
     """
     measured = pc.and_(pc.is_valid(every["bytes"]), pc.greater(every["replicas"], 0)).cast(pa.int64())
     rows = every.append_column("measured", measured)
@@ -79,12 +79,12 @@ def holdings(every: pa.Table) -> pa.Table:
 
 
 def unfair(every: pa.Table) -> pa.Table:
-    """`level` and `partitions`: how many partitions are split unfairly there."""
+    """Return `level` and `partitions`: how many partitions are split unfairly at that level."""
     return grouped(every, ["level"], [("partitions", "sum")])
 
 
 def writes(every: pa.Table) -> pa.Table:
-    """Counts of writes by `topic` and `client_rack`."""
+    """Return counts of writes by `topic` and `client_rack`."""
     return grouped(every, ["topic", "client_rack"], [(name, "sum") for name in ("partitions", *WRITE_COUNTS)])
 
 
@@ -92,7 +92,7 @@ def writes(every: pa.Table) -> pa.Table:
 
 
 def with_findings(topics: pa.Table, found: pa.Table) -> pa.Table:
-    """Add to topics the number of their `findings`, the `worst` severity, and when the oldest was `first_seen`."""
+    """Return topics with the number of `findings`, the `worst` severity, and the earliest `first_seen`."""
     about = found.filter(pc.is_valid(found["topic"]))
     wrong = counted(each(about), "topic")
     oldest = grouped(about, ["topic"], [("first_seen", "min")])
@@ -105,12 +105,12 @@ def with_findings(topics: pa.Table, found: pa.Table) -> pa.Table:
 
 
 def each(found: pa.Table) -> pa.Table:
-    """Findings as rows for `counted`: one `findings` each, whose `worst` is its severity."""
+    """Return findings as rows for `counted`: `findings` is 1, and `worst` is the severity."""
     return found.append_column("findings", pa.repeat(1, len(found))).append_column("worst", found["severity"])
 
 
 def counted(rows: pa.Table, *by: str) -> pa.Table:
-    """The columns `by`, how many `findings` have these values, and the `worst` severity; none for nulls."""
+    """Return the number of `findings` and the `worst` severity by the columns `by`, the last of which is not null."""
     about = rows.filter(pc.is_valid(rows[by[-1]]))
     ranked = about.set_column(about.column_names.index("worst"), "worst", _ranks(about["worst"]))
     sums = grouped(ranked, list(by), [("findings", "sum"), ("worst", "min")])
@@ -118,7 +118,7 @@ def counted(rows: pa.Table, *by: str) -> pa.Table:
 
 
 def worst(found: pa.Table, most: int) -> pa.Table:
-    """At most `most` findings, by severity; the order is total, so the same ones are taken every time."""
+    """Return the worst findings, at most `most`. The order is total, so the result is always the same."""
     keys = {"rank": _ranks(found["severity"]), **{name: found[name] for name in ("rule", *_PLACES, "id")}}
     for name, first in zip(_PLACES, ("", -1, -1), strict=True):
         keys[name] = pc.fill_null(keys[name], first)
@@ -126,7 +126,7 @@ def worst(found: pa.Table, most: int) -> pa.Table:
 
 
 def worst_topics(topics: pa.Table, most: int) -> pa.Table:
-    """At most `most` topics that have findings: by severity, then those with the most moves and findings."""
+    """Return at most `most` topics that have findings: by severity, then those with the most moves and findings."""
     wrong = topics.filter(pc.greater(topics["findings"], 0))
     keys = wrong.select(["moves", "findings", "topic"]).append_column("rank", _ranks(wrong["worst"]))
     order = {"rank": "ascending", "moves": "descending", "findings": "descending", "topic": "ascending"}
@@ -134,18 +134,18 @@ def worst_topics(topics: pa.Table, most: int) -> pa.Table:
 
 
 def written_by_rack(writes: pa.Table) -> pa.Table:
-    """By `client_rack`: `partitions`, and each share as a number of partitions. Those of parts add up by `racks`."""
+    """Return `partitions` by `client_rack`, and each share as a number of partitions. `racks` sums up several parts."""
     shares = {name: pc.multiply(share, writes["partitions"]) for name, share in _shares(writes).items()}
     return racks(pa.table({"client_rack": writes["client_rack"], "partitions": writes["partitions"], **shares}))
 
 
 def racks(written: pa.Table) -> pa.Table:
-    """Sums of `written_by_rack` over several parts."""
+    """Return the sums of `written_by_rack` over several parts."""
     return grouped(written, ["client_rack"], [(name, "sum") for name in ("partitions", *SHARES)])
 
 
 def written_by_topic(writes: pa.Table, producers: Mapping[str, int]) -> pa.Table:
-    """`topic`, `partitions`, and the shares of all producers together; `producers` are how many have each rack."""
+    """Return `topic`, `partitions`, and the shares of all producers. `producers` is their number by rack."""
     weights = pa.array([producers[rack] for rack in writes["client_rack"].to_pylist()], pa.float64())
     rows = {name: pc.multiply(share, weights) for name, share in _shares(writes).items()}
     rows = {"topic": writes["topic"], "partitions": writes["partitions"], **rows}
@@ -156,7 +156,7 @@ def written_by_topic(writes: pa.Table, producers: Mapping[str, int]) -> pa.Table
 
 
 def written_afar(topics: pa.Table, most: int) -> pa.Table:
-    """At most `most` topics, of whose records the most leave the producers' domain; none of which none do."""
+    """Return at most `most` topics whose records leave the producers' domain, those with the most records first."""
     afar = topics.filter(pc.less(topics["near"], 1))
     far = pc.multiply(pc.subtract(1.0, afar["near"]), afar["partitions"])
     keys = pa.table({"far": far, "topic": afar["topic"]})
@@ -174,7 +174,7 @@ def _shares(writes: pa.Table) -> dict[str, pa.Array]:
 
 def days(scans: pa.Table) -> pa.Table:
     """
-    Sum up each day (UTC), the first day first.
+    Sum up the scans of each day (UTC), the first day first.
 
     Columns: `date`, `scans` (how many), `compliant_share` (mean over the scans, from 0 to 1), `findings` and `critical`
     (the most of any scan), `violation_minutes` (of all topics together).
@@ -183,7 +183,7 @@ def days(scans: pa.Table) -> pa.Table:
 
 
 def hours(scans: pa.Table) -> pa.Table:
-    """Sum up each hour (UTC) in the same way; `date` is when it began."""
+    """Sum up the scans of each hour (UTC), with the columns of `days`. `date` is the start of the hour."""
     return _over_time(scans, pc.floor_temporal(scans["finished_at"], unit="hour"))
 
 
@@ -202,12 +202,12 @@ def _over_time(scans: pa.Table, date: pa.ChunkedArray) -> pa.Table:
 
 
 def topic_minutes(parts: Iterable[pa.Table]) -> pa.Table:
-    """`topic` and `violation_minutes`: how long it was out of compliance in all these parts of `topics`."""
+    """Return `topic` and `violation_minutes`: how long it was out of compliance in all these parts of `topics`."""
     return _summed(parts, "topic", "violation_minutes", pa.float64())
 
 
 def flaps(parts: Iterable[pa.Table]) -> pa.Table:
-    """`broker` and `changed`: how often it came or went between two scans, in all these parts of `brokers`."""
+    """Return `broker` and `changed`: how often it went online or offline between two scans, in parts of `brokers`."""
     return _summed(parts, "broker", "changed", pa.int64())
 
 
@@ -215,7 +215,7 @@ def flaps(parts: Iterable[pa.Table]) -> pa.Table:
 
 
 def grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Aggregate columns, which keep their names. An aggregate is a name, how, and options of Arrow's if it has any."""
+    """Aggregate columns, which keep their names. An aggregate is a name, a function, and options of Arrow, if any."""
     found = rows.group_by(by).aggregate(aggregates)
     return found.select([*by, *(f"{name}_{how}" for name, how, *_ in aggregates)]).rename_columns(
         [*by, *(name for name, *_ in aggregates)]
@@ -223,7 +223,7 @@ def grouped(rows: pa.Table, by: list[str], aggregates: Sequence[tuple[Any, ...]]
 
 
 def gathered(parts: Iterable[pa.Table], least: int) -> Iterator[pa.Table]:
-    """The same rows in parts of at least so many rows, but for the last one; none where there are no rows."""
+    """Yield the same rows in parts of at least `least` rows, except for the last part. No part is empty."""
     held: list[pa.Table] = []
     for part in parts:
         held.append(part)
@@ -235,7 +235,7 @@ def gathered(parts: Iterable[pa.Table], least: int) -> Iterator[pa.Table]:
 
 
 def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType) -> pa.Table:
-    """Sum up part after part: no more than one of them and the sums are in memory."""
+    """Sum up part after part, so that only one part and the sums are in memory."""
     sums: pa.Table | None = None
     for part in parts:
         rows = pa.table({key: part[key], column: part[column].cast(kind)})
@@ -244,7 +244,7 @@ def _summed(parts: Iterable[pa.Table], key: str, column: str, kind: pa.DataType)
 
 
 def _looked_up(rows: pa.Table, key: str, wanted: pa.ChunkedArray, column: str) -> pa.Array:
-    """The values of `column` in those `rows` whose key is `wanted`, null where there is none."""
+    """Return the value of `column` in the row with each `wanted` key, or null if there is no such row."""
     at = pc.index_in(wanted.combine_chunks(), rows[key].combine_chunks())
     return rows[column].combine_chunks().take(at)
 
@@ -254,5 +254,5 @@ def _ranks(severities: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _first(rows: pa.Table, keys: pa.Table, order: Mapping[str, str], most: int) -> pa.Table:
-    """The first `most` rows, in the order of `keys`, which are of the same rows."""
+    """Return the first `most` rows, sorted by `keys`, which has the same rows."""
     return rows.take(pc.sort_indices(keys, list(order.items()))[:most])

@@ -1,4 +1,4 @@
-"""Arrow batches and tables from the core's columns, and back. Column names are those of `schemas`."""
+"""Converts the core's columns to Arrow batches and tables, and back. Column names are those of `schemas`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -22,10 +22,10 @@ _MAY_BE_UNKNOWN = ("bytes", "move_bytes")
 
 
 def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[pa.RecordBatch]:
-    """Give partitions of whole topics as batches of PARTITIONS. `min_insync` (topics,) is `min.insync.replicas`."""
+    """Yield partitions of whole topics as batches of PARTITIONS. `min_insync` (topics,) is `min.insync.replicas`."""
     fewest = partitions.fewest_replicas.astype(np.int32)
     names = pa.array(partitions.names, pa.string())
-    known = np.maximum(partitions.size_bytes, 0).astype(np.float64)  # which cannot wrap
+    known = np.maximum(partitions.size_bytes, 0).astype(np.float64)  # a sum of floats cannot wrap around
     plausible = partitions.replication_factor @ known <= MOST_BYTES
     for start in range(0, len(partitions), _LARGEST_BATCH):
         some = partitions.rows(np.arange(start, min(start + _LARGEST_BATCH, len(partitions))))
@@ -47,19 +47,19 @@ def partition_batches(partitions: Partitions, min_insync: IntArray) -> Iterator[
 
 
 def unread_batches(unread: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Give topics that could not be read, each with the reason, as a batch of PARTITIONS."""
+    """Yield a batch of PARTITIONS with the topics that could not be read, each with the reason."""
     columns = {"topic": pa.array(list(unread), pa.string()), "unread": pa.array(list(unread.values()), pa.string())}
     arrays = [columns.get(field.name, pa.nulls(len(unread), field.type)) for field in PARTITIONS]
     yield pa.RecordBatch.from_arrays(arrays, schema=PARTITIONS)
 
 
 def unread_topics(table: pa.Table) -> pa.Table:
-    """Give the topics of rows of PARTITIONS that could not be read, with the reasons."""
+    """Return the topics of rows of PARTITIONS that could not be read, with the reasons."""
     return pa.Table.from_arrays([table["topic"], table["unread"]], schema=JUDGED["unread"])
 
 
 def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
-    """Give rows of PARTITIONS as columns; then `min_insync` and `fewest_replicas` by topic, shape (topics,) each."""
+    """Return rows of PARTITIONS as columns, then `min_insync` and `fewest_replicas` by topic, shape (topics,) each."""
     topics = table.column("topic").combine_chunks().dictionary_encode()
     topic = topics.indices.to_numpy().astype(np.int64)
     replicas = _matrix(table.column("replicas").combine_chunks(), NONE, np.dtype(np.int32))
@@ -86,7 +86,7 @@ def partitions_of(table: pa.Table) -> tuple[Partitions, IntArray, IntArray]:
 
 
 def judged_portion(cluster: str, locations: BrokerLocations, names: tuple[str, ...], portion: Portion) -> Judged:
-    """Give a portion as tables; `cluster` is Kafka's id of it, `names` are the portion's topics."""
+    """Return a portion as tables. `cluster` is Kafka's id of the cluster, `names` are the portion's topics."""
     totals = {name: [getattr(row, name) for row in portion.holdings] for name in JUDGED["holdings"].names}
     levels = {"level": list(portion.unfair), "partitions": list(portion.unfair.values())}
     return Judged.of(
@@ -98,7 +98,7 @@ def judged_portion(cluster: str, locations: BrokerLocations, names: tuple[str, .
 
 
 def finding_table(cluster: str, locations: BrokerLocations, names: tuple[str, ...], found: Findings) -> pa.Table:
-    """Give findings; `cluster` is Kafka's id of it, `names` the topics that they index."""
+    """Return findings as a table. `cluster` is Kafka's id of the cluster, `names` are the topics that they index."""
     columns = {
         "id": pa.array(found.ids(cluster, names, locations.tree)),
         "rule": _words(found.rule, tuple(map(str, RULES))),
@@ -116,7 +116,7 @@ def finding_table(cluster: str, locations: BrokerLocations, names: tuple[str, ..
 
 
 def write_table(names: tuple[str, ...], racks: tuple[str, ...], counts: WriteCounts) -> pa.Table:
-    """Give counts of writes, a row per topic and `client.rack`; `names` are the topics'."""
+    """Return counts of writes as a table, one row per topic and `client.rack`. `names` are those of the topics."""
     columns = {
         "topic": _words(counts.topic.repeat(len(racks)), names),
         "client_rack": _words(np.tile(np.arange(len(racks)), len(counts.topic)), racks),
@@ -154,7 +154,7 @@ def _numbers(table: pa.Table, column: str) -> IntArray:
 
 
 def _matrix(lists: pa.ListArray, fill: int, kind: np.dtype[Any]) -> Any:
-    """Lists as a matrix, shape (lists, longest list), padded with `fill` on the right."""
+    """Return lists as a matrix, shape (lists, longest list), padded with `fill` on the right."""
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     values = lists.flatten().to_numpy(zero_copy_only=False)
     width = int(lengths.max(initial=1))

@@ -1,4 +1,4 @@
-"""The pure core over Arrow batches: what runs in this process, or in every Python worker of Spark."""
+"""Judges Arrow batches with the pure core. Runs in this process, or in every Python worker of Spark."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,17 +14,17 @@ from rackspan.jobs.batches.arrow_batches import judged_portion, partitions_of, u
 from rackspan.jobs.batches.judged import Judged
 
 _ROWS = 200_000
-"""Partitions that are judged at once: enough for numpy to be fast, few enough for a worker's memory."""
+"""The number of partitions that are judged at once: enough for numpy to be fast, few enough for a worker's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
     """
-    What a cluster's partitions are judged against; Spark sends it to every worker once.
+    The criteria by which a cluster's partitions are judged. Spark sends them to every worker once.
 
-    `cluster_id` is Kafka's own id, empty where it is not known. Ids of findings are made with it, so they stay the same
-    when people call the cluster otherwise. `producers` are how many have each `client.rack`; without any, nothing is
-    counted about writes.
+    `cluster_id` is Kafka's id, or empty if it is not known. The ids of findings include it, so they do not change when
+    users rename the cluster. `producers` is the number of producers by `client.rack`. Without producers, writes are not
+    counted.
     """
 
     cluster_id: str
@@ -34,7 +34,7 @@ class Criteria:
 
 
 def judge_slice(criteria: Criteria, batches: Iterable[pa.RecordBatch]) -> Judged:
-    """Judge batches with the columns PARTITIONS, which have all partitions of their topics."""
+    """Judge batches with the columns PARTITIONS. The batches must have all partitions of their topics."""
     tables = (pa.Table.from_batches([batch]) for batch in batches)
     return Judged.merged([_judged(criteria, portion) for portion in gathered(tables, _ROWS)])
 

@@ -1,4 +1,4 @@
-"""What a scan holds of findings and topics that it has written already: sums, and the worst of them."""
+"""Digests of findings and topics that a scan has written already: their sums, and the worst of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,13 +18,13 @@ _NUMBERS = ("partitions", "replicas", "non_compliant", "offline", "under_replica
 @dataclass(frozen=True, slots=True)
 class Digest:
     """
-    What is held of a part of a scan. Its size does not depend on the number of partitions.
+    The digest of a part of a scan. Its size does not depend on the number of partitions.
 
-    `totals` is one row: sums over topics, with `topics` and `non_compliant_topics`. `counts` are `findings`, those
-    of them that are `new`, and the earliest `first_seen`, by rule and severity. `by_broker` and `by_domain` are those
-    of `aggregates.counted`. `findings`, `new` and `topics` are the worst ones. `away` has every `broker` that is
-    offline and holds replicas. `holdings` and `unfair` are those of `Judged`, `writes_by_rack` those of
-    `aggregates.written_by_rack`, and `writes` those of `aggregates.written_by_topic` that are written from afar.
+    `totals` is one row: sums over topics, with `topics` and `non_compliant_topics`. `counts` has the number of
+    `findings` and of `new` ones, and the earliest `first_seen`, by rule and severity. `by_broker` and `by_domain` are
+    results of `aggregates.counted`. `findings`, `new` and `topics` are the worst ones. `away` has every `broker` that
+    is offline and holds replicas. `holdings` and `unfair` are those of `Judged`, `writes_by_rack` is the result of
+    `aggregates.written_by_rack`, and `writes` has the rows of `aggregates.written_by_topic` in `written_afar`.
     """
 
     totals: pa.Table
@@ -43,10 +43,10 @@ class Digest:
 
 def digest(judged: Judged, found: pa.Table, topics: pa.Table, producers: Mapping[str, int]) -> Digest:
     """
-    Digest a part of a scan.
+    Return the digest of a part of a scan.
 
-    `found` are its findings, with `first_seen` and `new`; `topics` its topics, with `findings`, `worst`, `first_seen`
-    and `violation_minutes`. Of `judged` count what lies where, and writes.
+    `found` are its findings, with `first_seen` and `new`. `topics` are its topics, with `findings`, `worst`,
+    `first_seen` and `violation_minutes`. Of `judged`, only `holdings`, `unfair` and `writes` are used.
     """
     each = aggregates.each(found)
     wrong = pc.greater(topics["non_compliant"], 0).cast(pa.int64())
@@ -69,7 +69,7 @@ def digest(judged: Judged, found: pa.Table, topics: pa.Table, producers: Mapping
 
 
 def merged(parts: Sequence[Digest]) -> Digest:
-    """One of several parts."""
+    """Merge the digests of several parts into one."""
     every = Digest(*(pa.concat_tables([getattr(part, one.name) for part in parts]) for one in fields(Digest)))
     counted = aggregates.counted
     return Digest(
@@ -91,7 +91,7 @@ def merged(parts: Sequence[Digest]) -> Digest:
 
 
 def _totals(rows: pa.Table) -> pa.Table:
-    """One row of sums. Bytes are known where any size is, those to copy where all are."""
+    """Return one row of sums. `bytes` is null if no size is known, `move_bytes` if any size is not known."""
     sums = {name: pc.sum(rows[name], min_count=0) for name in ("topics", "non_compliant_topics", *_NUMBERS)}
     sums["bytes"] = pc.sum(rows["bytes"])
     sums["move_bytes"] = pc.sum(rows["move_bytes"], skip_nulls=False, min_count=0)

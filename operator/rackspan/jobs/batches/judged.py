@@ -1,4 +1,4 @@
-"""What judging gives, and how that of portions becomes that of a slice."""
+"""The results of judging, and how the results of portions are merged into the result of a slice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rackspan.jobs.batches.schemas import JUDGED
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What judging gives of some partitions: tables with the columns of `schemas.JUDGED`."""
+    """The results of judging some partitions: tables with the columns of `schemas.JUDGED`."""
 
     findings: pa.Table
     topics: pa.Table
@@ -22,17 +22,17 @@ class Judged:
 
     @classmethod
     def of(cls, **tables: pa.Table) -> "Judged":
-        """One with these tables; the others are empty."""
+        """Return a result with these tables. The other tables are empty."""
         return cls(**{name: tables.get(name, schema.empty_table()) for name, schema in JUDGED.items()})
 
     @classmethod
     def together(cls, parts: Sequence["Judged"]) -> "Judged":
-        """The rows of several, whose topics are not the same."""
+        """Concatenate the rows of several results that have no topic in common."""
         return cls(*(pa.concat_tables([getattr(one, name) for one in (cls.of(), *parts)]) for name in JUDGED))
 
     @classmethod
     def merged(cls, portions: Sequence["Judged"]) -> "Judged":
-        """One of several portions, which may have partitions of the same topics."""
+        """Merge the results of several portions, which may have partitions of the same topics."""
         every = cls.together(portions)
         return cls(
             findings=aggregates.findings(every.findings),

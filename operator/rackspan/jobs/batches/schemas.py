@@ -1,7 +1,7 @@
 """
-Columns of what the job reads, passes on and keeps, in Arrow's types.
+Arrow schemas of the tables that the job reads, passes between its steps and keeps.
 
-A table of the history may gain columns but never lose or change one: older files read as null there.
+A table of the history may gain columns but never lose or change one. In older files, new columns read as null.
 """
 
 from typing import Final
@@ -23,14 +23,14 @@ PARTITIONS: Final = pa.schema(
     ]
 )
 """
-What a source gives: a row per partition. `leader` is -1 where there is none, `size_bytes` where it is not known.
-`min_insync` and `fewest_replicas` (those of the topic's smallest partition) are of the whole topic.
+The rows that a reader returns, one per partition. `leader` is -1 if there is none, `size_bytes` is -1 if not known.
+`min_insync` and `fewest_replicas` (the least number of replicas of a partition) are those of the whole topic.
 
-A topic that could not be read has one row instead, with its name and, in `unread`, the reason.
+A topic that could not be read has one row instead, with its name, and the reason in `unread`.
 """
 
 WRITE_COUNTS: Final = ("near", "same_rack", "near_same_rack", "could_be_near")
-"""Those of `core.write_locality.WriteCounts` by topic and rack; `partitions` are those that have a leader."""
+"""The counts of `core.write_locality.WriteCounts` by topic and rack. Only partitions that have a leader count."""
 
 JUDGED: Final = {
     "findings": pa.schema(
@@ -88,7 +88,7 @@ JUDGED: Final = {
     ),
     "unread": pa.schema([("topic", pa.string()), ("reason", pa.string())]),
 }
-"""What judging gives: the tables of `judged.Judged`."""
+"""The results of judging: the tables of `judged.Judged`."""
 
 TABLES: Final = {
     "scans": pa.schema(
@@ -143,7 +143,7 @@ TABLES: Final = {
         ]
     ),
 }
-"""What scans write into the tables of the history, and what they read of them."""
+"""The columns that scans write into the tables of the history, and read from them."""
 
 ABOUT: Final = {
     "scans": "One row per scan. A scan counts, in all tables, when it has a row here.",
@@ -153,7 +153,7 @@ ABOUT: Final = {
     "brokers": "Brokers, their racks, and whether they came or went since the scan before.",
     "groups": "Consumer groups, and how much of what they read is near.",
 }
-"""What each table of the history holds: its description in Delta."""
+"""The description of each table of the history, which Delta stores."""
 PARTITIONED_BY: Final = ["cluster", "month"]
 _COMMENTS: Final = {
     "scan_id": "names the scan, within its cluster",
@@ -188,4 +188,4 @@ def _kept(name: str, columns: pa.Schema) -> pa.Schema:
 
 
 KEPT: Final = {name: _kept(name, columns) for name, columns in TABLES.items()}
-"""The Delta tables of the history, as they are declared."""
+"""The declared schemas of the Delta tables of the history."""

@@ -1,1 +1,1 @@
-"""The scan of one cluster, from its first read to its document."""
+"""The scan of one cluster, from the first read to the scan document."""

@@ -1,7 +1,8 @@
 """
 The scan of a cluster: read it, judge it, compare it with the previous scan, write the history and the document.
 
-What it writes becomes visible with the commit, all at once: a scan that ends before leaves the history as it was.
+The commit makes everything that a scan has written visible at once. A scan that ends earlier does not change the
+history.
 """
 
 import uuid
@@ -39,22 +40,22 @@ from rackspan.reports.document import (
 
 _WRITING: Final = "writing the history"
 _PART: Final = 1_000_000
-"""Findings and topics, together, that are counted, compared and written at once."""
+"""The number of findings plus topics that are counted, compared and written at once."""
 
 
 class StepProgress(Protocol):
-    """A step that is under way."""
+    """The progress of a running step."""
 
     def describe(self, description: str) -> None:
-        """Say what is being done."""
+        """Show what the step does now."""
 
     def advance(self, done: int, total: int) -> None:
-        """Say how far it is."""
+        """Show how much of the step is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRun:
-    """One run of the job: its id, its time (UTC), and the history; without one, nothing is compared or kept."""
+    """One run of the job: its id, its time (UTC), and the history. Without a history, nothing is compared or kept."""
 
     scan_id: str
     observed_at: datetime
@@ -66,16 +67,16 @@ def scan_cluster(
     engine: Engine, cluster: ScannedCluster, run: ScanRun, progress: StepProgress, warn: Callable[[str], None]
 ) -> ScanDocument:
     """
-    Scan one cluster, and give the document. A scan id that the history has already is not run again.
+    Scan one cluster and return the document. If the history has the scan id already, return its document instead.
 
-    Raises ClusterError where the cluster or its data cannot be read, HistoryError where the history cannot.
+    Raises ClusterError if the cluster or its data cannot be read, HistoryError if the history cannot.
     """
     previous = PreviousScan(run.history, cluster.name)
     return previous.committed(run.scan_id) or _Scan(engine, cluster, run, previous, progress, warn).run()
 
 
 def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocument:
-    """Give the document of a scan that could not be run; `reason` is one word for machines."""
+    """Return the document of a failed scan. `reason` is one word for machines."""
     return ScanDocument(
         scan_id=run.scan_id,
         cluster=cluster,
@@ -90,9 +91,9 @@ def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocumen
 
 class _Scan:
     """
-    A scan under way.
+    A running scan.
 
-    What was judged comes part by part. Each part is written into the history, and only its digest stays in memory.
+    The engine returns results part by part. Each part is written to the history, and only its digest stays in memory.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class _Scan:
         self._previous = previous
         self._compared = Comparison(previous, run.observed_at)
         self._unread: dict[str, str] = {}
-        """Why topics could not be read, by topic."""
+        """The reasons why topics could not be read, by topic."""
         self._seconds: dict[str, float] = {}
         sequence, attempt = previous.sequence + 1, uuid.uuid4().hex
         self._entry = ScanEntry(cluster.name, run.scan_id, sequence, run.observed_at, attempt)
@@ -134,16 +135,16 @@ class _Scan:
         with self._step("looking at the trend"):
             trend = trend_of(history, entry, {"scans": scans, "brokers": brokers, "topics": seen.topics})
         document = self._document(trend)
-        if not writer.commit(scans, [encode(document)]):  # another run of this scan was first
+        if not writer.commit(scans, [encode(document)]):  # another run of this scan committed first
             document = PreviousScan(history, entry.cluster).committed(run.scan_id) or document
         self._tidy(history, entry)
         return document
 
     def _tidy(self, history: History, entry: ScanEntry) -> None:
         """
-        Compact and forget, with the first scan of a day.
+        Compact and expire the history, if this is the first scan of a day.
 
-        The scan has been committed by now, so an error here is only a warning; the next day's first scan tries again.
+        The scan is committed already, so an error here is only a warning. The next day's first scan tries again.
         """
         before, kept_days = self._previous.entry, self._run.retention_days
         if before is None or before.day == entry.day:
@@ -151,7 +152,7 @@ class _Scan:
         try:
             history.compact(before)
             if kept_days is not None:
-                # Days are deleted by the earlier of two scans' clocks: one clock that jumps ahead deletes nothing.
+                # The earlier day of two scans counts, so that one clock that jumps ahead deletes nothing.
                 history.expire(before.cluster, min(entry.day, before.day) - timedelta(days=kept_days))
             history.vacuum()
         except HistoryError as error:
@@ -160,7 +161,7 @@ class _Scan:
     # --- looking -----------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Judge, compare and write part by part."""
+        """Judge, compare and write the cluster part by part."""
         scan_id, criteria, digests = self._run.scan_id, self._cluster.criteria, list[Digest]()
         for judged in self._parts():
             with self._step("counting and comparing findings"):
@@ -176,7 +177,7 @@ class _Scan:
         )
 
     def _parts(self) -> Iterator[Judged]:
-        """What was judged, in parts that have all of a topic, or of a broker."""
+        """Yield the results of judging in parts. Everything about a topic, or about a broker, is in one part."""
         counting, waiting, topics = [self._about_brokers()], list[Judged](), 0
         for judged in self._slices():
             self._unread |= dict(
@@ -191,7 +192,7 @@ class _Scan:
                 waiting = []
         if self._unread and not topics:
             raise ClusterError("TopicsUnreadable", f"no topic could be read: {min(self._unread.items())[1]}")
-        # Topics that could not be read keep what the previous scan found, which is neither cleared nor new.
+        # Topics that could not be read keep the findings of the previous scan, which are neither cleared nor new.
         unread = pa.array(self._unread, pa.string())
         kept = {"findings": self._previous.findings_of(unread), "topics": self._previous.topics(unread)}
         waiting.append(Judged.of(**{name: rows.select(JUDGED[name].names) for name, rows in kept.items()}))
@@ -200,7 +201,7 @@ class _Scan:
         yield Judged.together(waiting)
 
     def _uncounted(self, counted: pa.Table) -> pa.Table:
-        """What the previous scan found of brokers that are still away, where only topics not read can show it now."""
+        """Return the previous findings of brokers that are still offline, if unread topics may be on these brokers."""
         found = TABLES["findings"].empty_table()
         if self._unread:
             before = (aggregates.counting_partitions(part)[0] for part in self._previous.findings())
@@ -288,7 +289,7 @@ class _Scan:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        """Show a step, which comes again with each part, and time it."""
+        """Show a step and measure its time. The times of a step, which repeats with each part, add up."""
         self._progress.describe(f"{self._cluster.name}: {name}")
         started = perf_counter()
         try:

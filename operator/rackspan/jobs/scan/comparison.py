@@ -1,4 +1,4 @@
-"""What a scan finds, beside what the previous one found."""
+"""The comparison of a scan with the previous scan."""
 
 from datetime import datetime
 from typing import Final
@@ -18,13 +18,13 @@ _TIME: Final = TABLES["findings"].field("first_seen").type
 
 class Comparison:
     """
-    A scan beside the previous one, part by part: each finding and each topic is given once.
+    The comparison of a scan with the previous one, part by part. Each finding and each topic must be passed once.
 
     It holds 17 bytes for each of the previous scan's findings, and the names of topics that were out of compliance.
     """
 
     def __init__(self, previous: PreviousScan, observed_at: datetime) -> None:
-        """`observed_at` is when the scan looked at the cluster. Raises HistoryError, as `worst_cleared` does."""
+        """`observed_at` is when the scan read the cluster. Raises HistoryError, as `worst_cleared` does."""
         self._previous = previous
         self._observed_at = pa.scalar(observed_at, _TIME)
         known = previous.first_seen
@@ -36,13 +36,13 @@ class Comparison:
         self.minutes = previous.minutes_until(observed_at)
         """Minutes since the previous scan, as `PreviousScan.minutes_until` counts them."""
         self.gone = self._violated
-        """Topics that were out of compliance, and that were not given so far."""
+        """Topics that were out of compliance at the previous scan and were not passed to `topics` so far."""
 
     def findings(self, found: pa.Table) -> pa.Table:
         """
-        Findings with the columns `first_seen` and `new`.
+        Return findings with the columns `first_seen` and `new`.
 
-        `first_seen` is that of the previous scan's finding with the same id, else when this scan looked.
+        `first_seen` is taken from the previous scan's finding with the same id, else it is the time of this scan.
         """
         at, known = self._places(found)
         self._found[at[known]] = True
@@ -53,9 +53,9 @@ class Comparison:
 
     def topics(self, topics: pa.Table) -> pa.Table:
         """
-        Topics with the column `violation_minutes`.
+        Return topics with the column `violation_minutes`.
 
-        A topic that was out of compliance at the previous scan gets the minutes since then, every other one 0.
+        A topic that was out of compliance at the previous scan gets the minutes since then, every other topic 0.
         """
         self.gone = self.gone.filter(pc.invert(pc.is_in(self.gone, topics["topic"].combine_chunks())))
         wrong = pc.is_in(topics["topic"], self._violated)
@@ -63,11 +63,11 @@ class Comparison:
 
     @property
     def cleared(self) -> int:
-        """How many of the previous scan's findings were not given so far."""
+        """The number of the previous scan's findings that were not passed to `findings` so far."""
         return int(np.count_nonzero(~self._found))
 
     def worst_cleared(self) -> pa.Table:
-        """The worst of them, as rows of the table `findings`."""
+        """Return the worst of the `cleared` findings, as rows of the table `findings`."""
         worst = TABLES["findings"].empty_table()
         for part in self._previous.findings() if self.cleared else ():
             at, known = self._places(part)
@@ -76,7 +76,7 @@ class Comparison:
         return worst
 
     def _places(self, found: pa.Table) -> tuple[IntArray, BoolArray]:
-        """Where the ids of findings are among those of the previous scan, and whether they are there."""
+        """Return the positions of findings' ids among those of the previous scan, and whether each id is there."""
         wanted = found["id"].to_numpy()
         at: IntArray = np.searchsorted(self._ids, wanted)
         known: BoolArray = at < len(self._ids)

@@ -1,4 +1,4 @@
-"""Parts of the scan document, from rows of the tables."""
+"""Builds parts of the scan document from rows of the tables."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -41,17 +41,17 @@ _UNREAD_NAMES, _UNREAD_REASONS, _UNREAD_REASON_LENGTH = 5, 3, 200
 
 
 def timestamp(when: datetime | None) -> str | None:
-    """A time as Kubernetes writes it (RFC 3339, UTC, seconds); None for None."""
+    """Return a time in Kubernetes' format (RFC 3339, UTC, seconds), or None for None."""
     return None if when is None else codec.timestamp(when)
 
 
 def finding_rows(rows: Iterable[Row], topology: str | None = None, away: Collection[int] = ()) -> list[FindingRow]:
     """
-    Findings with their messages and fixes.
+    Return findings with their messages and fixes.
 
-    `rows` have the columns of the table `findings`; those of a rule that only a newer version knows are left out.
-    `topology` is the key of the RackTopology by which they are found, `away` are all brokers that are not online and
-    hold replicas.
+    `rows` have the columns of the table `findings`. Rows of an unknown rule, written by a newer version, are left out.
+    `topology` is the key of the RackTopology by which the cluster is judged. `away` are all brokers that are offline
+    and hold replicas.
     """
     return [_finding(row, topology, away) for row in rows if row["rule"] in _KNOWN]
 
@@ -71,12 +71,12 @@ def _finding(row: Row, topology: str | None, away: Collection[int]) -> FindingRo
 
 
 def _pick(row: Row, *names: str) -> dict[str, Any]:
-    """The columns that have the same names in the document, as far as the row has them."""
+    """Return those of the columns `names` that the row has. They have the same names in the document."""
     return {name: row[name] for name in names if name in row}
 
 
 def unread_warnings(unread: Mapping[str, str]) -> list[str]:
-    """The warning about topics that could not be read, as a list of one or no sentence. `unread` is why, by topic."""
+    """Return the warning about unread topics, as a list of one sentence or none. `unread` is the reason by topic."""
     if not unread:
         return []
     named = ", ".join(sorted(unread)[:_UNREAD_NAMES]) + (", …" if len(unread) > _UNREAD_NAMES else "")
@@ -89,11 +89,11 @@ def summary(
     totals: Row, counted: Iterable[Row], unfair: Iterable[Row], locations: BrokerLocations, unread: int
 ) -> Summary:
     """
-    Sum up a scan.
+    Return the summary of a scan.
 
-    `totals` are sums over all topics, with and without findings; `counted` the numbers of findings by rule and
-    severity, and when the oldest was first seen; `unfair` that of unfairly split partitions by level; `unread` the
-    number of topics that could not be read, for which `totals` has what the previous scan has found, if anything.
+    `totals` are sums over all topics, with and without findings. `counted` has the number of findings by rule and
+    severity, and when the oldest was first seen. `unfair` has the number of unfairly split partitions by level.
+    `unread` is the number of topics that could not be read; `totals` has their rows of the previous scan, if any.
     """
     by_rule: dict[str, int] = {}
     by_severity: dict[str, int] = {}
@@ -115,12 +115,12 @@ def summary(
 
 
 def what_if(row: Row) -> WhatIf:
-    """What the loss of the domain of a row of `holdings` would do."""
+    """Return the effect of losing the domain in a row of `holdings`."""
     return WhatIf(row["offline"], row["not_writable"], row["last_replica"], row["replicas"], row["bytes"])
 
 
 def domain_rows(holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row]) -> list[DomainRow]:
-    """Domains that hold anything, level by level from the top, in the tree's order. `wrong` are findings by domain."""
+    """Return domains with holdings, level by level from the top, in the tree's order. `wrong`: findings by domain."""
     by_domain = {(row["level"], row["domain"]): row for row in wrong}
     held = {(row["level"], row["domain"]): row for row in holdings}
     keys = [(level.name, domain_name(path)) for level in locations.tree.nodes[1:-1] for path in level.paths]
@@ -138,14 +138,14 @@ def domain_rows(holdings: Iterable[Row], locations: BrokerLocations, wrong: Iter
 
 
 def rack_name(broker: BrokerLocation) -> str | None:
-    """A broker's rack as a path, None where it has none."""
+    """Return a broker's rack as a path, or None if it has no rack."""
     return None if broker.rack is None else domain_name(broker.rack)
 
 
 def broker_rows(
     holdings: Iterable[Row], locations: BrokerLocations, wrong: Iterable[Row], flaps: Mapping[int, int]
 ) -> list[BrokerRow]:
-    """All brokers by id. `wrong` are findings by broker, `flaps` how often each came or went in the last days."""
+    """Return all brokers by id. `wrong` are findings by broker, `flaps` recent changes of online and offline."""
     by_broker = {row["broker"]: row for row in wrong}
     held = {row["domain"]: row for row in holdings if row["level"] == BROKER_LEVEL}
     return [
@@ -166,7 +166,7 @@ def broker_rows(
 
 
 def topic_rows(topics: Iterable[Row], managed: Mapping[str, object], minutes: Mapping[str, float]) -> list[TopicRow]:
-    """Topics with findings. `managed` are those that have an object, `minutes` violation minutes by topic."""
+    """Return rows of topics. `managed` are the topics that have an object, `minutes` violation minutes by topic."""
     return [
         TopicRow(
             name=row["topic"],
@@ -184,9 +184,9 @@ def writes(
     by_rack: Iterable[Row], by_topic: Iterable[Row], producers: Mapping[str, int], locations: BrokerLocations
 ) -> Writes | None:
     """
-    How near producers write, None where none are named.
+    Return how near producers write, or None if no producers are given.
 
-    Rows are those of `aggregates.written_by_rack` and `written_by_topic`; `producers` are how many have each
+    The rows are those of `aggregates.written_by_rack` and `written_by_topic`. `producers` is the number of producers by
     `client.rack`.
     """
     if not producers:
@@ -210,7 +210,7 @@ def _shares(row: Row) -> dict[str, float]:
 
 
 def trend(days: Iterable[Row]) -> list[Day]:
-    """Days or hours of the history, from rows of `aggregates.days` or `aggregates.hours`."""
+    """Return days or hours of the history, from rows of `aggregates.days` or `aggregates.hours`."""
     return [
         Day(
             date=f"{row['date']:%Y-%m-%dT%H}" if isinstance(row["date"], datetime) else row["date"].isoformat(),

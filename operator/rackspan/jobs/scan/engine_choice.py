@@ -1,10 +1,10 @@
-"""What a scan can be asked to run on."""
+"""The engines among which a scan request can choose."""
 
 from enum import StrEnum
 
 
 class EngineChoice(StrEnum):
-    """What reads and judges a cluster: this process, or Spark. Both find the same."""
+    """The engine that reads and judges a cluster: this process, or Spark. Both have the same results."""
 
     AUTO = "auto"
     LOCAL = "local"

@@ -1,4 +1,4 @@
-"""The two engines of a scan: what reads and judges a cluster. All that follows is the same for both."""
+"""The two engines of a scan, which read and judge a cluster. All later steps are the same for both."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -10,17 +10,17 @@ from rackspan.reconcile.failures import FailureError
 from rackspan.snapshots import SnapshotError
 
 Advance = Callable[[int, int], None]
-"""Called with how many slices are judged, and how many there are."""
+"""Called with the number of slices that are judged, and the number of all slices."""
 
 Engine = Callable[[ScannedCluster, Collection[str], Advance], Iterator[Judged]]
 """
-Read and judge a cluster: what was judged of each slice, in any order. The second argument are topics to ask for by
-name, which the cluster may not list. Raises ClusterError.
+Read and judge a cluster, and yield the result of each slice, in any order. The second argument are topics to read by
+name, because the cluster may not list them. Raises ClusterError.
 """
 
 
 def in_process(cluster: ScannedCluster, known: Collection[str], advance: Advance) -> Iterator[Judged]:
-    """Do so here, one slice after the other."""
+    """Read and judge a cluster in this process, one slice after the other."""
     try:
         slices = cluster.reader.slices(known, cluster.slices(1))
         for done, part in enumerate(slices, 1):

@@ -1,4 +1,4 @@
-"""Rows of the history's tables, from what a scan has seen. All tables have the columns of `schemas.TABLES`."""
+"""Builds rows of the history's tables from the results of a scan. All have the columns of `schemas.TABLES`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,21 +15,21 @@ from rackspan.reports.document import GroupRow, Summary
 
 
 def findings(scan_id: str, found: pa.Table) -> pa.Table:
-    """Rows of `findings`."""
+    """Return rows of `findings`."""
     return _named("findings", scan_id, found)
 
 
 def topics(scan_id: str, counted: pa.Table) -> pa.Table:
-    """Rows of `topics`: those with findings or violation minutes, of `counted`, which are all."""
+    """Return rows of `topics`: those of `counted`, which has all topics, with findings or violation minutes."""
     said = pc.or_(pc.greater(counted["findings"], 0), pc.greater(counted["violation_minutes"], 0))
     return _named("topics", scan_id, counted.filter(said))
 
 
 def gone_topics(scan_id: str, names: pa.Array, minutes: float) -> pa.Table:
     """
-    Rows of `topics` about those that were out of compliance and are not there any more: zeros, with their minutes.
+    Return rows of `topics` for deleted topics that were out of compliance: zeros, with all minutes since the last scan.
 
-    When each was deleted is not known, as it is not known of others when they were fixed.
+    The time of a topic's deletion is not known, as the time of a fix is not known for other topics.
     """
     zeros = {field.name: 0 for field in TABLES["topics"] if pa.types.is_integer(field.type)}
     rows = [{**zeros, "topic": name, "violation_minutes": minutes} for name in names.to_pylist() if minutes]
@@ -37,15 +37,15 @@ def gone_topics(scan_id: str, names: pa.Array, minutes: float) -> pa.Table:
 
 
 def holdings(scan_id: str, held: pa.Table) -> pa.Table:
-    """Rows of `holdings`: what each domain and each broker holds."""
+    """Return rows of `holdings`: the replicas and leaders of each domain and each broker."""
     return _named("holdings", scan_id, held)
 
 
 def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]) -> pa.Table:
     """
-    Rows of `brokers`; `changed` where a broker is online now and was not in `before`, or the other way round.
+    Return rows of `brokers`. `changed` says whether a broker was offline in `before` and is online now, or vice versa.
 
-    A snapshot lists only brokers that are there: one that was in `before` and is not listed is offline.
+    A snapshot does not list brokers that are offline, so a broker of `before` that is not listed is offline.
     """
     rows = [
         {
@@ -63,14 +63,14 @@ def brokers(scan_id: str, locations: BrokerLocations, before: Mapping[int, bool]
 
 
 def groups(scan_id: str, rows: Sequence[GroupRow]) -> pa.Table:
-    """Rows of `groups`: consumer groups."""
+    """Return rows of `groups`: consumer groups."""
     return _table("groups", scan_id, (msgspec.structs.asdict(row) for row in rows))
 
 
 def scan(
     scan_id: str, sequence: int, observed_at: datetime, minutes: float, summary: Summary, violation_minutes: float
 ) -> pa.Table:
-    """The one row of `scans`; `minutes` are those since the previous scan, the others those of all topics together."""
+    """Return the row of `scans`. `minutes` are since the previous scan, `violation_minutes` those of all topics."""
     row = {
         "sequence": sequence,
         "finished_at": observed_at,

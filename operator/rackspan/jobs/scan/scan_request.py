@@ -1,4 +1,4 @@
-"""What the scan job is asked to do; this module needs no Spark."""
+"""The request to the scan job. This module does not need Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from rackspan.api.meta import ObjectKey
 from rackspan.jobs.scan.engine_choice import EngineChoice
 
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The variable that spark-submit sets for the Python program that it starts; Spark's settings are chosen by then."""
+"""The variable that spark-submit sets for the Python program that it starts. Spark's settings are fixed by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
     """
-    What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four names clusters.
+    What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four fields is set.
 
-    `slices` is the least number of parts in which Spark reads a cluster, `driver_memory` in Java's notation, such as
-    `2g`. `producers` are how many have each `client.rack`, in place of those that the RackTopology names.
+    `slices` is the least number of slices in which Spark reads a cluster. `driver_memory` is in Java's notation, such
+    as `2g`. `producers` is the number of producers by `client.rack`, and replaces the producers of the RackTopology.
     """
 
     snapshot: Path | None

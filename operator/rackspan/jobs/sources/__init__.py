@@ -1,1 +1,1 @@
-"""The clusters that a scan reads (files, live ones, behind a RackTopology, made up), and how Spark reads each."""
+"""The clusters that a scan reads (snapshot files, live, of a RackTopology, synthetic), and the reader of each."""

@@ -1,8 +1,8 @@
 """
-How clusters are read: a live one, a snapshot file, a made-up one.
+Readers of clusters: of a live cluster, a snapshot file and a synthetic cluster.
 
-Each reader cuts its cluster into slices of whole topics, `least` of them where it can, and reads a slice as Arrow
-batches with the columns PARTITIONS. Readers and slices are sent to Spark's workers.
+Each reader splits its cluster into slices of whole topics, at least `least` slices if possible, and reads a slice as
+Arrow batches with the columns PARTITIONS. Readers and slices are sent to Spark's workers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,15 +25,15 @@ _TOPICS_AT_ONCE = 2_000
 @dataclass(frozen=True, slots=True)
 class LiveReader:
     """
-    A live cluster: slices are names of topics, each read with a client of its own.
+    The reader of a live cluster. A slice is a list of topic names and is read with its own Kafka clients.
 
-    A topic that is deleted meanwhile is left out; one that cannot be read becomes a row with the reason in `unread`.
+    Topics that are deleted meanwhile are left out. A topic that cannot be read has a row with the reason in `unread`.
     """
 
     properties: Mapping[str, str | int | bool] = field(repr=False)
 
     def slices(self, known: Collection[str], least: int) -> Sequence[Any]:
-        """Names of topics. Kafka does not list those that the client may not describe: these have to be `known`."""
+        """Return lists of topic names: `known`, and all that Kafka lists: those that the client may describe."""
         from rackspan.kafka.cluster_snapshot import take_outline  # noqa: PLC0415 - only this reader needs a Kafka client
 
         names = sorted({*take_outline(self.properties).topics, *known})
@@ -41,7 +41,7 @@ class LiveReader:
         return [names[at::count] for at in range(count)]
 
     def read(self, part: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Topics with these names."""
+        """Yield the partitions of the topics with these names."""
         from rackspan.kafka.cluster_snapshot import take_portion, take_sizes  # noqa: PLC0415
 
         found = take_portion(self.properties, part)
@@ -54,33 +54,33 @@ class LiveReader:
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """A snapshot file, which is one slice."""
+    """The reader of a snapshot file, which is one slice."""
 
     path: Path
 
     def slices(self, known: Collection[str], least: int) -> Sequence[Any]:  # noqa: ARG002 - a file lists all topics
-        """One."""
+        """Return one slice."""
         return [None]
 
     def read(self, part: None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """All of it."""
+        """Yield all partitions of the file."""
         found = read_snapshot(self.path)
         yield from partition_batches(found.partitions, min_insync_replicas(found.configs))
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticReader:
-    """A made-up cluster; slices are numbers of topics, first and last."""
+    """The reader of a synthetic cluster. A slice is a range of topic numbers: its start, and its end (exclusive)."""
 
     cluster: SyntheticCluster
 
     def slices(self, known: Collection[str], least: int) -> Sequence[Any]:  # noqa: ARG002
-        """Ranges of topics."""
+        """Return ranges of topic numbers."""
         bounds = np.linspace(0, self.cluster.topics, least + 1).astype(int).tolist()
         return [(start, stop) for start, stop in pairwise(bounds) if stop > start]
 
     def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        """Topics of a range."""
+        """Yield the partitions of the topics of a range."""
         first, last = part
         for start in range(first, last, self.cluster.topics_at_once):
             stop = min(start + self.cluster.topics_at_once, last)
@@ -89,4 +89,4 @@ class SyntheticReader:
 
 
 Reader = LiveReader | FileReader | SyntheticReader
-"""Both methods of each raise what reading raises: FailureError, SnapshotError."""
+"""Any reader. Both methods raise FailureError or SnapshotError if the cluster cannot be read."""

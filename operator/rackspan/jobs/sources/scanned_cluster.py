@@ -1,4 +1,4 @@
-"""A cluster that is ready to be scanned: how it is read, and what it is judged against."""
+"""A cluster that is ready to be scanned: its reader, and the criteria by which it is judged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ REASONS: Final = {
     "FailureError": "KafkaUnavailable",
     "TopologyError": "RacksUnusable",
 }
-"""One word for machines, by the name of the error that ends the reading or judging of a cluster."""
+"""The reasons (one word, for machines) of a failed scan, by the name of the error that ended reading or judging."""
 
 _IN_A_SLICE: Final = 500_000
-"""Partitions in a slice, about: what was judged of it is in memory at once."""
+"""The approximate number of partitions in a slice. All results of a slice are in memory at once."""
 
 
 class ClusterError(Exception):
-    """A cluster that cannot be scanned: `reason` is one word for machines, the message a sentence for people."""
+    """An error if a cluster cannot be scanned. `reason` is one word for machines, the message a sentence for people."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -40,9 +40,9 @@ class ScannedCluster:
     """
     A cluster that is ready to be scanned.
 
-    `name` is for people, `partitions` are about how many it has. `throttle` is how many bytes per second a broker
-    copies at most, None for no limit. `groups` are rows of the document that are known already, and so are `warnings`.
-    `topology` is the key of the RackTopology by which it is judged, None without one.
+    `name` is for people, `partitions` is the approximate number of partitions. `throttle` is the most bytes per second
+    that a broker copies, or None for no limit. `groups` and `warnings` are parts of the document that are known before
+    the scan. `topology` is the key of the RackTopology by which the cluster is judged, or None.
     """
 
     name: str
@@ -55,17 +55,17 @@ class ScannedCluster:
     topology: str | None = None
 
     def slices(self, least: int) -> int:
-        """Into how many slices it is cut at least: `least`, and so many that each has few enough partitions."""
+        """Return the least number of slices: at least `least`, and enough to limit the partitions in a slice."""
         return max(least, -(-self.partitions // _IN_A_SLICE))
 
     @property
     def cluster_id(self) -> str | None:
-        """Kafka's own id of it, None where it is not known."""
+        """Kafka's id of the cluster, or None if it is not known."""
         return self.criteria.cluster_id or None
 
 
 def snapshot_files(path: Path) -> list[Path]:
-    """The file itself, or a folder's files that end in `.json`, sorted. Raises ClusterError where there are none."""
+    """Return the file itself, or a folder's `.json` files, sorted. Raises ClusterError if the folder has none."""
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix == ".json" and file.is_file())
@@ -75,7 +75,7 @@ def snapshot_files(path: Path) -> list[Path]:
 
 
 def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
-    """A snapshot file, judged by the racks that its brokers report. Raises ClusterError."""
+    """Return the cluster of a snapshot file, judged by the racks that its brokers report. Raises ClusterError."""
     try:
         outline = read_outline(file)
     except SnapshotError as error:
@@ -87,11 +87,11 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
 
 def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence[str] = ()) -> ScannedCluster:
     """
-    A live cluster, judged by the racks that its brokers report; it is asked for its brokers here.
+    Return a live cluster, judged by the racks that its brokers report. Its brokers are read from Kafka here.
 
-    Raises FailureError where Kafka does not answer, ClusterError where racks make no tree.
+    Raises FailureError if Kafka does not respond, ClusterError if the racks do not form a tree.
     """
-    # Only this cluster needs a Kafka client.
+    # Imported here, because only live clusters need a Kafka client.
     from rackspan.kafka.cluster_snapshot import reassignment_warnings, take_outline  # noqa: PLC0415
 
     outline = take_outline(properties)
@@ -101,7 +101,7 @@ def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence
 
 
 def synthetic(cluster: SyntheticCluster) -> ScannedCluster:
-    """A cluster that is made up."""
+    """Return a synthetic cluster."""
     criteria = Criteria("", cluster.locations, ClusterRequirements())
     return ScannedCluster(f"synthetic-{cluster.partitions}", criteria, SyntheticReader(cluster), cluster.partitions)
 

@@ -1,4 +1,4 @@
-"""A made-up cluster of any size, fairly placed but for a share of its partitions."""
+"""A synthetic cluster of any size. Its replicas are placed fairly, except those of a share of its partitions."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ class SyntheticCluster:
     """
     One region of three zones, in racks of ten brokers; replication factor 3. The same fields give the same cluster.
 
-    `broken` is the share (0 to 1) of partitions with two replicas in one zone, `behind` that of partitions with a
-    replica out of sync.
+    `broken` is the share (0 to 1) of partitions with two replicas in one zone. `behind` is the share of partitions with
+    a replica out of sync.
     """
 
     partitions: int
@@ -37,12 +37,12 @@ class SyntheticCluster:
 
     @property
     def topics_at_once(self) -> int:
-        """How many topics are made at a time, so that a portion has about 200,000 partitions."""
+        """The number of topics that are generated at once, so that a portion has about 200,000 partitions."""
         return max(1, _PORTION // self.per_topic)
 
     @property
     def locations(self) -> BrokerLocations:
-        """The racks of its brokers."""
+        """The racks of the brokers."""
         return BrokerLocations(_LEVELS, tuple(self._broker(number) for number in range(self.brokers)))
 
     def _broker(self, number: int) -> BrokerLocation:
@@ -51,7 +51,7 @@ class SyntheticCluster:
         return BrokerLocation(number, format_rack(rack), rack)
 
     def portion(self, start: int, stop: int) -> Partitions:
-        """Partitions of the topics from `start` up to `stop`."""
+        """Return the partitions of the topics from `start` up to `stop` (exclusive)."""
         first, last = start * self.per_topic, min(stop * self.per_topic, self.partitions)
         index = np.arange(first, last, dtype=np.int64)
         place = -(-self.brokers // 3)

@@ -1,4 +1,4 @@
-"""The cluster of a RackTopology: racks and expectations from Kubernetes, partitions and consumers from Kafka."""
+"""The cluster of a RackTopology: racks and requirements from Kubernetes, partitions and consumers from Kafka."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -24,10 +24,10 @@ from rackspan.reports.group_rows import group_rows, racks_of_hosts
 
 def from_topology(seen: ScanInputs) -> ScannedCluster:
     """
-    A live cluster, judged by its RackTopology and its KafkaTopics; consumer groups are read here.
+    Return a live cluster, judged by its RackTopology and its KafkaTopics. Consumer groups are read here.
 
-    Raises ClusterError where the operator has not seen the brokers yet, or not by the present spec, where another
-    cluster answers or racks make no tree, and FailureError where Kafka does not answer.
+    Raises ClusterError if the RackTopology's status does not list all brokers or has racks by an earlier spec, if
+    another cluster responds, or if the racks do not form a tree. Raises FailureError if Kafka does not respond.
     """
     topology = seen.topology
     if not topology.status.brokers:
@@ -45,7 +45,7 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
     try:
         locations = locations_of_topology(topology)
         requirements = cluster_requirements(topology, seen.topics)
-        locations.tree.level  # noqa: B018 - built here, so that racks that make no tree fail before Spark starts
+        locations.tree.level  # noqa: B018 - built here, so that racks that form no tree fail before Spark starts
     except (RackPathError, TopologyError) as error:
         raise ClusterError("RacksUnusable", str(error)) from error
     properties = client_properties(topology.spec.kafka, seen.credentials)
@@ -66,7 +66,7 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
 
 
 def _seen_now(broker: BrokerLocation, online: Collection[int]) -> BrokerLocation:
-    """The broker as it is now. The status does not have what one that is back since reports: that is no drift."""
+    """Return the broker with its current state. If it came online after the status was written, assume no drift."""
     if broker.id in online and not broker.online and broker.rack is not None and broker.reported_rack is None:
         return replace(broker, online=True, reported_rack=format_rack(broker.rack))
     return replace(broker, online=broker.id in online)
@@ -79,7 +79,7 @@ def _groups(
     properties: Mapping[str, str | int | bool],
     warnings: list[str],
 ) -> list[GroupRow]:
-    """Rows of consumer groups. Where they or their rates cannot be read, a warning is added, and the scan goes on."""
+    """Return the rows of consumer groups. If groups or rates cannot be read, add a warning instead of an error."""
     try:
         found = read_consumer_groups(properties)
         portion = replace(take_portion(properties, found.topics).snapshot, brokers=outline.brokers)

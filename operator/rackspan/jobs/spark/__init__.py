@@ -1,1 +1,1 @@
-"""What is Spark's alone: its session, a cluster judged by its workers, and its errors in a sentence."""
+"""Code that needs Spark: its session, the engine that judges a cluster on its workers, and its errors as sentences."""

@@ -1,7 +1,7 @@
 """
-Writes the archive of the classes that Spark's JVM loads, with which another one starts in half the time.
+Writes the archive of the classes that Spark's JVM loads. With the archive, a JVM starts in half the time.
 
-`python -m rackspan.jobs.spark.class_archive` does so; the image of the scan has one. It takes some 120 MB.
+Run as `python -m rackspan.jobs.spark.class_archive`. The scan's image includes the archive, which has about 120 MB.
 """
 
 import os
@@ -17,7 +17,7 @@ from rackspan.jobs.spark.spark_session import CLASS_ARCHIVE, spark_session
 
 
 def main() -> None:
-    """Scan a small cluster that is made up, and wait for the JVM, which writes the archive as it ends."""
+    """Scan a small synthetic cluster and wait for the JVM, which writes the archive when it exits."""
     CLASS_ARCHIVE.unlink(missing_ok=True)
     options = f'"-XX:ArchiveClassesAtExit={CLASS_ARCHIVE}" -Xlog:disable'
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={options}' pyspark-shell"

@@ -1,4 +1,4 @@
-"""A cluster read and judged by Spark's workers, a slice by each task. Spark itself has to know no columns."""
+"""The engine that reads and judges a cluster on Spark's workers, one slice per task. Spark needs no column schema."""
 
 import re
 import threading
@@ -27,14 +27,14 @@ _DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
 
 def on_spark(spark: SparkSession, least: int) -> Engine:
     """
-    Give the engine that uses this session: a task for each slice, and one that finds out which slices there are.
+    Return the engine that uses this session: one task lists the slices, then one task runs for each slice.
 
     `least` is the least number of slices.
     """
 
     def judged(cluster: ScannedCluster, known: Collection[str], advance: Advance) -> Iterator[Judged]:
         context, reader = spark.sparkContext, cluster.reader
-        # The reader may have secrets. It travels with the code, which Spark keeps in memory while that is small.
+        # The reader may have secrets. It is sent with the code, which Spark keeps in memory if the code is small.
         with ExitStack() as held:
             held.enter_context(_explaining())
             criteria = context.broadcast(cluster.criteria)
@@ -46,7 +46,7 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
             )
             held.callback(every.persist(StorageLevel.DISK_ONLY).unpersist)
             with _followed(context, len(slices), advance):
-                every.count()  # all slices at once; the driver takes one after the other
+                every.count()  # judges all slices in parallel; the driver then fetches one slice at a time
             yield from every.toLocalIterator()
 
     return judged
@@ -54,11 +54,11 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
 
 @contextmanager
 def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[None]:
-    """Show how many tasks of the one stage that runs are done."""
+    """Report how many tasks of the running stage are completed, until the context exits."""
     ended = threading.Event()
 
     def follow() -> None:
-        with suppress(*_SPARK_ERRORS, OSError):  # the driver's JVM ended, which the stage says as well
+        with suppress(*_SPARK_ERRORS, OSError):  # the driver's JVM ended, which the stage reports, too
             tracker = context.statusTracker()
             while not ended.wait(_POLL_SECONDS):
                 stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
@@ -70,7 +70,7 @@ def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[N
         yield
     finally:
         ended.set()
-        follower.join(_POLL_SECONDS)  # a JVM that hangs may not answer it
+        follower.join(_POLL_SECONDS)  # the thread may wait for a JVM that hangs
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def _explaining() -> Iterator[None]:
 
 
 def _explained(error: Exception) -> ClusterError:
-    """Give the innermost cause that is not Spark's own wrapper, with a reason for machines where there is one."""
+    """Return the innermost cause that is not a wrapper of Spark, with its reason for machines, or ScanFailed."""
     text = str(error)
     if _CRASHED in text:
         return ClusterError(

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from rackspan.jobs.scan.scan_request import SUBMITTED
 
 CLASS_ARCHIVE: Final = Path(pyspark.__file__).with_name("classes.jsa")
-"""Of the JVM's class data sharing (CDS). Java does not use one of another Java, or of other jars."""
+"""The archive of the JVM's class data sharing (CDS). Java ignores an archive of another Java or of other jars."""
 _QUIET = Path(__file__).with_name("log4j2.properties")
-# Only bytes pass through Java here: a thorough compiler would take more time than it saves.
+# Java only passes bytes through, so an optimizing compiler would take more time than it saves.
 _JAVA_OPTIONS = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _SETTINGS = {
@@ -27,15 +27,15 @@ _SETTINGS = {
 
 
 class SparkStartError(Exception):
-    """A Spark that does not start; the message says why."""
+    """Spark did not start. The message says why."""
 
 
 def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     """
-    Start a session, or take the running one.
+    Start a session, or return the running one.
 
-    Without a `master` the one of spark-submit counts, else all cores of this machine. `memory` is the driver's heap, in
-    Java's notation, which in local mode is all of Spark's. Settings in `PYSPARK_SUBMIT_ARGS` win.
+    If `master` is None, the master of spark-submit is used, or else all cores of this machine. `memory` is the driver's
+    heap in Java's notation, and in local mode the whole heap of Spark. Settings in `PYSPARK_SUBMIT_ARGS` win.
 
     Raises SparkStartError.
     """
@@ -48,7 +48,7 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
     settings = dict(_SETTINGS)
     if local:
         settings |= _LOOPBACK
-        # Else Spark does not start where the machine's name cannot be resolved.
+        # Without this, Spark does not start if the machine's name cannot be resolved.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not submitted:
         settings |= {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": _java_options()}
@@ -64,11 +64,11 @@ def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
 def _java_options() -> str:
     if not CLASS_ARCHIVE.exists():
         return _JAVA_OPTIONS
-    # Java would print to the standard output that it does not use an archive.
+    # Without -Xlog:disable, Java prints a message to the standard output if it does not use the archive.
     return f'{_JAVA_OPTIONS} "-XX:SharedArchiveFile={CLASS_ARCHIVE}" -Xlog:disable'
 
 
 def _given() -> frozenset[str]:
-    """Names of the settings in `PYSPARK_SUBMIT_ARGS`."""
+    """Return the names of the settings in `PYSPARK_SUBMIT_ARGS`."""
     words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
     return frozenset(value.partition("=")[0] for flag, value in pairwise(words) if flag == "--conf")
