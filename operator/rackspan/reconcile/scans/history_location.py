@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 _SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
-"""Several schemes for the same store."""
+"""Schemes that are aliases of another scheme."""
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 _USER_INFO: Final = re.compile(r"(?<=://)(?:[^/?#]*|[^/?#]*:[^?#]*)@")
-"""Also where a password has a slash, and so looks like a path."""
+"""The user and password of a URI, even if the password has a slash and so looks like a path."""
 _CONTAINER: Final = re.compile(r"abfss?://[a-z0-9-]+@[a-z0-9.-]+(?=/|$)")
-"""Of Azure, where the container is before the storage account's host."""
+"""The start of an Azure URI, which has the container before the storage account's host."""
 _REFUSED: Final = {
     "?": "a query, which can send the release's credentials elsewhere",
     "#": "a fragment",
@@ -28,7 +28,7 @@ class LocationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An absolute path, or a URI: `authority` is a bucket or a host, `segments` are the parts of the path."""
+    """An absolute path or a URI. `authority` is a bucket or a host, `segments` are the parts of the path."""
 
     scheme: str
     authority: str
@@ -54,7 +54,7 @@ class Location:
         return cls(_SCHEME_ALIASES.get(scheme, scheme), authority, segments)
 
     def within(self, other: Location) -> bool:
-        """Whether this is the other location, or below it."""
+        """Return whether this location is `other` or is below `other`."""
         return (
             self.scheme == other.scheme
             and self.authority == other.authority
@@ -63,7 +63,7 @@ class Location:
 
 
 def without_secrets(location: str) -> str:
-    """A location that is safe to show: without user, password, query and fragment."""
+    """Return a location that is safe to show: without user, password, query and fragment."""
     if "://" not in location:
         return location
     named = location if _CONTAINER.match(location) else _USER_INFO.sub("", location)

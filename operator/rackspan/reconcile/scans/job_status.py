@@ -1,4 +1,4 @@
-"""A scan's Job or SparkApplication: the port that starts and lists it, and what the object and its pods say. Pure."""
+"""A scan's Job or SparkApplication: the port that starts and lists it, and the state of it and its pods. Pure."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RunKind(StrEnum):
 
 _SUCCEEDED_STATES = frozenset({"COMPLETED"})
 _FAILED_STATES = frozenset({"FAILED"})
-"""Final states of a SparkApplication. SUBMISSION_FAILED is none: the Spark operator retries, or sets FAILED."""
+"""Final states of a SparkApplication. SUBMISSION_FAILED is not final: the Spark operator retries, or sets FAILED."""
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 """The reason of a Job that ran longer than its activeDeadlineSeconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One scan, as its Job or SparkApplication describes it.
+    """One scan, as described by its Job or SparkApplication.
 
     `cause` depends on `trigger`: the scheduled time, the value of scan-now, or the topology's fingerprint. `succeeded`
     is meaningful once `finished` is set.
@@ -61,23 +61,23 @@ class JobRun:
     message: str
     deleting: bool
     pending: bool
-    """According to the object no pod is ready or has ended, so its pod may not have started."""
+    """Whether the object reports no pod that is ready or has ended. The scan's pod may not have started then."""
     deadline: timedelta | None
-    """How long it may take, as its own object says; None where that does not."""
+    """How long the scan may take according to its object, or None."""
 
     @property
     def active(self) -> bool:
-        """Whether it has not finished and is not being deleted."""
+        """Whether the scan has not finished and is not being deleted."""
         return self.finished is None and not self.deleting
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """When it was due; None where it was not started by a schedule."""
+        """When the scan was due, or None if it was not started by a schedule."""
         return moment_of(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
 
 
 def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
-    """The scan that a Job or a SparkApplication runs; None where it has not the labels of a scan."""
+    """Return the scan that a Job or a SparkApplication runs, or None if the object lacks the labels of a scan."""
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     try:
@@ -85,7 +85,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
         created = moment_of(metadata["creationTimestamp"])
     except (ValueError, KeyError):
         return None
-    # Labels hold 63 characters at most, so names may be truncated there; annotations have them in full.
+    # Label values have at most 63 characters, so names may be truncated there. Annotations have the full names.
     namespace = annotations.get(SCAN_TOPOLOGY_NAMESPACE) or labels.get(SCAN_TOPOLOGY_NAMESPACE)
     name = annotations.get(SCAN_TOPOLOGY) or labels.get(SCAN_TOPOLOGY)
     if not namespace or not name or created is None:
@@ -112,7 +112,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
 
 
 def why_unstarted(kind: RunKind, pods: Sequence[Mapping[str, Any]]) -> str | None:
-    """Why no pod of a scan has started; None where one has. The text is stable, since a condition's message has it."""
+    """Return why no pod of a scan has started, or None if one has. The text is stable, for a condition's message."""
     if kind is RunKind.SPARK_APPLICATION:
         return "the Spark operator has not run it"
     if not pods:
@@ -149,14 +149,14 @@ def _is_pending(kind: RunKind, status: Mapping[str, Any]) -> bool:
 
 
 _REASON_ALIASES = {"ErrImagePull": "ImagePullBackOff"}
-"""The kubelet alternates between these two: shown as one, so that the condition does not flap."""
+"""The kubelet alternates between these two reasons. They are shown as one, so that the condition does not flap."""
 _MAX_REASON_CHARS = 300
 _LONGEST_SECONDS = 31_536_000
-"""The largest activeDeadlineSeconds of a RackTopology: whatever says more was not made by the operator."""
+"""The largest activeDeadlineSeconds of a RackTopology. The operator does not create objects with a larger value."""
 
 
 def _job(status: JsonObject, created: datetime) -> tuple[datetime | None, bool, str, str]:
-    """When it finished, whether it succeeded, reason and message."""
+    """Return when the Job finished, whether it succeeded, the reason and the message."""
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             at = moment_of(condition.get("lastTransitionTime")) or created
@@ -182,16 +182,16 @@ def _deadline(seconds: Any) -> timedelta | None:
 
 
 class ScanRuns(Protocol):
-    """Jobs and SparkApplications in the namespace where scans run. Every call raises FailureError."""
+    """Jobs and SparkApplications in the namespace where scans run. Every call may raise FailureError."""
 
     async def runs(self, kind: RunKind) -> Sequence[JobRun]:
-        """All scans of one kind of object; empty where the API server does not serve the kind."""
+        """Return all scans of one kind of object. Empty if the API server does not serve the kind."""
 
     async def unstarted(self, runs: Sequence[JobRun]) -> Mapping[str, str]:
-        """Of those whose pods have not started, by uid: why."""
+        """Return, by uid, why pods have not started, for the scans whose pods have not started."""
 
     async def start(self, body: JsonObject) -> bool:
-        """Create the Job or SparkApplication; False where one of that name exists."""
+        """Create the Job or SparkApplication. Return False if an object with this name exists."""
 
     async def delete(self, run: JobRun) -> None:
-        """Delete the object by uid, and its pods in the background. Succeeds where it is gone already."""
+        """Delete the object by uid, and its pods in the background. Succeeds if it is deleted already."""

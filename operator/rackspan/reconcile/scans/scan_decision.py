@@ -1,9 +1,9 @@
 """Decides which scans to start and to delete, and how many may run at once. Pure: the clock is an argument.
 
-A scan is due by its schedule, by a new value of the annotation `rackspan.dev/scan-now`, and, where the spec asks for
-it, once the topology has changed and then been stable for `DEBOUNCE`. Whatever is due at the same time gets one scan.
-Names are derived from the cause, and scans that were started are recognised by their objects, so that an operator
-that is stopped between creating an object and writing the status creates no second one.
+A scan is due by its schedule, by a new value of the annotation `rackspan.dev/scan-now`, and, if the spec says so, after
+the topology has changed and then been stable for `DEBOUNCE`. One scan covers all causes that are due at the same time.
+Names are derived from the cause, and started scans are recognised by their objects. So an operator that stops between
+creating an object and writing the status does not create a second object.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from rackspan.reconcile.scans.job_status import JobRun
 
 DEBOUNCE: Final = timedelta(seconds=60)
-"""How long a changed topology has to be stable before its change starts a scan."""
+"""How long a changed topology must be stable before the change starts a scan."""
 CLOCK_TOLERANCE: Final = timedelta(minutes=1)
-"""How far in the future a recorded time may be before the clock is assumed to have been set back."""
+"""How far in the future a recorded time may be. If it is later, the clock is assumed to have been set back."""
 OVERDUE_GRACE: Final = timedelta(seconds=60)
 """How long after activeDeadlineSeconds the operator deletes a scan that its controller has not ended."""
 POD_START_DEADLINE: Final = timedelta(minutes=10)
-"""How long a scan's pod may be seen not to start before the scan counts as failed and is deleted."""
+"""How long the operator may observe that a scan's pod does not start. Then the scan fails and is deleted."""
 MAX_REQUEST_CHARS: Final = 1024
-"""Characters of the annotation's value that are compared and kept."""
+"""The number of characters of the annotation's value that are compared and kept."""
 _MAX_MISSED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
-    """The topology's present fingerprint, and since when it has been that."""
+    """The topology's current fingerprint, and since when it is unchanged."""
 
     fingerprint: str
     since: datetime
@@ -67,18 +67,18 @@ class ScanDecision:
     scans: ScansStatus
     """The new `status.scans`."""
     scans_if_started: ScansStatus
-    """The new `status.scans` where `start` succeeded."""
+    """The new `status.scans` if `start` succeeds."""
     start: ScanStart | None
     replaced: tuple[JobRun, ...]
     """Running scans that `start` replaces (concurrencyPolicy Replace)."""
     delete: tuple[JobRun, ...]
     """`overdue`, and finished scans beyond the history limits."""
     overdue: tuple[JobRun, ...]
-    """Running scans past their deadline, or whose pod never started."""
+    """Running scans that are past their deadline, or whose pod does not start."""
     requeue_at: datetime | None
-    """When to decide again at the latest; None where only a change can matter."""
+    """When to decide again at the latest, or None if only a change can lead to a new decision."""
     failure: Failure | None
-    """Why the schedule cannot be followed."""
+    """Why the schedule is invalid, or None."""
 
 
 def decide(
@@ -92,9 +92,9 @@ def decide(
 ) -> ScanDecision:
     """Decide about one topology.
 
-    `scans` and `last` are its recorded `status.scans` and `status.lastScan`, `runs` all its scans that exist, and
-    `unstarted` has the uids of those whose pods have not started, and since when that is seen: also a scan that ran for
-    long has to start again where its node was drained.
+    `scans` and `last` are the recorded `status.scans` and `status.lastScan`. `runs` are all scans of the topology that
+    exist. `unstarted` has the uids of scans whose pods have not started, and since when the operator observes this. A
+    long-running scan may be among them, because its pod starts again after its node was drained.
     """
     spec = topology.spec.scan
     overdue = tuple(
@@ -126,10 +126,10 @@ def decide(
 
 
 def begun_since(last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> list[JobRun]:
-    """The scans that began with or after `last`.
+    """Return the scans that began with or after `last`.
 
-    Where the clock was set back since, `last` seems to begin in the future: then a scan that runs is a later one. Once
-    that is the last, one from the future that has ended is an earlier one.
+    If the clock was set back since, `last` seems to begin in the future. Then a running scan counts as later than
+    `last`. When that scan has become `last`, ended scans from the future count as earlier.
     """
     if last is None:
         return list(runs)
@@ -145,7 +145,7 @@ def begun_since(last: LastScan | None, runs: Sequence[JobRun], now: datetime) ->
 
 
 def fingerprint(topology: RackTopology) -> str | None:
-    """A hash of what findings depend on: brokers' racks, and the spec. None while the status is not current."""
+    """Return a hash of what findings depend on: brokers' racks and the spec. None while the status is not current."""
     status, spec = topology.status, topology.spec
     if not topology.has_current_racks or status.observed_generation != topology.meta.generation or not status.brokers:
         return None
@@ -173,8 +173,8 @@ def _schedule(spec: ComplianceScanSpec) -> tuple[Schedule | None, Failure | None
 
 
 def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun], now: datetime) -> ScansStatus:
-    """`scans`, with the scans that were started but not yet recorded: they are found by their objects."""
-    # One of the same second as the last is recorded already: the API server gives whole seconds.
+    """Return `scans` with the scans that were started but not recorded. They are recognised by their objects."""
+    # A scan of the same second as `last` is recorded already: creation times have whole seconds.
     unrecorded = [run for run in begun_since(last, runs, now) if last is None or run.created != last.started_at]
     for run in sorted(unrecorded, key=lambda run: run.created):
         match run.trigger:
@@ -190,10 +190,11 @@ def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun]
 
 
 def _with_schedule(scans: ScansStatus, schedule: Schedule | None, now: datetime) -> ScansStatus:
-    """`scans`, with the schedule and its next time.
+    """Return `scans` with the schedule and its next time.
 
-    A schedule that is new, or was suspended, counts from now, or it would start a scan for a time in the past. So does
-    one whose last time is in the future, because the clock was set back: else no scan would be due until that time.
+    A schedule that is new, or was suspended, counts from now, because it must not start a scan for a time in the past.
+    If its last time is in the future, because the clock was set back, it counts from now, too. Otherwise no scan would
+    be due until that time.
     """
     if schedule is None:
         return replace(scans, schedule=None, last_scheduled_at=None, next_at=None, missed=None)
@@ -211,7 +212,7 @@ def _due(
     now: datetime,
     change: TopologyChange | None,
 ) -> tuple[ScansStatus, ScanStart | None, ScansStatus]:
-    """The new `status.scans`, the scan that is due, and the `status.scans` once that was started."""
+    """Return the new `status.scans`, the scan that is due, and the `status.scans` after this scan was started."""
     due: ScanStart | None = None
     if_started = scans
     if change is not None and _is_unhandled(spec, change, scans) and now - change.since >= DEBOUNCE:
@@ -247,7 +248,7 @@ def _is_unhandled(spec: ComplianceScanSpec, change: TopologyChange, scans: Scans
 
 
 def _beyond_history_limits(runs: Sequence[JobRun], spec: ComplianceScanSpec) -> tuple[JobRun, ...]:
-    """Finished scans beyond successfulJobsHistoryLimit and failedJobsHistoryLimit, which keep the latest."""
+    """Return finished scans beyond successfulJobsHistoryLimit and failedJobsHistoryLimit, which keep the latest."""
     ended = sorted(
         ((run.finished, run.name, run) for run in runs if run.finished is not None and not run.deleting), reverse=True
     )
@@ -273,7 +274,7 @@ def _name(topology: RackTopology, letter: str, cause: str) -> str:
 
 
 def _name_prefix(topology: RackTopology) -> str:
-    """Short, because the Job controller and Spark append to it, and their pods' names have at most 63 characters."""
+    """Return a short prefix: the Job controller and Spark append to it, and pods' names have 63 characters at most."""
     own = sha256(f"{topology.key} {topology.meta.uid}".encode()).hexdigest()[:6]
     return f"scan-{topology.meta.name[:24].replace('.', '-').strip('-')}-{own}-"
 
@@ -282,8 +283,8 @@ def _name_prefix(topology: RackTopology) -> str:
 class PendingScan:
     """A scan that is due, by its topology.
 
-    `since` is when it became due, `trusted` whether its namespace is exempt from the limit per namespace, `replaces`
-    whether it replaces the topology's running scan, so that the number of running scans does not grow.
+    `since` is when the scan became due. `trusted` says whether its namespace is exempt from the limit per namespace.
+    `replaces` says whether it replaces the topology's running scan, so that the number of running scans does not grow.
     """
 
     key: ObjectKey
@@ -294,17 +295,18 @@ class PendingScan:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """At most `max_running` scans at once, and `max_per_namespace` of each namespace that is not trusted."""
+    """The most scans that run at once: in total, and in each namespace that is not trusted."""
 
     max_running: int
     max_per_namespace: int
 
     def admit(self, pending: Iterable[PendingScan], running: Collection[ObjectKey]) -> frozenset[ObjectKey]:
-        """The topologies of `pending` scans that may start now; `running` has one entry for each running scan.
+        """Return the topologies of `pending` scans that may start now. `running` has one entry per running scan.
 
-        Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others;
-        within a namespace, and among equals, the scan that has waited longest. Once a scan waits for a free slot,
-        replacing scans wait too: a topology that replaces its scan again and again would keep its slot for ever.
+        Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others.
+        Within a namespace, and among equal namespaces, the scan that has waited longest goes first. While a scan waits
+        for a free slot, replacing scans wait, too. Otherwise a topology that replaces its scan again and again would
+        keep its slot for ever.
         """
         of_namespace, busy = Counter(key.namespace for key in running), len(running)
         left = list(pending)

@@ -2,8 +2,8 @@
 
 All engines run the same command in the same image. They differ in where Spark's tasks run:
 
-    Auto                in the scan's own pod, and only where the cluster is large
-    Job                 in the scan's own pod
+    Auto                in the scan's pod, and only if the cluster is large
+    Job                 in the scan's pod
     SparkOnKubernetes   in executor pods that the scan's pod creates (Spark's client mode)
     SparkApplication    in the driver and executor pods that the Kubeflow Spark operator creates
 """
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 SPARK_VERSION: Final = "4.3.0"
 """Spark's version in the scan's image."""
 SELECTOR: Final = "app.kubernetes.io/managed-by=rackspan,app.kubernetes.io/component=scan"
-"""A label selector for the objects that run scans."""
+"""The label selector of the objects that run scans."""
 
 _USER: Final = 10001
 _BAD_INPUT_EXIT_CODE = 2
-"""A scan that ends with this exit code would fail again, so it is not retried."""
+"""A scan that exits with this code would fail again, so the Job does not retry it."""
 _MASTERS: Final = {
     ScanEngine.AUTO: None,
     ScanEngine.JOB: "local[*]",
     ScanEngine.SPARK_ON_KUBERNETES: "k8s://https://kubernetes.default.svc",
 }
-"""Spark's masters by the engines that are Jobs."""
+"""The Spark master of each engine that runs as a Job."""
 _DRIVER_PORT = 7078
 _BLOCK_MANAGER_PORT = 7079
 _NO_VOLUME_CLAIMS: Final = {
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
 }
-"""Executors never own PersistentVolumeClaims, so Spark needs no right to delete any: one holds the history."""
-_TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+"""Executors never own PersistentVolumeClaims, so Spark does not need the right to delete them. One has the history."""
+_TMP_MOUNT: Final = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod
 SPARK_SECURITY: Final = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -67,9 +67,9 @@ SPARK_SECURITY: Final = {
     "spark.io.encryption.enabled": "true",
     "spark.io.encryption.keySizeBits": "256",
 }
-"""Authenticates and encrypts what driver and executors send each other, and encrypts the files that they spill.
+"""Settings that authenticate and encrypt the traffic between driver and executors, and encrypt spilled files.
 
-On Kubernetes the driver creates a secret for each run and passes it to its executors' pods, in both modes
+On Kubernetes the driver creates a secret for each run and passes the secret to its executors' pods, in both modes
 (https://spark.apache.org/docs/latest/security.html#kubernetes).
 """
 _LOCAL_DIR = "/var/data/rackspan-spark"
@@ -101,7 +101,7 @@ _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
 
 def scan_manifest(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
-    """The Job or SparkApplication of a scan. Only for topologies for which `setup.failure` is None."""
+    """Return the Job or SparkApplication of a scan. Call it only if `setup.failure` of the topology is None."""
     spec = topology.spec.scan
     if kind_of(spec.engine) is RunKind.SPARK_APPLICATION:
         return _spark_application(topology, spec, start, setup)
@@ -109,14 +109,14 @@ def scan_manifest(topology: RackTopology, start: ScanStart, setup: ScanSetup) ->
 
 
 def kind_of(engine: ScanEngine) -> RunKind:
-    """The kind of object that an engine runs a scan with."""
+    """Return the kind of object that runs the scans of an engine."""
     return RunKind.SPARK_APPLICATION if engine is ScanEngine.SPARK_APPLICATION else RunKind.JOB
 
 
 def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, master: str | None) -> list[str]:
-    """The arguments of `rackspan` in the scan's pod; without `--master` (None) where spark-submit or the scan chooses.
+    """Return the arguments of `rackspan` in the scan's pod. If `master` is None, spark-submit or the scan chooses it.
 
-    Findings do not fail the pod: with `--exit-zero` the exit code is 0.
+    Findings do not fail the pod, because with `--exit-zero` the exit code is 0.
     """
     args = ["scan", "--topology", str(topology.key), "--scan-id", start.name, "--publish", "--exit-zero"]
     if spec.history is not None:
@@ -178,10 +178,10 @@ def _job(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, set
 
 
 def _executor_pod(setup: ScanSetup) -> JsonObject:
-    """The pod template of executors, with the driver's security contexts and placement.
+    """Return the pod template of executors, with the driver's security contexts and placement.
 
-    Spark has no settings for most of this and reads it from a file. The driver mounts that file from an annotation of
-    its own pod (downward API). Executors need no access to the Kubernetes API.
+    Spark has no settings for most of these fields and reads them from a file. The driver mounts the file from an
+    annotation of its own pod (downward API). Executors need no access to the Kubernetes API.
     """
     container = {
         "name": "executor",
@@ -216,7 +216,7 @@ def _spark_application(
         **{key: setup.pod[key] for key in ("nodeSelector", "tolerations", "affinity") if key in setup.pod},
     }
     secrets = [item["name"] for item in setup.pod.get("imagePullSecrets", ())]
-    # Spark sets the driver's resources from its own settings; resources for which it has none are left out.
+    # Spark sets the driver's resources from its own settings. Resources without such a setting are left out.
     cpu = {"coreRequest": str(resources["requests"]["cpu"])} if "cpu" in resources["requests"] else {}
     limit = {"coreLimit": str(resources["limits"]["cpu"])} if "cpu" in resources["limits"] else {}
     return {
@@ -278,10 +278,10 @@ def _restart_policy(spec: ComplianceScanSpec) -> JsonObject:
 def _client_mode(
     topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, setup: ScanSetup
 ) -> dict[str, str]:
-    """Spark's settings for client mode, in which the scan's pod is the driver.
+    """Return Spark's settings for client mode, in which the scan's pod is the driver.
 
-    Executors connect to the pod's IP, so that no Service is needed, and are owned by the pod, so that they are garbage
-    collected with it. The kubelet expands `$(NAME)` from the container's environment.
+    Executors connect to the pod's IP, so no Service is needed. The pod owns the executors, so Kubernetes garbage
+    collects them with the pod. The kubelet expands `$(NAME)` from the container's environment.
     """
     executors = spec.executors or ExecutorsSpec()
     conf = {
@@ -314,7 +314,7 @@ def _client_mode(
 
 
 def _environment(conf: Mapping[str, str]) -> list[JsonObject]:
-    """The container's environment; PySpark passes PYSPARK_SUBMIT_ARGS on to the JVM."""
+    """Return the container's environment. PySpark passes PYSPARK_SUBMIT_ARGS to the JVM."""
     fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
     options = [option for key, value in conf.items() for option in ("--conf", f"{key}={value}")]
     submit = " ".join(shlex.quote(option) for option in [*options, "pyspark-shell"])
@@ -325,7 +325,7 @@ def _environment(conf: Mapping[str, str]) -> list[JsonObject]:
 
 
 def _store(setup: ScanSetup) -> JsonObject:
-    """The environment variables of a container that come from a Secret."""
+    """Return the container's field for environment variables from the object store's Secret."""
     return {"envFrom": [{"secretRef": {"name": setup.store_secret}}]} if setup.store_secret else {}
 
 
@@ -356,19 +356,19 @@ def _labels(topology: RackTopology, start: ScanStart) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    """A name as a label value: 63 characters at most, a longer one truncated and made unique by a hash."""
+    """Return a name as a label value of at most 63 characters. A longer name is truncated and gets a hash."""
     most = 63
     return name if len(name) <= most else f"{name[: most - 9].rstrip('.-')}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _bounds(topology: RackTopology, setup: ScanSetup) -> Mapping[str, str]:
-    """Upper bounds of the pod's resources, by name; empty where the topology's namespace is trusted."""
+    """Return upper bounds of the pod's resources, by name. Empty if the topology's namespace is trusted."""
     limits = setup.allowance.limits
     return {} if setup.trusts(topology.key.namespace) else {"cpu": limits.cpu, "memory": limits.memory}
 
 
 def _resources(spec: ComplianceScanSpec, bounds: Mapping[str, str]) -> JsonObject:
-    """The container's resources, capped at the bounds, which are also the limits of resources that have none."""
+    """Return the container's resources, capped at the bounds. A resource without a limit gets its bound as limit."""
     requests, limits = _DEFAULT_REQUESTS, _DEFAULT_LIMITS
     if spec.resources is not None:
         requests, limits = dict(spec.resources.requests), dict(spec.resources.limits)
@@ -384,7 +384,7 @@ def _tmp_volume(setup: ScanSetup) -> JsonObject:
 
 
 def _local_dir(pods: str, setup: ScanSetup) -> dict[str, str]:
-    """Settings that replace Spark's own emptyDir for local files, which would have no size limit."""
+    """Return settings that replace Spark's default emptyDir for local files, which has no size limit."""
     volume = f"spark.kubernetes.{pods}.volumes.emptyDir.spark-local-dir-1"
     return {f"{volume}.mount.path": _LOCAL_DIR, f"{volume}.options.sizeLimit": setup.tmp_size}
 

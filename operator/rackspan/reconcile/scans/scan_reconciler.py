@@ -1,4 +1,4 @@
-"""The control loop for the scans of all topologies: runs on changes, when a scan is due, and while scans run."""
+"""The control loop for the scans of all topologies. It runs on changes, when a scan is due, and while scans run."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.scans")
 
 _RUNNING_SECONDS = 5.0
-"""Poll interval while a scan runs; one list request for all of them."""
+"""The poll interval while scans run. One list request covers all scans."""
 _IDLE_SECONDS = 60.0
-"""Longest pause, after which a jump of the wall clock is noticed."""
+"""The longest pause between passes, and so the longest time until a jump of the wall clock is noticed."""
 _RETRY_SECONDS = 15.0
 _START_GRACE = timedelta(seconds=15)
 """How long a scan's pod may take to start before the reason is looked up."""
@@ -48,29 +48,29 @@ _STALE_RACKS = Failure(
     Reason.WAITING, "a scan is due and waits for the brokers' racks by the present spec", Remedy.RETRY
 )
 _ORPHAN_SECONDS = 60.0
-"""How long a topology must be missing before its scans are deleted: it may only not be listed yet."""
+"""How long a topology must be missing before its scans are deleted: the cache may not have listed it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanDependencies:
-    """What the loop needs. `runs` is None where no namespace for scans is configured."""
+    """The dependencies of the loop. `runs` is None if no namespace for scans is configured."""
 
     cache: Cache
     kube: KubeApi
     runs: ScanRuns | None
     setup: ScanSetup
     namespaces: tuple[str, ...]
-    """The watched namespaces; empty for all. Scans of topologies elsewhere belong to another operator."""
+    """The watched namespaces, empty for all. Scans of topologies in other namespaces belong to another operator."""
     liveness: Liveness
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 class ScansReconciler(Controller):
-    """Level-triggered: each pass starts from the objects that exist.
+    """A level-triggered controller: each pass starts from the objects that exist.
 
-    While no topology asks for scans, nothing is requested from the API server, except one list of scans that an earlier
-    operator may have left. `on_change` is called when a topology's status has to be updated. One topology's failure
-    does not affect the others.
+    While no topology requests scans, the loop sends no requests to the API server, except one list of the scans that an
+    earlier operator may have left. `on_change` is called when a topology's status has to be updated. The failure of one
+    topology does not affect the others.
     """
 
     name = "scans"
@@ -82,7 +82,7 @@ class ScansReconciler(Controller):
         self._dependencies = dependencies
         self._on_change = on_change
         self.facts: dict[ObjectKey, ScanFacts] = {}
-        """What is known of each topology's scans; its status may not have it yet."""
+        """The known facts about each topology's scans. The topology's status may not have them yet."""
         self._changes: dict[str, TopologyChange] = {}
         self._due_since: dict[ObjectKey, datetime] = {}
         self._orphans: dict[ObjectKey, float] = {}
@@ -94,20 +94,20 @@ class ScansReconciler(Controller):
         self._unstarted_since: Mapping[str, datetime] = {}
 
     def asked(self, topology: RackTopology) -> object:
-        """The annotation asks for a scan at once, and so may a change of the racks."""
+        """Return the base class's inputs, the scan-now annotation and the fingerprint: each may make a scan due."""
         return super().asked(topology), topology.meta.annotations.get(SCAN_NOW), fingerprint(topology)
 
     def topology_gone(self, key: ObjectKey) -> None:
-        """The RackTopology was deleted."""
+        """Forget a RackTopology that was deleted."""
         self.facts.pop(key, None)
         super().topology_gone(key)
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """`status` with what is known of the topology's scans."""
+        """Return `status` with the known facts about the topology's scans."""
         return with_scans(topology, status, self.facts.get(topology.key), now)
 
     async def reconcile(self) -> float:
-        """One pass over all topologies; the seconds until the next one. Raises FailureError."""
+        """Run one pass over all topologies and return the seconds until the next pass. Raises FailureError."""
         cache = self._dependencies.cache
         topologies = [topology for topology in cache.topologies.values() if self._has_scans(topology)]
         uids = {topology.meta.uid for topology in topologies}
@@ -125,28 +125,28 @@ class ScansReconciler(Controller):
         delays = [_IDLE_SECONDS]
         admitted = self._admit(topologies)
         for topology in topologies:
-            known = cache.topologies.get(topology.key)  # it may change or be deleted during the requests
+            known = cache.topologies.get(topology.key)  # the topology may change or be deleted during the requests
             if known is None:
                 continue
             try:
                 delays.append(await self._reconcile_topology(known, admitted))
             except FailureError:
                 raise
-            except Exception as error:  # recorded in its facts, and affects no other topology
+            except Exception as error:  # recorded in the topology's facts, so that it affects no other topology
                 failure = unexpected_failure(self.name, known.key, error)
                 self._store(known, replace(self._facts(known), failure=failure))
                 delays.append(_RETRY_SECONDS)
         return min(delays)
 
     def _tell_unlisted(self, topologies: Sequence[RackTopology], failure: Failure) -> None:
-        """Say why Jobs cannot be listed, without which nothing can be decided, wherever scans are asked for."""
+        """Record that Jobs cannot be listed, in each topology that requests scans: no decision is possible then."""
         failure = Failure(Reason.SCAN_NOT_STARTED, f"Jobs cannot be listed: {failure.message}", failure.remedy)
         for topology in topologies:
             if topology.spec.compliance is not None or SCAN_NOW in topology.meta.annotations:
                 self._store(topology, replace(self._facts(topology), failure=failure))
 
     def _admit(self, topologies: Sequence[RackTopology]) -> frozenset[ObjectKey]:
-        """Topologies whose scans may start in this pass. When each scan became due is kept in `_due_since`."""
+        """Return the topologies whose scans may start in this pass. `_due_since` records when each became due."""
         setup, now = self._dependencies.setup, self._dependencies.clock()
         due = {}
         for topology in topologies:
@@ -175,7 +175,7 @@ class ScansReconciler(Controller):
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
 
     async def _reconcile_topology(self, topology: RackTopology, admitted: frozenset[ObjectKey]) -> float:
-        """Decide and act for one topology; it may start a scan if in `admitted`. The seconds until it is due again."""
+        """Decide and act for one topology. Only those in `admitted` start scans. Return the seconds until it is due."""
         dependencies, now = self._dependencies, self._dependencies.clock()
         facts, runs = self._facts(topology), self._runs_of(topology)
         decision = self._decision(topology, now)
@@ -200,7 +200,7 @@ class ScansReconciler(Controller):
         report = dependencies.cache.reports.get(topology.key)
         last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
         if self._unlisted(topology) and not any(run.kind is RunKind.SPARK_APPLICATION for run in runs):
-            last = facts.last  # what was never listed is not gone
+            last = facts.last  # an object that could not be listed is not a deleted object
         self._count_ended(topology, facts, last)
         scans = self._post_events(topology, scans)
         waits_since = self._due_since.get(topology.key) if queued else None
@@ -219,9 +219,9 @@ class ScansReconciler(Controller):
             metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
 
     def _failure(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
-        """Why scans of this topology cannot be started; reported as soon as they are configured, before one is due.
+        """Return why scans of this topology cannot be started, or None. Reported even before a scan is due.
 
-        That the racks are not known by the present spec is reported only while a scan is due: it passes.
+        Racks by an earlier spec are reported only while a scan is due, because this state is temporary.
         """
         if topology.spec.compliance is None and decision.start is None:
             return None
@@ -233,7 +233,7 @@ class ScansReconciler(Controller):
         return self._applications_failure if topology.spec.scan.engine is ScanEngine.SPARK_APPLICATION else None
 
     def _change(self, topology: RackTopology, now: datetime) -> TopologyChange | None:
-        """The topology's fingerprint, and since when it has been that; None while it is not known."""
+        """Return the topology's fingerprint and since when it is unchanged, or None while it is not known."""
         current = fingerprint(topology)
         if current is None:
             return None
@@ -243,7 +243,7 @@ class ScansReconciler(Controller):
         return known
 
     def _facts(self, topology: RackTopology) -> ScanFacts:
-        """What is known; after a restart of the operator what the status has recorded."""
+        """Return the known facts, or those recorded in the status after a restart of the operator."""
         known = self.facts.get(topology.key)
         if known is not None and known.topology_uid == topology.meta.uid:
             return known
@@ -253,7 +253,7 @@ class ScansReconciler(Controller):
     def _store(self, topology: RackTopology, facts: ScanFacts) -> None:
         known = self._dependencies.cache.topologies.get(topology.key)
         if known is None or known.meta.uid != topology.meta.uid:
-            return  # it was deleted meanwhile, and its metrics with it
+            return  # the topology was deleted meanwhile, and its metrics with it
         name, scans = str(topology.key), facts.scans
         metrics.SCAN_RUNNING.labels(name).set(scans.running or 0)
         metrics.SCAN_MISSED.labels(name).set(scans.missed or 0)
@@ -275,7 +275,7 @@ class ScansReconciler(Controller):
             metrics.SCANS_ENDED.labels(str(topology.key), last.state).inc()
 
     def _post_events(self, topology: RackTopology, scans: ScansStatus) -> ScansStatus:
-        """Set metrics and post Events from the report, Events once per scan: `status.scans.announced` has its id."""
+        """Set metrics and post Events from the report, Events once per scan: `scans.announced` is the last scan id."""
         cache = self._dependencies.cache
         report = cache.reports.get(topology.key)
         if report is None:
@@ -293,7 +293,7 @@ class ScansReconciler(Controller):
             self._dependencies.kube.record_event(event)
         return structs.replace(scans, announced=report.scan_id)
 
-    # --- all of them -------------------------------------------------------------------------------------------------
+    # --- all topologies ----------------------------------------------------------------------------------------------
 
     @property
     def _scan_runs(self) -> ScanRuns:
@@ -302,7 +302,7 @@ class ScansReconciler(Controller):
         return self._dependencies.runs
 
     def _has_scans(self, topology: RackTopology) -> bool:
-        """Whether a pass is needed, one more among them for what was said of scans that nobody asks for any more."""
+        """Return whether the topology needs a pass: also to clear the status after scans are no longer requested."""
         known = self._facts(topology)
         return (
             topology.spec.compliance is not None
@@ -321,18 +321,18 @@ class ScansReconciler(Controller):
         self._has_listed = True
 
     async def _find_unstarted(self) -> None:
-        """Look up why pods of scans have not started after `_START_GRACE`."""
+        """Look up why pods of scans have not started within `_START_GRACE`."""
         now = self._dependencies.clock()
         pending = [run for run in self._runs if run.active and run.pending and run.created < now - _START_GRACE]
         try:
             self._unstarted = await self._scan_runs.unstarted(pending) if pending else {}
-        except FailureError as error:  # it is only needed for messages and for `_is_stuck`
+        except FailureError as error:  # not fatal: only messages and `_is_stuck` use the reasons
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             self._unstarted = {}
         self._unstarted_since = {uid: self._unstarted_since.get(uid, now) for uid in self._unstarted}
 
     async def _spark_applications(self, port: ScanRuns) -> Sequence[JobRun]:
-        """All SparkApplications; those last seen where listing fails, which affects only topologies that use them."""
+        """Return all SparkApplications, or the last known if listing fails, which affects only topologies with them."""
         self._applications_failure = None
         known = [run for run in self._runs if run.kind is RunKind.SPARK_APPLICATION]
         if not self._uses_applications and not known:
@@ -348,7 +348,7 @@ class ScansReconciler(Controller):
             return known
 
     async def _delete_orphans(self) -> None:
-        """Delete scans of deleted topologies, since owner references cannot cross namespaces."""
+        """Delete scans of deleted topologies, because owner references cannot cross namespaces."""
         topologies = self._dependencies.cache.topologies
         known = {topology.meta.uid for topology in topologies.values()}
         watched = self._dependencies.namespaces
@@ -365,7 +365,7 @@ class ScansReconciler(Controller):
             _pass_over(error)
             return
         for run in ours:
-            present = topologies.get(run.topology)  # it may have come while the others were listed
+            present = topologies.get(run.topology)  # the topology may have appeared during the list request
             gone = existing.lacks(run.topology) if present is None else present.meta.uid != run.topology_uid
             if run.topology in expired and gone:
                 _log.info("delete %s %s, which scans a topology that is gone", run.kind, run.name)
@@ -376,6 +376,6 @@ class ScansReconciler(Controller):
 
 
 def _pass_over(error: FailureError) -> None:
-    """Count and log what hinders no scan."""
+    """Count and log an error that does not hinder any scan."""
     metrics.count_error("", error.failure.remedy, error.failure.reason)
     _log.warning("scans of topologies that are gone: %s", error)

@@ -1,8 +1,8 @@
-"""How this operator runs scans, and what a topology in an untrusted namespace may ask of them. Pure.
+"""The operator's settings for scans, and what a topology in an untrusted namespace may configure. Pure.
 
-Scans run with the Helm release's identity: its cloud role, its volumes, its share of the cluster. So whoever may write
-RackTopologies in a namespace can choose neither the code that runs, nor where data is written, nor what is mounted,
-and can use no more resources than the chart allows.
+Scans run with the Helm release's identity: its cloud role, its volumes, its share of the cluster. So a user who may
+write RackTopologies in a namespace can choose neither the code that runs, nor the location of the data, nor the
+volumes. Such a user cannot use more resources than the chart allows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCALES: Final = {
 
 
 def parse_quantity(text: int | str) -> Decimal:
-    """A Kubernetes quantity, such as 1, 500m or 2Gi, in CPUs or bytes. Raises ValueError."""
+    """Return the value of a Kubernetes quantity, such as 1, 500m or 2Gi, in CPUs or bytes. Raises ValueError."""
     found = _QUANTITY.fullmatch(str(text))
     if found is None:
         raise ValueError(f"{str(text)[:40]!r} is not an amount such as 500m or 2Gi")
@@ -47,7 +47,7 @@ def parse_quantity(text: int | str) -> Decimal:
 
 
 def capped(amount: int | str, bound: str) -> int | str:
-    """The smaller of a quantity and its bound; the bound where the quantity is invalid."""
+    """Return the smaller of a quantity and its bound, or the bound if the quantity is invalid."""
     try:
         return min(amount, bound, key=parse_quantity)
     except ValueError:
@@ -55,7 +55,7 @@ def capped(amount: int | str, bound: str) -> int | str:
 
 
 def parse_heap(text: str) -> int:
-    """Bytes of a size in Spark's notation, such as 512m or 2g. Raises ValueError."""
+    """Return the bytes of a size in Spark's notation, such as 512m or 2g. Raises ValueError."""
     found = _HEAP.fullmatch(text)
     if found is None:
         raise ValueError(f"{text[:40]!r} is not a heap size such as 512m or 2g")
@@ -68,9 +68,9 @@ class ScanLimits(ApiStruct, frozen=True):
     """Upper bounds for the scans of one topology: `scan.limits` of the chart.
 
     `cpu` and `memory` bound each pod's requests and limits (Kubernetes quantities). `executor_cores` and
-    `executor_memory` (JVM heap) bound the sum over all executors. `jobs_kept` bounds both history limits.
-    `history_days` is None where a history may be kept for ever. `running_per_namespace` counts the scans of all
-    topologies of a namespace.
+    `executor_memory` (JVM heap) bound the sum over all executors. `jobs_kept` bounds both history limits. If
+    `history_days` is None, a history may be kept for ever. `running_per_namespace` bounds the running scans of all
+    topologies of a namespace together.
     """
 
     cpu: str = "4"
@@ -87,7 +87,7 @@ class ScanLimits(ApiStruct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the chart allows: URI prefixes (`{namespace}` is the topology's), PersistentVolumeClaims, and limits."""
+    """The chart's permissions: URI prefixes (`{namespace}` is the topology's), PersistentVolumeClaims, and limits."""
 
     locations: tuple[str, ...]
     claims: tuple[str, ...]
@@ -95,7 +95,7 @@ class Allowance:
 
     @classmethod
     def read(cls, locations: Iterable[str], claims: Iterable[str], limits: Mapping[str, object]) -> Self:
-        """Read the chart's values; the keys of `limits` are camelCase. Raises ValueError."""
+        """Read the chart's values. The keys of `limits` are in camelCase. Raises ValueError."""
         allowance = cls(tuple(locations), tuple(claims), decode(ScanLimits, limits, "limits"))
         unknown = limits.keys() - {one.encode_name for one in structs.fields(ScanLimits)}
         if unknown:
@@ -107,7 +107,7 @@ class Allowance:
         return allowance
 
     def violations(self, key: ObjectKey, spec: ComplianceScanSpec) -> tuple[str, ...]:
-        """A message for each part of `spec.compliance` that is not allowed, naming the chart's value that decides."""
+        """Return a message for each part of `spec.compliance` that is not allowed, with the chart's value for it."""
         return (*_code_violations(spec), *_storage_violations(key, spec, self), *_limit_violations(spec, self.limits))
 
 
@@ -207,13 +207,14 @@ def _interval(spec: ComplianceScanSpec) -> float:
 class ScanSetup:
     """The chart's values for scans.
 
-    While `namespace` or `image` is None, no scan is started, and the condition Scanned says so. `pod` is merged into
-    the PodSpec of every scan's pods (nodeSelector, tolerations, imagePullSecrets). At most `max_running` scans run at a
-    time, of all topologies. `tmp_size` is the size limit of each pod's emptyDir, a Kubernetes quantity. The entries of
-    `store_secret`, a Secret in `namespace`, are environment variables of scans: credentials of an object store.
+    While `namespace` or `image` is None, the operator starts no scan, and the condition Scanned says so. `pod` is
+    merged into the PodSpec of every scan's pods (nodeSelector, tolerations, imagePullSecrets). At most `max_running`
+    scans of all topologies run at a time. `tmp_size` is the size limit of each pod's emptyDir, a Kubernetes quantity.
+    The entries of `store_secret`, a Secret in `namespace`, become environment variables of scans: credentials of an
+    object store.
 
-    Scans run in the operator's namespace and may read the Secrets that topologies of any namespace name. So a topology
-    may ask only for what `allowance` permits, unless its namespace is one of `trusted` (`*`: all).
+    Scans run in the operator's namespace and may read the Secrets that topologies of any namespace refer to. So a
+    topology may only use what `allowance` permits, unless its namespace is in `trusted` (`*`: all namespaces).
     """
 
     namespace: str | None
@@ -229,11 +230,11 @@ class ScanSetup:
     store_secret: str | None
 
     def trusts(self, namespace: str) -> bool:
-        """Whether `allowance` does not restrict topologies of this namespace."""
+        """Return whether topologies of this namespace are exempt from `allowance`."""
         return namespace == self.namespace or not {"*", namespace}.isdisjoint(self.trusted)
 
     def failure(self, topology: RackTopology) -> Failure | None:
-        """Why no scan of this topology can be started; None where one can."""
+        """Return why no scan of this topology can be started, or None."""
         spec = topology.spec.scan
         if self.namespace is None:
             return _not_set_up("the operator does not know the namespace where scans run: set RACKSPAN_SCAN_NAMESPACE")
@@ -251,7 +252,7 @@ class ScanSetup:
 
 
 def _invalid_location(spec: ComplianceScanSpec) -> Failure | None:
-    """The CRD validates it too, but not in objects that were stored before it had that rule."""
+    """Return why the location is invalid, or None. The CRD's rule does not apply to objects stored before the rule."""
     if spec.history_location is None:
         return None
     try:

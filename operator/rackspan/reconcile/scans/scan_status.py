@@ -1,4 +1,4 @@
-"""What is said about scans: a topology's `status.lastScan`, its condition Scanned, Events and metrics.
+"""Reports about scans: a topology's `status.lastScan`, its condition Scanned, Events and metrics.
 
 Pure, except for `update_report_metrics`.
 """
@@ -38,11 +38,11 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 
 @dataclass(frozen=True, slots=True)
 class ScanFacts:
-    """What is known of the scans of one topology.
+    """The known facts about the scans of one topology.
 
-    `scans` and `last` become `status.scans` and `status.lastScan`. `failure` is why no scan can be started,
-    `waits_since` when a scan became due that waits for scans of other topologies, and `unstarted` why the pod of the
-    last scan has not started.
+    `scans` and `last` become `status.scans` and `status.lastScan`. `failure` is why no scan can be started.
+    `waits_since` is when a scan became due that now waits for scans of other topologies. `unstarted` is why the pod of
+    the last scan has not started.
     """
 
     topology_uid: str
@@ -61,10 +61,10 @@ def last_scan(
     now: datetime,
     unstarted: Mapping[str, str],
 ) -> LastScan | None:
-    """The latest scan, from its object and its report.
+    """Return the latest scan, from its object and its report.
 
-    `before` is the recorded one, `overdue` are scans that are deleted now, `unstarted` says by uid why pods have not
-    started.
+    `before` is the recorded scan. `overdue` are scans that the operator deletes now. `unstarted` is, by uid, why pods
+    have not started.
     """
     newest = max(begun_since(before, runs, now), key=lambda run: (run.created, run.name), default=None)
     if newest is not None:
@@ -82,7 +82,7 @@ def last_scan(
 def with_scans(
     topology: RackTopology, status: RackTopologyStatus, facts: ScanFacts | None, now: datetime
 ) -> RackTopologyStatus:
-    """`status` with `lastScan`, `scans` and the condition Scanned set. Scans do not affect Ready."""
+    """Return `status` with `lastScan`, `scans` and the condition Scanned set. Scans do not affect Ready."""
     if facts is None or facts.topology_uid != topology.meta.uid:
         return status
     scans = facts.scans if facts.scans != ScansStatus() else None
@@ -117,7 +117,7 @@ def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: L
         return _failed(scan, run.finished or now, Reason.SCAN_TIMED_OUT, message)
     if run.finished is None:
         known = before is not None and before.scan_id == run.name and before.state is not ScanState.RUNNING
-        return before if known and before is not None else scan  # it is being deleted, and its result is recorded
+        return before if known and before is not None else scan  # its result is recorded already: it is being deleted
     if run.succeeded:
         return replace(scan, state=ScanState.COMPLETED, finished_at=run.finished)
     message = ": ".join(part for part in (run.reason, run.message) if part) or "it failed"
@@ -125,9 +125,10 @@ def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: L
 
 
 def _with_report(scan: LastScan, report: ComplianceReportStatus | None) -> LastScan:
-    """`scan` with the results of its own report, which is the last that it does: so that says how it went.
+    """Return `scan` with the results of its report, if the report is of this scan.
 
-    Where what ran it ended in another way, such as by its deadline, nothing of the scan was left to do.
+    Writing the report is the last step of a scan. So the report counts even if the Job ended otherwise, such as by its
+    deadline.
     """
     if report is None or scan.state is ScanState.RUNNING or report.last_scan_id != scan.scan_id:
         return scan
@@ -184,7 +185,7 @@ def _next_message(topology: RackTopology, scans: ScansStatus) -> str:
 
 
 MAX_EVENTS: Final = 10
-"""New findings with an Event each, and as many cleared ones; if there are more, one Event has the counts."""
+"""The most new findings with an Event each, and the most cleared ones. If there are more, one Event has the counts."""
 
 _WARNING_SEVERITIES = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
 
@@ -192,7 +193,7 @@ _WARNING_SEVERITIES = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDI
 def report_events(
     about: ObjectRef, report: ComplianceReportStatus, topics: Callable[[str], Iterable[ObjectRef]]
 ) -> Iterator[KubernetesEvent]:
-    """Events about changed findings, on the topology and on the KafkaTopics that `topics` gives by topic name."""
+    """Yield Events about changed findings, on the topology and on the KafkaTopics that `topics` returns by name."""
     changes = report.changes
     if changes is None:
         return
@@ -213,7 +214,7 @@ def report_events(
 
 
 def update_report_metrics(topology: str, report: ComplianceReportStatus) -> None:
-    """Set the gauges of one topology's last scan; what it no longer finds is set to 0 or removed."""
+    """Set the gauges of one topology's last scan. Gauges without a current value are set to 0 or removed."""
     summary, changes = report.summary, report.changes
     if summary is None:
         return
@@ -261,5 +262,5 @@ def _finding_events(
 
 
 def _location(finding: ChangedFinding) -> str:
-    """The topic or partition, as a prefix of the message; empty for a broker, which its message names."""
+    """Return the topic or partition as a prefix of the message, or "" for a broker, which the message itself names."""
     return "" if finding.topic is None else f"{place(finding.topic, finding.partition, finding.broker)}: "
