@@ -1,1 +1,1 @@
-"""What reconciling runs on, whatever is reconciled: informers, queue, controllers, threads, Lease, writers."""
+"""The runtime of all control loops: informers, work queue, controllers, threads, Lease, writers."""

@@ -1,4 +1,4 @@
-"""Control loops over all objects of a kind: what wakes them, and that no failed pass ends one."""
+"""Control loops over all objects of a kind. Changes wake a loop, and a failed pass does not end it."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _RETRY_SECONDS = 15.0
 
 
 class LastAsked:
-    """What each object asked for last. An object that asks for the same, as after a write of its status, is no news."""
+    """The last inputs of each object. An object with the same inputs, as after a write of its status, is not new."""
 
     def __init__(self) -> None:
         self._last: dict[ObjectKey, object] = {}
 
     def is_new(self, key: ObjectKey, asked: object) -> bool:
-        """Whether the object asks for something else than at the last call."""
+        """Return whether the object's inputs differ from those at the last call."""
         before, self._last[key] = self._last.get(key), asked
         return before != asked
 
     def forget(self, key: ObjectKey) -> None:
-        """The object was deleted."""
+        """Forget an object that was deleted."""
         self._last.pop(key, None)
 
 
 class Controller(ABC):
-    """A level-triggered loop over all topologies: each pass starts from the present state, not from what changed."""
+    """A level-triggered loop over all topologies: each pass starts from the current state, not from the changes."""
 
     name: ClassVar[str]
     watched: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of objects that the loop depends on, apart from RackTopologies."""
+    """The kinds of objects on which the loop depends, apart from RackTopologies."""
     debounce_seconds: ClassVar[float] = 0.5
 
     def __init__(self, liveness: Liveness) -> None:
@@ -53,24 +53,24 @@ class Controller(ABC):
 
     @abstractmethod
     async def reconcile(self) -> float:
-        """One pass over all topologies; the seconds until the next one. Raises FailureError."""
+        """Run one pass over all topologies and return the seconds until the next pass. Raises FailureError."""
 
     def asked(self, topology: RackTopology) -> object:
-        """What a topology asks of this loop."""
+        """Return the inputs that the loop takes from a topology. A change of the inputs wakes the loop."""
         return spec_version(topology.meta)
 
     def topology_changed(self, topology: RackTopology) -> None:
-        """Run soon if the topology asks for something else than before."""
+        """Run soon if the topology's inputs have changed."""
         if self._asked.is_new(topology.key, self.asked(topology)):
             self._wake.set()
 
     def topology_gone(self, key: ObjectKey) -> None:
-        """Run soon: a topology was deleted."""
+        """Run soon, because a topology was deleted."""
         self._asked.forget(key)
         self._wake.set()
 
     def changed(self, kind: str, namespace: str = "") -> None:  # noqa: ARG002 - for some loops it matters
-        """Run soon if the loop depends on objects of this kind, one of which changed or was deleted."""
+        """Run soon if the loop depends on this kind, of which an object was changed or deleted."""
         if kind in self.watched:
             self._wake.set()
 
@@ -80,17 +80,17 @@ class Controller(ABC):
 
 
 def spec_version(meta: Meta) -> tuple[str, int | None, bool]:
-    """What changes with the spec of an object, and with its deletion, but not with its status."""
+    """Return a value that changes with an object's spec and with its deletion, but not with its status."""
     return meta.uid, meta.generation, meta.is_deleting
 
 
 async def run_guarded(
     name: str, reconcile: Callable[[], Awaitable[float]], wake: asyncio.Event, debounce: float, liveness: Liveness
 ) -> None:
-    """Loop until cancelled: a pass, which gives the seconds until the next one; earlier if `wake` is set.
+    """Run passes until cancelled. A pass returns the seconds until the next pass, which begins earlier after `wake`.
 
-    After `wake`, `debounce` seconds gather a burst. A pass that fails is counted, logged under the loop's `name` and
-    made again in 15 seconds.
+    After `wake`, the loop waits for `debounce` seconds to gather a burst. A failed pass is counted, logged under the
+    loop's `name` and retried in 15 seconds.
     """
     log = logging.getLogger(f"rackspan.{name}")
     while True:
@@ -108,7 +108,7 @@ async def run_guarded(
 
 
 def unexpected_failure(name: str, topology: ObjectKey, error: Exception) -> Failure:
-    """One topology's failure from an error that nobody foresaw in the loop `name`: counted and logged."""
+    """Count and log an unexpected error in the loop `name`, and return it as the failure of one topology."""
     metrics.count_error(str(topology), Remedy.RETRY, Reason.UNEXPECTED_ERROR)
     logging.getLogger(f"rackspan.{name}").error("topology %s: unexpected error", topology, exc_info=error)
     return Failure(Reason.UNEXPECTED_ERROR, f"{type(error).__name__}, see the operator's log", Remedy.RETRY)

@@ -1,4 +1,4 @@
-"""From a kind's watch events to its handler: each version of an object once, in whatever order events are received.
+"""Passes a kind's watch events to its handler: each version of an object once, in any order of the events.
 
 A change arrives several times (from the first list, as an event, in the response to a write), and events of an object
 that was deleted and recreated under one name arrive in any order. The uid distinguishes them, and the body with the
@@ -28,19 +28,19 @@ NAMESPACE: Final = "Namespace"
 
 
 class ObjectVersions:
-    """The known objects, by kind and name. Not thread-safe: for one event loop."""
+    """The versions of the known objects, by kind and name. Not thread-safe: for one event loop."""
 
     def __init__(self) -> None:
         self._known: defaultdict[str, dict[ObjectKey, ObjectVersion]] = defaultdict(dict)
         self.deleted_uids: set[str] = set()
-        """Uids deleted since the last `sweep` began: what it reads of them is outdated."""
+        """Uids deleted since the last `sweep` began. If the sweep reads such an object, its body is outdated."""
 
     def record(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
-        """Record a body; whether it is new, and so has to be handled.
+        """Record a body. Return whether it is new, so that it has to be handled.
 
-        `listed` says that it was read just now, while nothing else was learnt of it. An older version of the known
-        object counts then, too: etcd may have been restored from a backup. A body with another uid counts only where
-        it is newer, since that object may have been deleted after it was read.
+        `listed` says that the body was read just now, and that no event about the object arrived meanwhile. Then an
+        older version of the known object counts as new, too: etcd may have been restored from a backup. A body with
+        another uid counts only if it is newer, because its object may have been deleted after the read.
         """
         key, received = key_of(body), version_of(body)
         known = self._known[kind].get(key)
@@ -55,12 +55,12 @@ class ObjectVersions:
         return True
 
     def record_response(self, kind: str, body: Mapping[str, Any]) -> bool:
-        """Record the response to a write; whether it is new, and the object was not deleted meanwhile."""
+        """Record the response to a write. Return whether it is new and the object was not deleted meanwhile."""
         known = self._known[kind].get(key_of(body))
         return known is not None and known.uid == version_of(body).uid and self.record(kind, body)
 
     def record_deletion(self, kind: str, body: Mapping[str, Any]) -> bool:
-        """Record a deletion; whether it is the known object's. An object that was recreated under its name stays."""
+        """Record a deletion. Return whether it is of the known object. An object recreated under its name stays."""
         key, uid = key_of(body), version_of(body).uid
         self.deleted_uids.add(uid)
         known = self._known[kind].get(key)
@@ -70,33 +70,33 @@ class ObjectVersions:
         return True
 
     def knows_another(self, kind: str, body: Mapping[str, Any]) -> bool:
-        """Whether another object of this one's name is known."""
+        """Return whether another object with the same name is known."""
         known = self._known[kind].get(key_of(body))
         return known is not None and known.uid != version_of(body).uid
 
     def latest(self, kind: str, key: ObjectKey) -> ObjectVersion | None:
-        """The known object of this name."""
+        """Return the known object with this name, or None."""
         return self._known[kind].get(key)
 
     def known(self, kind: str) -> Mapping[ObjectKey, ObjectVersion]:
-        """The objects that are known now."""
+        """Return the objects that are known now."""
         return dict(self._known[kind])
 
 
 def key_of(body: Mapping[str, Any]) -> ObjectKey:
-    """The object's name and namespace; the namespace of a cluster-scoped object is empty."""
+    """Return the object's name and namespace. The namespace of a cluster-scoped object is empty."""
     metadata = body["metadata"]
     return ObjectKey(metadata.get("namespace") or "", metadata["name"])
 
 
 def version_of(body: Mapping[str, Any]) -> ObjectVersion:
-    """The object's uid and resourceVersion."""
+    """Return the object's uid and resourceVersion."""
     metadata = body["metadata"]
     return ObjectVersion(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Compare resourceVersions as integers (KEP-5504); of any other form, one that differs counts as newer."""
+    """Compare resourceVersions as integers (KEP-5504). If they are not integers, a version that differs is newer."""
     if version.isdecimal() and other.isdecimal():
         return int(version) < int(other)
     return version != other
@@ -107,10 +107,10 @@ _log = logging.getLogger("rackspan.reconcile")
 
 @dataclass(frozen=True, slots=True)
 class ResourceHandler:
-    """What is done with the objects of one kind.
+    """The callbacks for objects of one kind.
 
-    `put` remembers one, and raises SpecError where it cannot be read; `changed` starts what has to be done where one
-    may have changed; `drop` forgets one that was deleted, and what was done for it.
+    `put` stores an object, and raises SpecError if the object cannot be read. `changed` starts the work for an object
+    that may have changed. `drop` forgets a deleted object and all state about it.
     """
 
     put: Callable[[Mapping[str, Any]], object]
@@ -119,7 +119,7 @@ class ResourceHandler:
 
 
 class Informer:
-    """The way from a watch to a kind's `handler`. `relisted` is called where the API server listed the kind again."""
+    """Passes watch events to a kind's `handler`. Calls `relisted` for each object that kopf has listed (again)."""
 
     def __init__(
         self, kind: str, handler: ResourceHandler, versions: ObjectVersions, relisted: Callable[[], None]
@@ -130,10 +130,10 @@ class Informer:
         self._relisted = relisted
 
     def take(self, event_type: str | None, body: Mapping[str, Any]) -> None:
-        """One event as kopf gives it: ADDED, MODIFIED or DELETED, and None for an object of a (re)list.
+        """Handle one event from kopf: ADDED, MODIFIED or DELETED, or None for an object of a (re)list.
 
-        What was listed may be older than the answer to a write since. Where a backup was restored, the sweep that
-        follows a list learns of it.
+        A listed object may be older than the response to a later write, so an older version is ignored here. If etcd
+        was restored from a backup, the sweep that follows a list finds the older version.
         """
         if event_type == "DELETED":
             self.gone(body)
@@ -143,9 +143,9 @@ class Informer:
             self._relisted()
 
     def known(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """Remember an object, without `changed`: ignored where a newer one of the name is known.
+        """Store an object without calling `changed`. Ignore it if a newer object with its name is known.
 
-        Another one of its name is gone then, be it that nobody reported that or that it is reported later.
+        If an older object with its name is known, that object was deleted. Its deletion event may come later or never.
         """
         made_anew = self._versions.knows_another(self._kind, body)
         if self._versions.record(self._kind, body, listed=listed):
@@ -157,20 +157,20 @@ class Informer:
                 _log.error("%s %s cannot be read: %s", self._kind, key_of(body), error)
 
     def seen(self, body: Mapping[str, Any], *, listed: bool = False) -> None:
-        """An object was added or modified."""
+        """Handle an object that was added or modified."""
         self.known(body, listed=listed)
         self._handler.changed(key_of(body))
 
     def gone(self, body: Mapping[str, Any]) -> None:
-        """An object was deleted. Ignored where a newer one of the same name is known."""
+        """Handle an object that was deleted. Ignored if a newer object with the same name is known."""
         if self._versions.record_deletion(self._kind, body):
             self._handler.drop(key_of(body))
 
 
 async def sweep(versions: ObjectVersions, kube: KubeApi, informers: Mapping[str, Informer]) -> frozenset[str]:
-    """Make up for what no watch has told: objects that are gone, were added or changed, or were made anew.
+    """Handle changes that no watch has reported: objects that were deleted, added, changed or recreated.
 
-    Objects that a watch tells of since the list was asked for are left to it: it knows better. Returns the namespaces
+    An object with a watch event since the list request is skipped, because the event is newer. Returns the namespaces
     that may not be read. Raises FailureError.
     """
     versions.deleted_uids.clear()

@@ -1,9 +1,9 @@
-"""Leader election: which operator may change anything.
+"""Leader election: which operator may make changes.
 
-The algorithm is client-go's (`tools/leaderelection`): a candidate never compares clocks. It notes on its own clock when
-it last saw the Lease's record change, and takes the Lease once the record has not changed for the lease duration. The
-leader stops acting after half of that, counted from when its last successful renewal was sent. `Candidate` is the pure
-state machine; `LeaderElection` is the loop around it, which acquires the Lease, renews and releases it.
+The algorithm is client-go's (`tools/leaderelection`): a candidate never compares clocks. It records on its own clock
+when it last saw the Lease's record change, and takes the Lease if the record has not changed for the lease duration.
+The leader stops acting after half the lease duration, counted from when it sent its last successful renewal.
+`Candidate` is the pure state machine. `LeaderElection` is the loop that acquires, renews and releases the Lease.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NEVER = float("-inf")
 class LeaseRecord:
     """The fields of a Lease that leader election uses (client-go: LeaderElectionRecord).
 
-    `holder` is empty once the Lease was released. `version` is the object's resourceVersion, empty where there is no
-    object yet. `renewed_at` is by the holder's clock, and is not compared with another.
+    `holder` is empty after the Lease was released. `version` is the object's resourceVersion, empty if there is no
+    object. `renewed_at` is by the holder's clock, and is never compared with another clock.
     """
 
     holder: str
@@ -43,10 +43,10 @@ class LeaseRecord:
     renewed_at: datetime | None = None
 
     def is_renewal_of(self, other: LeaseRecord) -> bool:
-        """Whether the holder has written it since `other`.
+        """Return whether the holder has written this record since `other`.
 
-        Each renewal has its own time: a new version without one may be of anybody who annotates the Lease. Where there
-        is no time, as of a Lease that is gone, the version counts.
+        Each renewal has its own time. A new version without a new time may come from any client that annotates the
+        Lease. If there is no time, as for a Lease that is deleted, the version counts.
         """
         if self.version == other.version:
             return False
@@ -54,44 +54,44 @@ class LeaseRecord:
 
 
 class LeaseStore(Protocol):
-    """Reads and writes the one Lease that all replicas share. Every call raises FailureError."""
+    """Reads and writes the Lease that all replicas share. Every call may raise FailureError."""
 
     async def read(self) -> LeaseRecord | None:
-        """The Lease's record; None where there is no Lease."""
+        """Return the Lease's record, or None if there is no Lease."""
 
     async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
-        """Replace version `record.version`; the record as written, None on a conflict.
+        """Replace version `record.version`. Return the written record, or None on a conflict.
 
-        `taken` says that the holder changes, and sets `acquireTime`.
+        `taken` says that the holder changes. Then `acquireTime` is set.
         """
 
     async def release(self, identity: str) -> None:
-        """Clear the holder, if it is `identity`."""
+        """Clear the holder if it is `identity`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one operator knows about the Lease. Times are seconds on its own monotonic clock."""
+    """One operator's state of the leader election. Times are seconds on its own monotonic clock."""
 
     identity: str
     timing: Timing = field(default_factory=Timing)
     observed: LeaseRecord | None = None
     observed_at: float = NEVER
-    """When `observed` was first seen in its present form."""
+    """When the current `observed` was first seen."""
     leading_until: float = NEVER
     """Until when no other operator can hold the Lease."""
     caught_up_at: float = NEVER
-    """From when on the watch events of a lapse have arrived (`Timing.catch_up_seconds`)."""
+    """When the watch events that were missed during a lapse have arrived (`Timing.catch_up_seconds`)."""
 
     def after_read(self, record: LeaseRecord | None, now: float) -> Candidate:
-        """The state after reading the Lease. The holder of one that is gone may have renewed it just before."""
+        """Return the state after a read. The holder of a deleted Lease may have renewed it just before the deletion."""
         if record is None and self.observed is not None:
             record = replace(self.observed, version="", renewed_at=None)
         changed = self.observed is None or (record is not None and record.is_renewal_of(self.observed))
         return replace(self, observed=record, observed_at=now if changed else self.observed_at)
 
     def next_record(self, now: float) -> LeaseRecord | None:
-        """The record to write, with the version that it replaces; None while another operator holds the Lease."""
+        """Return the record to write, with the version to replace, or None while another operator holds the Lease."""
         observed, seconds = self.observed, self.timing.lease_seconds
         if observed is None:
             return LeaseRecord(self.identity, seconds, 0)
@@ -102,7 +102,7 @@ class Candidate:
         return LeaseRecord(self.identity, seconds, observed.transitions + 1, observed.version)
 
     def after_renewal(self, written: LeaseRecord, sent: float, now: float) -> Candidate:
-        """The state after the API server accepted the record that was sent at `sent`."""
+        """Return the state after the API server accepted the record that was sent at `sent`."""
         lapsed = self.leading_until != NEVER and now >= self.leading_until
         return replace(
             self,
@@ -113,7 +113,7 @@ class Candidate:
         )
 
     def resigned(self) -> Candidate:
-        """The state after releasing the Lease, or after seeing that another operator holds it."""
+        """Return the state after releasing the Lease, or after observing that another operator holds it."""
         return replace(self, leading_until=NEVER)
 
     @property
@@ -123,23 +123,23 @@ class Candidate:
         return holder if holder not in ("", self.identity) else None
 
     def is_leader(self, now: float) -> bool:
-        """Whether this operator may change anything: it holds the Lease, and has caught up after any lapse."""
+        """Return whether this operator may make changes: it holds the Lease, and has caught up after any lapse."""
         return self.caught_up_at <= now < self.leading_until
 
 
 _log = logging.getLogger("rackspan.lease")
 _MAX_HOLDER: Final = 80
-"""Characters of another holder's identity that are shown."""
+"""The number of characters that are shown of another holder's identity."""
 
 
 def uptime() -> float:
-    """Seconds on a monotonic clock; on Linux CLOCK_BOOTTIME, which also counts while the machine is suspended."""
+    """Return seconds of a monotonic clock: CLOCK_BOOTTIME on Linux, which also counts while the machine sleeps."""
     boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 class LeaderElection:
-    """One per process. Implements `Permit`, whose methods are safe to call from any thread."""
+    """The leader election of this process. Implements `Permit`, whose methods are safe to call from any thread."""
 
     def __init__(
         self, store: LeaseStore, identity: str, timing: Timing, liveness: Liveness, clock: Callable[[], float] = uptime
@@ -153,12 +153,12 @@ class LeaderElection:
         self._logged: str | None = None
 
     def is_leader(self) -> bool:
-        """Whether this operator may change anything in Kafka or Kubernetes now."""
+        """Return whether this operator may make changes in Kafka or Kubernetes now."""
         return self._candidate.is_leader(self._clock())
 
     @property
     def is_current(self) -> bool:
-        """Whether the API server has answered an attempt within the renew deadline."""
+        """Whether the API server has responded to an attempt within the renew deadline."""
         return self._clock() < self._answered_at + self._timing.renew_deadline_seconds
 
     @property
@@ -180,7 +180,7 @@ class LeaderElection:
             raise FailureError(Failure(Reason.LEASE_NOT_HELD, f"nothing is changed: {why}", Remedy.RETRY))
 
     async def acquire(self, stop: asyncio.Event) -> bool:
-        """Wait until this operator is the leader; False where `stop` was set before."""
+        """Wait until this operator is the leader. Return False if `stop` was set before."""
         while not stop.is_set():
             await self._try_acquire_or_renew()
             if self.is_leader():
@@ -191,7 +191,7 @@ class LeaderElection:
         return False
 
     async def renew(self) -> None:
-        """Renew the Lease periodically; return once another operator holds it."""
+        """Renew the Lease periodically. Return when another operator holds it."""
         while self.other_holder is None:
             await asyncio.sleep(self._timing.retry_period_seconds)
             await self._try_acquire_or_renew()
@@ -202,7 +202,7 @@ class LeaderElection:
         _log.error("the Lease is held by %s: this operator ends", ascii(self.other_holder))
 
     async def release(self) -> None:
-        """Stop leading, and clear the Lease's holder, so that another operator need not wait for it to expire."""
+        """Stop leading and clear the Lease's holder, so that another operator need not wait until the Lease expires."""
         candidate, self._candidate = self._candidate, self._candidate.resigned()
         if candidate.other_holder is not None:
             return
@@ -216,7 +216,7 @@ class LeaderElection:
             _log.warning("the Lease could not be released: no answer within %g s", seconds)
 
     async def _try_acquire_or_renew(self) -> None:
-        """One attempt. Errors are logged only: the next attempt follows after the retry period."""
+        """Try once to acquire or renew. Errors are only logged: the next attempt follows after the retry period."""
         try:
             with self._liveness.track("lease"):
                 async with asyncio.timeout(self._timing.request_timeout_seconds):
@@ -242,7 +242,7 @@ class LeaderElection:
             self._candidate = self._candidate.after_renewal(written, sent, self._clock())
 
     def _log_state(self, what: str | None) -> None:
-        """Log a state that holds changes up once, when it begins; None is its end."""
+        """Log a state that prevents changes, once when it begins and once when it ends. None means no such state."""
         if what is not None and what != self._logged:
             _log.warning("%s", what)
         if what is None and self._logged is not None:

@@ -1,9 +1,9 @@
-"""How long a Lease lasts, and all intervals that follow from it."""
+"""The duration of a Lease, and all intervals that depend on it."""
 
 from dataclasses import dataclass
 
 LEASE_SECONDS = 30
-"""Default lease duration."""
+"""The default lease duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +14,12 @@ class Timing:
 
     @property
     def renew_deadline_seconds(self) -> float:
-        """How long after sending its last successful renewal the leader still acts (client-go: RenewDeadline)."""
+        """How long the leader still acts after it sent its last successful renewal (client-go: RenewDeadline)."""
         return self.lease_seconds / 2
 
     @property
     def change_timeout_seconds(self) -> float:
-        """Timeout of one change in Kafka or Kubernetes: even the last one ends before another operator can lead."""
+        """Timeout of one change in Kafka or Kubernetes. Even a leader's last change ends before another can lead."""
         return self.lease_seconds / 3
 
     @property
@@ -29,10 +29,10 @@ class Timing:
 
     @property
     def request_timeout_seconds(self) -> float:
-        """Timeout of one attempt; short enough for another one before the renew deadline."""
+        """Timeout of one attempt, short enough for another attempt before the renew deadline."""
         return self.lease_seconds / 6
 
     @property
     def catch_up_seconds(self) -> float:
-        """How long a leader whose renewals had lapsed waits for watch events that it missed, before it acts again."""
+        """How long a leader whose renewals had lapsed waits for missed watch events before it acts again."""
         return self.lease_seconds / 6

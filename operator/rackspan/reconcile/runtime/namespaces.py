@@ -1,4 +1,4 @@
-"""What the operator does for which namespaces, and how many RackTopologies it serves of each. Pure."""
+"""The namespaces in which the operator may act, and how many RackTopologies it serves per namespace. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_TOPOLOGIES_PER_NAMESPACE = 20
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSet:
-    """The namespaces in which the operator may do one thing; `*` is for all."""
+    """The namespaces in which the operator may do one kind of action. `*` means all namespaces."""
 
     names: tuple[str, ...] = ()
 
@@ -34,9 +34,9 @@ class NamespaceSet:
 
 
 class NamespaceQuota:
-    """At most `limit` RackTopologies are served per namespace, since each costs tasks and a Kafka client.
+    """The limit of RackTopologies that are served per namespace, because each costs tasks and a Kafka client.
 
-    Age is `metadata.creationTimestamp`, then the uid.
+    The oldest are served. They are ordered by `metadata.creationTimestamp`, then by uid.
     """
 
     def __init__(self, limit: int) -> None:
@@ -54,7 +54,7 @@ class NamespaceQuota:
         insort(self._sorted[topology.meta.namespace], age)
 
     def drop(self, key: ObjectKey) -> None:
-        """Remove a RackTopology; a younger one may take its place."""
+        """Remove a RackTopology. A younger RackTopology may take its place."""
         age = self._ages.pop(key, None)
         if age is None:
             return
@@ -64,7 +64,7 @@ class NamespaceQuota:
             del self._sorted[key.namespace]
 
     def over_quota(self, key: ObjectKey) -> Failure | None:
-        """Why this RackTopology is not served: `limit` older ones are in its namespace. None where it is served."""
+        """Return why this RackTopology is not served (its namespace has `limit` older ones), or None if it is."""
         age = self._ages.get(key)
         older = 0 if age is None else bisect_left(self._sorted[key.namespace], age)
         if older < self._limit:

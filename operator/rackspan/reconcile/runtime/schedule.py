@@ -1,4 +1,4 @@
-"""Cron expressions in a time zone, and maintenance windows that they open. Pure: the clock is an argument."""
+"""Cron expressions in a time zone, and the maintenance windows that they open. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MACROS: Final = {
 }
 
 _SAMPLE: Final = 200
-"""How many consecutive times `shortest_interval` compares: at 15 minutes apart, over two days of them."""
+"""How many consecutive times `shortest_interval` compares. At an interval of 15 minutes they cover two days."""
 
 
 class ScheduleError(ValueError):
@@ -40,12 +40,12 @@ class ScheduleError(ValueError):
 class Schedule:
     """A cron expression in a time zone.
 
-    Daylight saving time is handled as in Debian's cron: times in the hour that is skipped run right after it, and times
-    in the hour that is repeated run once; expressions with `*` in minutes or hours follow the clock.
+    Daylight saving time is handled as in Debian's cron. Times in the hour that is skipped run right after it, and times
+    in the hour that is repeated run once. Expressions with `*` in minutes or hours follow the clock.
     """
 
     text: str
-    """The expression and the time zone; recorded in the status to detect that either changed."""
+    """The expression and the time zone, which the status records to detect a change."""
     _expression: str
     _zone: tzinfo
 
@@ -57,7 +57,7 @@ class Schedule:
         except (KeyError, ValueError, OSError) as error:
             raise ScheduleError(f"there is no time zone {time_zone!r}") from error
         text = " ".join(expression.split())
-        # CronJob accepts ? for *; cronsim does not.
+        # CronJob accepts ? for *, but cronsim does not.
         schedule = cls(f"{text} {time_zone or 'UTC'}", _MACROS.get(text, text).replace("?", "*"), zone)
         try:
             if schedule.after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
@@ -67,16 +67,16 @@ class Schedule:
         return schedule
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time after `moment`, in UTC; None where there is none within the next decades."""
+        """Return the first time after `moment`, in UTC, or None if there is none within the next decades."""
         return self._first(moment, reverse=False)
 
     def latest(self, since: datetime, until: datetime) -> datetime | None:
-        """The last time in (`since`, `until`], in UTC; None where there is none."""
+        """Return the last time in (`since`, `until`], in UTC, or None."""
         found = self._first(until.replace(microsecond=0) + timedelta(seconds=1), reverse=True)
         return found if found is not None and found > since else None
 
     def count(self, since: datetime, until: datetime, most: int) -> int:
-        """The number of times in (`since`, `until`], at most `most`."""
+        """Return the number of times in (`since`, `until`], at most `most`."""
         number, moment = 0, self.after(since)
         while moment is not None and moment <= until and number < most:
             number, moment = number + 1, self.after(moment)
@@ -84,7 +84,7 @@ class Schedule:
 
     @property
     def shortest_interval(self) -> float:
-        """Seconds between the two closest of its first times since the year 2000; infinite where there is only one."""
+        """The seconds between the two closest of its first times since the year 2000, infinite if there is only one."""
         return _shortest_interval(self._expression)
 
     def _first(self, moment: datetime, *, reverse: bool) -> datetime | None:
@@ -103,7 +103,7 @@ _DURATION: Final = re.compile(r"(?:([0-9]{1,3})h)?(?:([0-9]{1,4})m)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindows:
-    """Several windows; open while any of them is. Without any it is always time."""
+    """Several windows, open while any window is open. Without any windows they are always open."""
 
     _windows: tuple[tuple[Schedule, timedelta], ...]
 
@@ -113,17 +113,17 @@ class MaintenanceWindows:
         return cls(tuple((Schedule.parse(one.schedule, one.time_zone), duration_of(one.duration)) for one in windows))
 
     def opens(self, now: datetime) -> datetime | None:
-        """When the next one opens; None where none ever does, or there are none."""
+        """Return when the next window opens, or None if none will open or there are no windows."""
         return min((start for schedule, _ in self._windows if (start := schedule.after(now)) is not None), default=None)
 
     def is_open(self, now: datetime) -> bool:
-        """Whether something may begin now."""
+        """Return whether a window is open at `now`, or there are no windows."""
         begun = (schedule.latest(now - lasts, now) for schedule, lasts in self._windows)
         return not self._windows or any(start is not None for start in begun)
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: datetime) -> bool:
-    """Whether it is the time; never where a window cannot be read."""
+    """Return whether one of the windows is open at `now`. False if any window is invalid."""
     try:
         return MaintenanceWindows.parse(windows).is_open(now)
     except ScheduleError:
@@ -131,7 +131,7 @@ def is_open(windows: Sequence[MaintenanceWindow], now: datetime) -> bool:
 
 
 def duration_of(text: str) -> timedelta:
-    """A duration such as `4h`, `90m` or `1h30m`. Raises ScheduleError."""
+    """Parse a duration such as `4h`, `90m` or `1h30m`. Raises ScheduleError."""
     found = _DURATION.fullmatch(text)
     lasts = timedelta(hours=int(found[1] or 0), minutes=int(found[2] or 0)) if found else timedelta()
     if not lasts:

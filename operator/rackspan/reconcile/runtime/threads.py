@@ -1,8 +1,8 @@
 """Runs computations in threads, so that they do not block the event loop.
 
-Rackspan's own computations are bounded and share small pools, apart from asyncio's default executor, which resolves
-host names. Third-party placers are not bounded, and a thread cannot be killed: each call gets a thread of its own,
-which is abandoned ("left behind") after a timeout.
+Rackspan's computations are bounded and share small pools. They do not use asyncio's default executor, which resolves
+host names. Third-party placers are not bounded, and a thread cannot be killed. So each call gets its own thread, which
+is abandoned ("left behind") after a timeout.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ R = TypeVar("R")
 _log = logging.getLogger("rackspan.reconcile")
 
 PLACER_SECONDS = 10.0
-"""How long a third-party placer may take over one topic."""
+"""How long a third-party placer may take for one topic."""
 _POOL = ThreadPoolExecutor(4, "thinking")
 _PLANNER_POOL = ThreadPoolExecutor(8, "planning")
-"""A pool of its own, because one plan covers a whole batch and may take long."""
+"""A separate pool for plans, because one plan covers a whole batch and may take long."""
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """The result of `work`, run in a small pool that all topologies share, in order of submission."""
+    """Run `work` in a small pool that all topologies share, in order of submission, and return the result."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, work)
 
 
 async def in_planner_thread(work: Callable[[], R]) -> R:
-    """The same, in the pool for plans."""
+    """Run `work` in the pool for plans, and return the result."""
     return await asyncio.get_running_loop().run_in_executor(_PLANNER_POOL, work)
 
 
 class PlacerTimedOutError(Exception):
-    """A call of the placer took longer than PLACER_SECONDS: this one, or an earlier one that has still not ended."""
+    """A call of the placer took longer than PLACER_SECONDS: this call, or an earlier call that still runs."""
 
 
 class ThirdPartyPlacers:
-    """Calls third-party placers, by name: one call at a time of each. One instance for the whole operator."""
+    """Calls third-party placers by name, each placer one call at a time. One instance for the whole operator."""
 
     def __init__(self) -> None:
         self._left_behind: set[str] = set()
@@ -53,7 +53,7 @@ class ThirdPartyPlacers:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def call(self, placer: str, work: Callable[[], R]) -> R:
-        """The result of `work`, run in a thread of its own. Raises PlacerTimedOutError, and what `work` raises."""
+        """Run `work` in its own thread and return the result. Raises PlacerTimedOutError, and what `work` raises."""
         lock = self._locks[placer]
         if placer in self._left_behind:
             raise PlacerTimedOutError
@@ -90,7 +90,7 @@ class ThirdPartyPlacers:
         answer.add_done_callback(lambda _: self._on_ended(placer, loop))
 
     def _on_ended(self, placer: str, loop: asyncio.AbstractEventLoop) -> None:
-        """A call that was left behind has ended. Runs in the call's thread."""
+        """Allow the placer again after an abandoned call has ended. Runs in the call's thread."""
         with contextlib.suppress(RuntimeError):  # the event loop is closed: the operator is stopping
             loop.call_soon_threadsafe(self._allow_again, placer)
 
@@ -104,7 +104,7 @@ class ThirdPartyPlacers:
 
 
 def _run(answer: Future[R], work: Callable[[], R]) -> None:
-    """Set the result in every case: third-party code may raise SystemExit, too."""
+    """Run `work` and set the result or the error in every case. Third-party code may raise SystemExit, too."""
     try:
         result = work()
     except BaseException as error:

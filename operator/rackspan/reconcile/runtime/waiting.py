@@ -1,7 +1,7 @@
-"""Waiting for events and for others: with a timeout, debounced, and in sight of the liveness probe.
+"""Waiting for events and for external systems: with a timeout, debounced, and visible to the liveness probe.
 
 `asyncio.wait_for` is not used: up to Python 3.11 it swallows a cancellation that coincides with the awaited event, so
-that a cancelled loop would go on.
+a cancelled loop would continue.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class _Task:
     progress_at: float
     clock: Callable[[], float]
     waits: int = 0
-    """How many of its steps wait for somebody outside, such as a tenant's Kafka."""
+    """The number of the task's steps that wait for an external system, such as a tenant's Kafka."""
 
 
 _CURRENT: ContextVar[_Task | None] = ContextVar("task", default=None)
 
 
 class Liveness:
-    """Loops wrap each iteration in `track`. A loop that is idle tracks nothing, so it never counts as stalled."""
+    """Detects stalled loops, which wrap each iteration in `track`. An idle loop is not tracked, so it never stalls."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class Liveness:
 
     @contextlib.contextmanager
     def track(self, name: str) -> Iterator[None]:
-        """Track a task within the block. `progress()` counts for it there, also in asyncio tasks started there."""
+        """Track a task within the block. `progress()` counts for it there, and in asyncio tasks that start there."""
         task = _Task(name, self._clock(), self._clock)
         self._tasks[id(task)] = task
         token = _CURRENT.set(task)
@@ -49,14 +49,14 @@ class Liveness:
             del self._tasks[id(task)]
 
     def stalled(self, seconds: float) -> Mapping[str, float]:
-        """Tasks without progress for at least `seconds`: seconds since their last progress, by name."""
+        """Return the tasks without progress for at least `seconds`: seconds since their last progress, by name."""
         now = self._clock()
         ages = ((task.name, now - task.progress_at) for task in self._tasks.values() if not task.waits)
         return {name: round(age, 1) for name, age in ages if age >= seconds}
 
 
 def progress() -> None:
-    """Note for the task that is tracked here that something it waited for has answered, successfully or not."""
+    """Record progress of the tracked task: a system for which it waited has responded, successfully or not."""
     task = _CURRENT.get()
     if task is not None:
         task.progress_at = task.clock()
@@ -64,7 +64,7 @@ def progress() -> None:
 
 @contextlib.contextmanager
 def waiting_for_others() -> Iterator[None]:
-    """Within the block, the task that is tracked here waits for somebody outside; it does not count as stalled."""
+    """Mark the tracked task as waiting for an external system within the block, so it does not count as stalled."""
     task = _CURRENT.get()
     if task is None:
         yield
@@ -78,7 +78,7 @@ def waiting_for_others() -> Iterator[None]:
 
 
 async def wait_for_any(seconds: float | None, *events: asyncio.Event) -> bool:
-    """Wait until any of these is set, or for `seconds` (None: no limit); whether one is set."""
+    """Wait until any event is set, or for `seconds` (None: no limit). Return whether an event is set."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -89,24 +89,24 @@ async def wait_for_any(seconds: float | None, *events: asyncio.Event) -> bool:
 
 
 async def wait_debounced(wake: asyncio.Event, seconds: float, debounce: float) -> None:
-    """Wait for `wake`, or for `seconds`; once set, `debounce` seconds more to gather a burst. Clears `wake`."""
+    """Wait for `wake`, or for `seconds`. After `wake`, wait `debounce` seconds to gather a burst. Clears `wake`."""
     if await wait_for_any(seconds, wake):
         await asyncio.sleep(debounce)
     wake.clear()
 
 
 MIN_SECONDS: Final = 0.2
-"""Enough to gather the many events of a rollout, or of nodes that are relabelled together."""
+"""The shortest delay: enough to gather the events of a rollout, or of nodes that are relabelled together."""
 MAX_SECONDS: Final = 5.0
 RESET_SECONDS: Final = 30.0
-"""Seconds without an event of an object after which its delay is the shortest again."""
+"""After so many seconds without an event of an object, its delay is the shortest again."""
 APART_SECONDS: Final = 1.0
-"""The least time from one handling to the next, however many objects change."""
+"""The least time between two handlings, however many objects change."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """An object's last delay, and when that was over."""
+    """An object's last delay, and when that delay ended."""
 
     delay: float
     due: float
@@ -114,20 +114,20 @@ class _Last:
 
 @dataclass(slots=True)
 class Debounce:
-    """For each object an exponentially growing delay between its event and the handling. Times are in seconds.
+    """An exponentially growing delay, per object, between its event and the handling. Times are in seconds.
 
-    An object that changes once is not held up by another one that flaps.
+    An object that changes once is not delayed by another object that flaps.
     """
 
     due: float | None = None
-    """When what has changed has to be handled; None where nothing has."""
+    """When the pending changes have to be handled, or None if there are none."""
     _pending: set[Hashable] = field(default_factory=set)
     _last: dict[Hashable, _Last] = field(default_factory=dict)
-    """Of objects that changed lately."""
+    """The last delays of objects that changed recently."""
     _handled: float = float("-inf")
 
     def changed(self, key: Hashable, now: float) -> None:
-        """An object changed: `due` is twice the object's last delay away at most, within the bounds above."""
+        """Record a change of an object: `due` in at most twice the object's last delay, within the bounds above."""
         if key in self._pending:
             return
         last = self._last.get(key)
@@ -139,7 +139,7 @@ class Debounce:
         self.due = due if self.due is None else min(self.due, due)
 
     def handled(self, now: float) -> None:
-        """All that has changed is handled now."""
+        """Record that all pending changes are handled now."""
         if self._pending:
             self._handled, self.due = now, None
             self._pending.clear()

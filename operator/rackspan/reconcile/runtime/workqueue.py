@@ -1,10 +1,10 @@
 """A work queue of keys, with the contract of client-go's `util/workqueue`.
 
-A key waits at most once and is processed by one worker at a time. One that is added while a worker has it is handed out
-again after that worker's `done`, so that no change is lost.
+A key waits at most once and is processed by one worker at a time. A key that is added while a worker processes it is
+queued again after that worker's `done`, so no change is lost.
 
-Keys belong to groups, such as namespaces. A group is busy while any of its keys is processed. Groups that are not busy
-do not wait for those that are: they share no batch with them, do not linger, and find a place.
+Keys belong to groups, such as namespaces. A group is busy while any of its keys is processed. Idle groups do not wait
+for busy groups: they share no batch with them, are taken without a debounce, and are not limited by `busy_batches`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MAX_BACKOFF_SECONDS = 60.0
 
 
 def backoff(first: float, times: int) -> float:
-    """`first` seconds, doubled so many times; at most a minute."""
+    """Return `first` seconds, doubled `times` times, at most a minute."""
     return min(_MAX_BACKOFF_SECONDS, first * (1 << min(times, 10)))
 
 
 @dataclass(slots=True)
 class _Gathering:
-    """A busy group whose keys wait for more: until `end`, or until none has come between two looks."""
+    """A busy group that waits for more keys: until `end`, or until no key is added between two looks."""
 
     group: Hashable
     end: float
@@ -43,10 +43,10 @@ class _Gathering:
 
 
 class WorkQueue(Generic[K]):
-    """Keys to reconcile: groups by their oldest key, keys of a group in the order in which they were added.
+    """A queue of keys to reconcile: groups by their oldest key, keys of a group in the order of their addition.
 
-    `group_of` gives the group of a key. Busy groups get a batch only while fewer than `busy_batches` are processed. Not
-    thread-safe: for one event loop.
+    `group_of` returns the group of a key. Busy groups get a batch only while fewer than `busy_batches` batches are
+    processed. Not thread-safe: for one event loop.
     """
 
     def __init__(self, group_of: Callable[[K], Hashable], busy_batches: int) -> None:
@@ -56,7 +56,7 @@ class WorkQueue(Generic[K]):
         self._idle: dict[Hashable, None] = {}
         """Groups of `_waiting` that are not busy."""
         self._busy: Counter[Hashable] = Counter()
-        """Keys that are processed, by group."""
+        """The number of keys that are processed now, by group."""
         self._batches = 0
         self._gathering: _Gathering | None = None
         self._processing: set[K] = set()
@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
         return sum(map(len, self._waiting.values()))
 
     def add(self, keys: Iterable[K]) -> None:
-        """Queue these; keys that wait already keep their places."""
+        """Queue keys. Keys that wait already keep their places."""
         for key in keys:
             if key in self._processing:
                 self._dirty.add(key)
@@ -80,13 +80,13 @@ class WorkQueue(Generic[K]):
             group = self._group_of(key)
             if group not in self._waiting:
                 self._waiting[group] = {}
-                self._changed.set()  # more keys of a group that waits already are found at the next look
+                self._changed.set()  # further keys of a waiting group are found at the next look
                 if not self._busy[group]:
                     self._idle[group] = None
             self._waiting[group].setdefault(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Queue a key after `seconds`, or at the earlier time that was asked for before."""
+        """Queue a key after `seconds`, or at an earlier time that was requested before."""
         due = asyncio.get_running_loop().time() + seconds
         if key in self._due and self._due[key] <= due:
             return
@@ -112,10 +112,10 @@ class WorkQueue(Generic[K]):
         self.forget(key)
 
     async def get_batch(self, max_keys: int, debounce: float, max_wait: float) -> list[K]:
-        """Wait for keys, and take up to `max_keys` of them; `done` must follow with the same.
+        """Wait for keys and take up to `max_keys` of them. The caller must call `done` with the same keys.
 
-        Keys of groups that are not busy are taken at once. To gather a burst of a busy group into one batch, this waits
-        until no key of it was added for `debounce` seconds, and for `max_wait` seconds at most.
+        Keys of idle groups are taken at once. To gather a burst of a busy group into one batch, this method waits until
+        no key of the group was added for `debounce` seconds, but at most for `max_wait` seconds.
         """
         while not (taken := self._of_idle_groups(max_keys) or self._gathered(max_keys, debounce, max_wait)):
             await wait_for_any(self._next_look(), self._changed)
@@ -125,14 +125,14 @@ class WorkQueue(Generic[K]):
         self._batches += 1
         for group in set(map(self._group_of, taken)):
             self._idle.pop(group, None)
-            if group in self._waiting:  # what is left of it comes after the other groups
+            if group in self._waiting:  # the group's remaining keys come after the other groups
                 self._waiting[group] = self._waiting.pop(group)
             if self._gathering is not None and self._gathering.group == group:
                 self._gathering = None
         return taken
 
     def done(self, keys: Collection[K]) -> None:
-        """Mark the keys of a batch as processed; those that were added meanwhile are queued again."""
+        """Mark the keys of a batch as processed. Keys that were added meanwhile are queued again."""
         self._processing.difference_update(keys)
         self._batches -= 1
         self._busy.subtract(map(self._group_of, keys))
@@ -157,7 +157,7 @@ class WorkQueue(Generic[K]):
         return taken
 
     def _gathered(self, max_keys: int, debounce: float, max_wait: float) -> list[K]:
-        """Keys of the busy group that has waited longest, once enough have gathered or have had time to."""
+        """Return keys of the busy group that has waited longest, if it has enough keys or has waited long enough."""
         if not self._waiting or not self._has_place:
             return []
         group, keys = next(iter(self._waiting.items()))
@@ -173,11 +173,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def _has_place(self) -> bool:
-        """Whether a busy group may have a batch now."""
+        """Whether a busy group may get a batch now."""
         return self._batches < self._busy_batches
 
     def _next_look(self) -> float | None:
-        """Seconds until keys are due or have gathered; None where nothing but a change brings any."""
+        """Return the seconds until keys may be due or gathered, or None if only a change can bring keys."""
         times = [self._delayed[0][0]] if self._delayed else []
         if self._gathering is not None and self._gathering.group in self._waiting and self._has_place:
             times.append(self._gathering.look_at)

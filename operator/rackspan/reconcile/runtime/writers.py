@@ -1,4 +1,4 @@
-"""Writes statuses and finalizers of Rackspan's objects: only where they change, with bounded concurrency."""
+"""Writes statuses and finalizers of Rackspan's objects: only if they change, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class StatusWriter:
-    """Shared by all topologies, so that a large one cannot flood the API server.
+    """Writes statuses. All topologies share one writer, so that a large topology cannot flood the API server.
 
-    Each kind has its own slots: the status of a RackTopology does not wait for those of its thousands of topics. The
+    Each kind has its own slots, so the status of a RackTopology does not wait for those of its thousands of topics. The
     namespaces take turns.
     """
 
@@ -39,9 +39,9 @@ class StatusWriter:
         """Uids of objects whose last write failed or timed out, so that their status is not known."""
 
     async def write(self, ref: ObjectRef, old: Mapping[str, Any], new: JsonObject) -> JsonObject | None:
-        """Replace the status where it differs; the object as written, None where nothing was written or it is gone.
+        """Replace the status if it differs. Return the written object, or None if it is unchanged or deleted.
 
-        `old` is the status as last read. Raises FailureError where the write failed; the caller retries.
+        `old` is the status as last read. Raises FailureError if the write fails. The caller retries.
         """
         if old == new and ref.uid not in self._uncertain:
             return None
@@ -57,26 +57,26 @@ class StatusWriter:
         return written
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Forget an object that was deleted."""
         self._uncertain.discard(uid)
 
 
 class FinalizerWriter:
-    """Shared by all topologies, so that a large one cannot flood the API server. Namespaces take turns."""
+    """Writes finalizers. All topologies share one writer, which bounds the requests. Namespaces take turns."""
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
         self._slots = FairSlots(_MAX_CONCURRENT_WRITES)
 
     async def add(self, kind: str, meta: Meta, annotations: Mapping[str, str] = _NO_ANNOTATIONS) -> JsonObject | None:
-        """The object with Rackspan's finalizer and these annotations.
+        """Add Rackspan's finalizer and these annotations, and return the written object.
 
-        None on a conflict or where it is gone. Raises FailureError.
+        Return None on a conflict or if the object is deleted. Raises FailureError.
         """
         return await self._write(kind, meta, with_finalizer(meta), annotations)
 
     async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
-        """The object without Rackspan's finalizer; None on a conflict or where it is gone. Raises FailureError."""
+        """Remove Rackspan's finalizer. Return the object, or None on a conflict or if deleted. Raises FailureError."""
         return await self._write(kind, meta, without_finalizer(meta), _NO_ANNOTATIONS)
 
     async def _write(
@@ -88,26 +88,26 @@ class FinalizerWriter:
 
 
 def with_finalizer(meta: Meta) -> tuple[str, ...]:
-    """The finalizers of an object that is not being deleted, with Rackspan's.
+    """Return the finalizers of an object that is not being deleted, with Rackspan's.
 
-    It is added under either deletionPolicy: if it were added only once the policy is Delete, it would come too late for
-    an object that is deleted right after that change.
+    The operator adds its finalizer under either deletionPolicy. If the operator added it only when the policy becomes
+    Delete, the finalizer would come too late for an object that is deleted right after that change.
     """
     return meta.finalizers if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
 
 
 def has_finalizer(meta: Meta) -> bool:
-    """Whether the object carries Rackspan's finalizer."""
+    """Return whether the object has Rackspan's finalizer."""
     return FINALIZER in meta.finalizers
 
 
 def without_finalizer(meta: Meta) -> tuple[str, ...]:
-    """The object's finalizers without Rackspan's."""
+    """Return the object's finalizers without Rackspan's."""
     return tuple(name for name in meta.finalizers if name != FINALIZER)
 
 
 class FairSlots:
-    """So many slots. Where more are asked for, the namespaces that wait get one each in turn. For one event loop."""
+    """A fixed number of slots. If all are in use, waiting namespaces get one slot each in turn. For one event loop."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
