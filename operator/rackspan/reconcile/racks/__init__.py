@@ -1,9 +1,10 @@
-"""Publishes each node's rack id as a ConfigMap, and restarts brokers that a restart would give another one.
+"""Publishes the rack ids of all nodes as ConfigMaps, and restarts brokers whose rack id a restart would correct.
 
     manager ──> publish     the ConfigMaps, and the condition RacksPublished
-    (cache) ──> annotate    the rack of its node on each broker's pod
-            ──> restart ─── restart_decision   which broker next, what became of the last, Restarting
+    (cache) ──> annotate    annotates each broker's pod with the rack of its node
+            ──> restart ─── restart_decision   the next broker, the progress of a restart, Restarting
 
-A ConfigMap is written when what it says changes, or when somebody else changed it; it goes when its RackTopology does,
-or when its namespace takes back its label. In doubt it stays, because brokers that start would wait for it.
+The operator writes a ConfigMap when its content changes, or when another client has changed it. The operator deletes it
+when its RackTopology is deleted, or when its namespace removes its label. In doubt the ConfigMap stays, because brokers
+that start would wait for it.
 """

@@ -1,8 +1,8 @@
-"""The control loop that writes on each broker's pod the rack of its node, for people to see.
+"""The control loop that annotates each broker's pod with the rack of its node, for users to see.
 
-Nothing reads it back. It is written where it differs, so what somebody edits by hand is put back at the next pass, and
-taken off where the node's labels give no rack any more. From pods that no topology selects any more it is taken by the
-operator that wrote it; one that was restarted meanwhile leaves it.
+No decision depends on the annotation. The operator writes it if it differs, so the next pass reverts edits by users,
+and removes it if the node's labels no longer give a rack. From a pod that no topology selects any more, only the
+operator process that wrote the annotation removes it. After a restart, the operator leaves it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from rackspan.reconcile.racks.publish import RackDependencies
 
 _RESYNC_SECONDS: Final = 60.0
-"""How often all pods are looked at, so that what others did to the annotation is put back."""
+"""How often the operator checks all pods, to revert changes of the annotation by other clients."""
 _OF_ALL_PODS: Final = frozenset({Reason.NOT_AUTHORIZED, Reason.API_SERVER_UNREACHABLE})
-"""Failures that the other pods of a namespace share; any other may be of one pod alone."""
+"""Failures that affect all pods of a namespace. Any other failure may affect only one pod."""
 
 
 def racks_of_pods(
     topology: RackTopology, pods: Iterable[BrokerPod], nodes: Mapping[str, Mapping[str, str]]
 ) -> dict[ObjectKey, str | None]:
-    """The rack of each broker's pod, by its node; None where that is not known. Other pods are left out. Pure."""
+    """Return the rack of each broker's pod, by its node, or None if it is not known. Leaves out other pods. Pure."""
     if topology.spec.rack_source is not RackSource.NODES:
         return {}
     return {
@@ -58,16 +58,16 @@ def _rack(topology: RackTopology, node: str | None, nodes: Mapping[str, Mapping[
 
 @dataclass(frozen=True, slots=True)
 class _WantedRack:
-    """What a pod shall say, None for nothing, and for which topology, if one selects it."""
+    """The rack to write on a pod, None for no annotation, and the topology that selects the pod, if any."""
 
     rack: str | None
     topology: RackTopology | None = None
 
 
 class AnnotationsReconciler(Controller):
-    """Level-triggered: each pass compares all pods with what their nodes say. One namespace's failure is its own.
+    """A level-triggered controller: each pass compares the annotations of all pods with the racks of their nodes.
 
-    Of the failures of one topology's pods the first of a pass is told.
+    A failure does not affect other namespaces. Of the failures of one topology's pods, each pass reports the first.
     """
 
     name = "annotations"
@@ -77,17 +77,17 @@ class AnnotationsReconciler(Controller):
         super().__init__(dependencies.liveness)
         self._dependencies = dependencies
         self._written: set[ObjectKey] = set()
-        """Pods that this process wrote on."""
+        """Pods that this process annotated."""
         self._failures: dict[ObjectKey, Failure] = {}
-        """By topology: why pods could not be written on, as was reported last."""
+        """By topology: why pods could not be annotated in the last pass."""
 
     def changed(self, kind: str, namespace: str = "") -> None:
-        """Of pods, only those of namespaces matter whose pods are written on."""
+        """Run soon if the kind matters. Pods matter only in namespaces whose pods are annotated."""
         if kind != POD or namespace in self._dependencies.annotate_in:
             super().changed(kind, namespace)
 
     async def reconcile(self) -> float:
-        """One pass over all topologies; the seconds until the next one."""
+        """Run one pass over all topologies and return the seconds until the next pass."""
         if self._dependencies.annotate_in:
             failures: dict[ObjectKey, Failure] = {}
             refused: set[str] = set()
@@ -104,7 +104,7 @@ class AnnotationsReconciler(Controller):
         return _RESYNC_SECONDS
 
     async def _wanted(self) -> dict[ObjectKey, _WantedRack]:
-        """What all brokers' pods shall say. Of two topologies with one pod the older one decides."""
+        """Return the racks to write on all brokers' pods. If two topologies select a pod, the older one decides."""
         cache, allowed = self._dependencies.cache, self._dependencies.annotate_in
         pods: defaultdict[str, list[BrokerPod]] = defaultdict(list)
         for pod in cache.pods.values():
@@ -124,12 +124,12 @@ class AnnotationsReconciler(Controller):
                     continue
                 for key, rack in racks.items():
                     wanted.setdefault(key, _WantedRack(rack, topology))
-                await asyncio.sleep(0)  # thousands of pods each time, and others wait for the event loop
+                await asyncio.sleep(0)  # there may be thousands of pods, and other tasks wait for the event loop
         left = {key for key in self._written - wanted.keys() if key.namespace not in in_doubt}
         return wanted | dict.fromkeys(left, _WantedRack(None))
 
     async def _write(self, key: ObjectKey, rack: str | None) -> Failure | None:
-        """Have the pod say so, if it does not; why that failed."""
+        """Annotate the pod if its rack differs. Return why that failed, or None."""
         pod = self._dependencies.cache.pods.get(key)
         if pod is None:
             self._written.discard(key)

@@ -1,6 +1,6 @@
-"""Publishes the racks of all nodes as ConfigMaps: on changes, and against changes by others.
+"""Publishes the racks of all nodes as ConfigMaps on changes, and reverts changes by other clients.
 
-What is published where, and the condition RacksPublished, are pure functions; `RacksReconciler` does the I/O.
+Pure functions decide the content, the namespaces and the condition RacksPublished. `RacksReconciler` does the I/O.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from rackspan.reconcile.runtime.waiting import Liveness
 
 FILE_KEY: Final = "nodes"
-"""The ConfigMap's key, and so the name of the file that it is mounted as."""
+"""The key in the ConfigMap's data, and so the name of the file in a mounted volume."""
 _TITLE = "The rack id of every node, kept by Rackspan: changes by hand are put back."
 
 
 @dataclass(frozen=True, slots=True)
 class RackText:
-    """The file for one choice of levels: its text, and of how many nodes the labels give no rack."""
+    """The rack file for one configuration of levels. `unknown` is the number of nodes whose labels give no rack."""
 
     text: str
     racks: Mapping[str, str] = field(compare=False)
-    """What the text says, by node."""
+    """The rack ids in the text, by node."""
     unknown: int
     example: str | None
-    """Why one of them has none."""
+    """Why one of the unknown nodes has no rack."""
 
 
 def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) -> RackText | Failure:
-    """The rack id of every node that has one; a Failure where there are too many nodes for a ConfigMap."""
+    """Return the rack ids of all nodes that have one, or a Failure if there are too many nodes for a ConfigMap."""
     paths = {node: path_from_labels(topology.spec, node, labels) for node, labels in nodes.items()}
     racks = {node: format_rack(path) for node, path in paths.items() if not isinstance(path, Failure)}
     failures = sorted(path.message for path in paths.values() if isinstance(path, Failure))
@@ -70,10 +70,10 @@ def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) ->
 def target_namespaces(
     topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], allowed: NamespaceSet
 ) -> tuple[str, ...]:
-    """Where a topology's racks are published, by name: with its brokers' pods, and where a label asks for them.
+    """Return the namespaces where a topology's racks are published: that of its brokers' pods, and labelled ones.
 
-    The label names a topology of the namespace itself, or `namespace.name`, so that nobody else's topology of that name
-    gets in. Without racks from nodes, nowhere.
+    The label's value is the name of a topology in the same namespace, or `namespace.name`, so that a topology with this
+    name in another namespace is not meant. Without racks from nodes, the racks are not published.
     """
     if topology.spec.rack_source is not RackSource.NODES:
         return ()
@@ -93,12 +93,12 @@ def _asks_for(label: str | None, namespace: str, topology: ObjectKey) -> bool:
 
 
 def file_key(topology: ObjectKey, namespace: str) -> ObjectKey:
-    """The ConfigMap's key."""
+    """Return the namespace and the name of the ConfigMap."""
     return ObjectKey(namespace, f"{topology.name}-racks")
 
 
 def config_map(topology: RackTopology, namespace: str, text: str) -> JsonObject:
-    """The ConfigMap. Kubernetes deletes it with its RackTopology where both are in one namespace."""
+    """Return the ConfigMap. Kubernetes deletes it with its RackTopology if both are in one namespace."""
     key = file_key(topology.key, namespace)
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.key.name, "uid": topology.meta.uid}
     return {
@@ -124,7 +124,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RackFacts:
-    """What is known of the published racks of one topology: where there are ConfigMaps, or why there are none."""
+    """The known facts about the published racks of one topology: their namespaces, and the racks or a failure."""
 
     topology_uid: str
     published: RackText | Failure
@@ -134,7 +134,7 @@ class RackFacts:
 def with_published_racks(
     topology: RackTopology, status: RackTopologyStatus, facts: RackFacts | None, now: datetime
 ) -> RackTopologyStatus:
-    """`status` with the condition RacksPublished, which is absent where nothing is published. Ready stays as it is."""
+    """Return `status` with RacksPublished, or without it if nothing is published. Does not change Ready."""
     conditions = Conditions(status.conditions, topology.meta.generation, now)
     if facts is None or facts.topology_uid != topology.meta.uid:
         conditions.remove(RACKS_PUBLISHED)
@@ -159,15 +159,16 @@ _Kept: TypeAlias = "set[tuple[ObjectKey, ObjectKey | None]]"
 """ConfigMaps that stay, each with the topology that publishes it."""
 
 _RESYNC_SECONDS = 60.0
-"""How often all ConfigMaps are listed, so that what others did to them is put back."""
+"""How often the operator lists all ConfigMaps, to revert changes by other clients."""
 _RETRY_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class RackDependencies:
-    """What the loops need. `watched` are the namespaces whose topologies are this operator's; empty for all.
+    """The dependencies of the loops. `watched` are the namespaces whose topologies this operator serves, empty for all.
 
-    Through `pods`, brokers' pods may be evicted in namespaces of `restart_in`, and annotated in those of `annotate_in`.
+    Racks may be published in namespaces of `allowed`. Brokers' pods may be evicted in namespaces of `restart_in`, and
+    annotated in namespaces of `annotate_in`.
     """
 
     cache: Cache
@@ -182,16 +183,16 @@ class RackDependencies:
 
 
 class RacksReconciler(Controller):
-    """Level-triggered: each pass starts from what is published and what should be.
+    """A level-triggered controller: each pass compares what is published with what should be published.
 
-    Where nothing may be published nothing is requested. `on_change` is called when a topology's status has to be
-    updated. One topology's failure does not affect the others.
+    If no namespace is allowed, the loop sends no requests. `on_change` is called when a topology's status has to be
+    updated. The failure of one topology does not affect the others.
     """
 
     name = "racks"
     watched = frozenset({NODE, NAMESPACE})
     debounce_seconds = 0.5
-    """Gathers the nodes of one rollout; a flapping label costs two writes a second at most."""
+    """Gathers the nodes of one rollout. A flapping label causes at most two writes per second."""
 
     def __init__(self, dependencies: RackDependencies, on_change: Callable[[ObjectKey], None]) -> None:
         super().__init__(dependencies.liveness)
@@ -201,23 +202,23 @@ class RacksReconciler(Controller):
         self._has_looked = False
         self._published: dict[ObjectKey, RackFileMeta] = {}
         self._written: dict[ObjectKey, tuple[RackText, str]] = {}
-        """By ConfigMap: what this process wrote, and the resourceVersion since."""
+        """By ConfigMap: what this process wrote, and the resourceVersion of that write."""
         self._unlisted: Mapping[str, Failure] = {}
         self._list_due = 0.0
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """`status` with what is known of the topology's published racks: before the first pass what it says."""
+        """Return `status` with the facts about the topology's published racks, unchanged before the first pass."""
         if self._dependencies.allowed and not self._has_looked:
             return status
         return with_published_racks(topology, status, self._facts.get(topology.key), now)
 
     def published_rack(self, topology: ObjectKey, namespace: str, node: str) -> str | None:
-        """What this process published there about a node; None where that is nothing."""
+        """Return the rack of a node that this process published in the namespace, or None."""
         written, _ = self._written.get(file_key(topology, namespace), (None, ""))
         return None if written is None else written.racks.get(node)
 
     async def reconcile(self) -> float:
-        """One pass over all topologies; the seconds until the next one. Raises FailureError."""
+        """Run one pass over all topologies and return the seconds until the next pass. Raises FailureError."""
         dependencies = self._dependencies
         if not dependencies.allowed:
             return _RESYNC_SECONDS
@@ -232,7 +233,7 @@ class RacksReconciler(Controller):
         for topology in topologies:
             try:
                 found = await self._publish_topology(topology, texts, kept)
-            except Exception as error:  # one topology's own: what is published of it stays
+            except Exception as error:  # affects only this topology, whose ConfigMaps stay
                 own = {(key, one.topology) for key, one in self._published.items() if one.topology == topology.key}
                 kept.update(own)
                 found = RackFacts(topology.meta.uid, unexpected_failure(self.name, topology.key, error), ())
@@ -244,7 +245,7 @@ class RacksReconciler(Controller):
         return _RETRY_SECONDS if failed else _RESYNC_SECONDS
 
     async def _list(self) -> None:
-        """See what is published. Where that cannot be seen, what is known stays, unless its namespace is gone."""
+        """List the ConfigMaps. If listing fails, the known ones stay, unless their namespace is deleted."""
         listed = await self._dependencies.files.published()
         self._unlisted = listed.failed
         for namespace, failure in listed.failed.items():
@@ -259,25 +260,25 @@ class RacksReconciler(Controller):
         self._written = {key: one for key, one in self._written.items() if key in self._published}
 
     def _not_listed(self, key: ObjectKey) -> Failure | None:
-        """Why a ConfigMap's namespace cannot be listed; None where it could be."""
+        """Return why a ConfigMap's namespace could not be listed, or None."""
         return self._unlisted.get(key.namespace) or self._unlisted.get(EVERYWHERE)
 
     async def _publish_topology(
         self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
     ) -> RackFacts | None:
-        """Publish one topology's racks; None where there is nothing to publish. `kept` gains its ConfigMaps."""
+        """Publish one topology's racks. Return None if it publishes nothing. Adds its ConfigMaps to `kept`."""
         cache = self._dependencies.cache
         namespaces = target_namespaces(topology, cache.namespaces, self._dependencies.allowed)
         if not namespaces:
             return None
         kept.update((file_key(topology.key, namespace), topology.key) for namespace in namespaces)
         if topology.meta.is_deleting or cache.quota.over_quota(topology.key) is not None:
-            return None  # brokers that restart still read what was published before: it stays as it is
+            return None  # brokers that restart still read the published ConfigMaps, so these stay unchanged
         spec = topology.spec
         asked = tuple(level.node_label for level in spec.levels), tuple(sorted(spec.rack_aliases.items()))
         if asked not in texts:
             texts[asked] = rack_text(topology, cache.nodes)
-            await asyncio.sleep(0)  # thousands of nodes each time, and others wait for the event loop
+            await asyncio.sleep(0)  # there may be thousands of nodes, and other tasks wait for the event loop
         result = texts[asked]
         if isinstance(result, RackText):
             result = await self._publish_in(topology, namespaces, result)
@@ -288,7 +289,7 @@ class RacksReconciler(Controller):
     async def _publish_in(
         self, topology: RackTopology, namespaces: tuple[str, ...], racks: RackText
     ) -> RackText | Failure:
-        """Publish in each namespace: a failure in one, of which the first is given, holds up no other."""
+        """Publish in each namespace, even after a failure in another one. Return the racks, or the first failure."""
         failures = []
         for namespace in namespaces:
             try:
@@ -322,10 +323,10 @@ class RacksReconciler(Controller):
         self._published[key], self._written[key] = written, (racks, written.version)
 
     async def _delete_others(self, kept: _Kept, asked: Collection[ObjectKey]) -> None:
-        """Delete what no topology publishes any more. What belongs to one that cannot be read now stays.
+        """Delete ConfigMaps that no topology publishes any more. Those of a topology that cannot be read now stay.
 
-        `asked` are the topologies that `kept` is from: one that came meanwhile has not said what it publishes. Raises
-        FailureError at the end for the first that could not be deleted.
+        `kept` was computed from the topologies `asked`. A topology that was added since may still publish its
+        ConfigMaps, so they stay, too. Raises FailureError at the end for the first that could not be deleted.
         """
         others = {
             key: known

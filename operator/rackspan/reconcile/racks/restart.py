@@ -1,7 +1,7 @@
-"""The control loop that restarts brokers whose `broker.rack` a restart mends: by evicting their pods, one at a time.
+"""The control loop that restarts brokers whose `broker.rack` a restart would correct. It evicts one pod at a time.
 
-What is about to be done is in the RackTopology's status before it is done, so that an operator that is stopped in
-between waits for the same broker, and does not take a second one.
+The operator records a restart in the RackTopology's status before it evicts the pod. So an operator that stops in
+between waits for the same broker after its start, and does not restart a second broker.
 """
 
 from __future__ import annotations
@@ -63,32 +63,32 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.restarts")
 _IDLE_SECONDS: Final = 60.0
 _BUSY_SECONDS: Final = 5.0
-"""How often brokers are looked at while one restarts, or waits for it."""
+"""How often the operator checks brokers while a broker restarts, or waits for its restart."""
 _TRIES: Final = 3
-"""Brokers that are tried in one pass: each costs a Metadata request over all topics."""
+"""The number of brokers that are tried in one pass. Each costs a Metadata request over all topics."""
 _PATIENCE_SECONDS: Final = 5.0
-"""How long a pass waits for one topology's Kafka. Its step goes on beside the passes that follow."""
+"""How long a pass waits for the steps of all topologies. A step on a slow Kafka continues during the next passes."""
 
 
 class ObservedTopologies(Protocol):
-    """What the loop asks of the topologies' loops."""
+    """The part of the topologies' loops that this loop uses."""
 
     def cluster(self, key: ObjectKey) -> ObservedCluster | None:
-        """The topology's Kafka cluster; None where nothing looks at it."""
+        """Return the topology's Kafka cluster, or None if no loop observes it."""
 
     async def write_status(self, key: ObjectKey) -> None:
         """Write the RackTopology's status now. Raises FailureError."""
 
     def status_changed(self, key: ObjectKey) -> None:
-        """The RackTopology's status has to be written soon."""
+        """Request that the RackTopology's status is written soon."""
 
 
 class RestartsReconciler(Controller):
-    """Level-triggered: each pass starts from what Kafka and the API server say now, and from the recorded restart.
+    """A level-triggered controller: each pass starts from the current state of Kafka and the API server.
 
-    One topology's failure does not affect the others, nor does a Kafka that is slow to answer. `published_rack` gives
-    what the published racks of a topology say in a namespace of a node, `now` the time, and `clock` seconds that go on
-    whatever the time is set to.
+    A pass also uses the recorded restart. The failure of one topology does not affect the others, nor does a Kafka that
+    responds slowly. `published_rack` returns the rack of a node that is published for a topology in a namespace. `now`
+    returns the time, and `clock` monotonic seconds.
     """
 
     name = "restarts"
@@ -112,16 +112,16 @@ class RestartsReconciler(Controller):
         self._tried: dict[ObjectKey, int] = {}
         """By topology: the broker whose restart was tried last."""
         self._ready: dict[ObjectKey, tuple[str, float]] = {}
-        """By topology: the uid of the new pod of the broker that restarts, and since when, by `clock`, it is ready."""
+        """By topology: the uid of the restarting broker's new pod, and since when (by `clock`) this pod is ready."""
         self._steps: dict[ObjectKey, asyncio.Task[None]] = {}
-        """By topology: the step that is under way."""
+        """By topology: the running step."""
 
     def asked(self, topology: RackTopology) -> object:
-        """The annotation may name a broker."""
+        """Return the base class's inputs and the annotation that requests a restart."""
         return super().asked(topology), topology.meta.annotations.get(RESTART)
 
     def status(self, topology: RackTopology, status: RackTopologyStatus, now: datetime) -> RackTopologyStatus:
-        """`status` with what is known of the topology's restarts."""
+        """Return `status` with the known facts about the topology's restarts."""
         return with_restarts(topology, status, self._facts.get(topology.key), now)
 
     async def run(self) -> None:
@@ -132,14 +132,14 @@ class RestartsReconciler(Controller):
             await self.close()
 
     async def close(self) -> None:
-        """Cancel the steps that are under way."""
+        """Cancel the running steps."""
         steps = list(self._steps.values())
         for step in steps:
             step.cancel()
         await asyncio.gather(*steps, return_exceptions=True)
 
     async def reconcile(self) -> float:
-        """One pass over all topologies; the seconds until the next one."""
+        """Run one pass over all topologies and return the seconds until the next pass."""
         topologies = self._dependencies.cache.topologies
         for known in (self._facts, self._tried, self._ready):
             for gone in known.keys() - topologies.keys():
@@ -170,7 +170,7 @@ class RestartsReconciler(Controller):
             self._topologies.status_changed(topology.key)
 
     def _known(self, topology: RackTopology) -> RestartFacts:
-        """What is known, at first from the status that an earlier operator left."""
+        """Return the known facts, at first those in the status that an earlier operator wrote."""
         known = self._facts.get(topology.key)
         if known is None or known.topology_uid != topology.meta.uid:
             status = topology.status
@@ -178,7 +178,7 @@ class RestartsReconciler(Controller):
         return known
 
     async def _step_safely(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
-        """One step; a failure leaves everything as it was, is reported, and does not affect other topologies."""
+        """Run one step. A failure only sets the hold, is reported, and does not affect other topologies."""
         try:
             return await self._step(topology, facts)
         except FailureError as error:
@@ -186,7 +186,7 @@ class RestartsReconciler(Controller):
             metrics.count_error(str(topology.key), failure.remedy, failure.reason)
         except Exception as error:
             failure = unexpected_failure(self.name, topology.key, error)
-        known = self._facts.get(topology.key, facts)  # with the restart that was recorded meanwhile
+        known = self._facts.get(topology.key, facts)  # includes a restart that the step has recorded
         hold = RestartHold(failure.message, failure.reason)
         return replace(known, topology_uid=facts.topology_uid, hold=hold)
 
@@ -200,7 +200,7 @@ class RestartsReconciler(Controller):
         if not isinstance(state, ClusterState) or admin is None:
             return replace(facts, hold=RestartHold("Kafka cannot be asked whether a broker can be spared"))
         if state.spec != topology.spec:
-            return facts  # racks, pods and Kafka itself may be others by now: it is looked at soon
+            return facts  # racks, pods and the Kafka cluster may have changed: the state is observed again soon
         self._facts[topology.key] = facts = replace(facts.within(state.cluster_id), cluster_id=state.cluster_id)
         return replace(await self._step_in(topology, facts, state, admin, refused), cluster_id=state.cluster_id)
 
@@ -225,7 +225,7 @@ class RestartsReconciler(Controller):
         return await self._begin_one(topology, restarts, found, admin)
 
     def _refused(self, topology: RackTopology) -> RestartHold | None:
-        """Why this topology's brokers may not be restarted; None where they may be."""
+        """Return why the operator may not restart this topology's brokers, or None."""
         own, where = topology.meta.namespace, topology.broker_namespace
         if where not in self._dependencies.restart_in:
             why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
@@ -236,7 +236,7 @@ class RestartsReconciler(Controller):
         return None
 
     def _restarting_elsewhere(self, topology: RackTopology) -> RestartHold | None:
-        """That another topology restarts a broker now, where both say that they share the Kafka cluster."""
+        """Return a hold if another topology restarts a broker, and both declare that they share the Kafka cluster."""
         cache = self._dependencies.cache
         for key, other in cache.topologies.items():
             same = key != topology.key and cache.share_cluster(topology.key, key)
@@ -265,7 +265,7 @@ class RestartsReconciler(Controller):
             )
         return found
 
-    # --- a restart under way -----------------------------------------------------------------------------------------
+    # --- the current restart -----------------------------------------------------------------------------------------
 
     async def _follow(
         self,
@@ -276,10 +276,10 @@ class RestartsReconciler(Controller):
         admin: KafkaAdmin,
         refused: RestartHold | None,
     ) -> RestartFacts:
-        """Look what became of it. Nothing else is begun before the next pass."""
+        """Check the progress of the current restart. The next restart begins in a later pass."""
         uid = topology.meta.uid
         broker = next((one for one in brokers if one.id == current.broker), None)
-        name = (broker and broker.pod) or current.pod  # the next pod may have another name
+        name = (broker and broker.pod) or current.pod  # the new pod may have another name
         pod = None if refused else await self._pods.get(ObjectKey(topology.broker_namespace, name))
         behind = None
         if broker is not None and broker.online:
@@ -303,9 +303,9 @@ class RestartsReconciler(Controller):
         return RestartFacts(uid, RestartsStatus(None, tuple(sorted((*others, *mended), key=lambda one: one.broker))))
 
     async def _take_off(self, topology: RackTopology, request: str) -> bool:
-        """Take off the annotation that asked for a restart; False where the RackTopology is changed at this moment.
+        """Remove the annotation that requested a restart. Return False if the RackTopology was changed meanwhile.
 
-        By its latest version: its status changes with its topics, up to once a second, while Kafka is asked.
+        Uses the latest known version, because the status changes with the topics, up to once a second, during requests.
         """
         cache, ref = self._dependencies.cache, ObjectRef(KIND, topology.key, topology.meta.uid)
         latest = cache.topologies.get(topology.key)
@@ -314,10 +314,10 @@ class RestartsReconciler(Controller):
         written = await self._dependencies.kube.remove_annotation(ref, RESTART, latest.meta.resource_version)
         if written is not None:
             cache.put_topology_answer(written)
-        return written is not None  # else its watch event follows
+        return written is not None  # else a watch event with the newer version follows
 
     def _ready_for(self, topology: RackTopology, pod: PodFacts | None) -> timedelta | None:
-        """How long this pod has been seen ready, by this operator's clock; None while it is not."""
+        """Return how long this pod has been observed as ready, by this operator's clock, or None while it is not."""
         if pod is None or not pod.ready:
             self._ready.pop(topology.key, None)
             return None
@@ -326,12 +326,12 @@ class RestartsReconciler(Controller):
             known = self._ready[topology.key] = pod.uid, self._clock()
         return timedelta(seconds=self._clock() - known[1])
 
-    # --- a new one ---------------------------------------------------------------------------------------------------
+    # --- a new restart -----------------------------------------------------------------------------------------------
 
     async def _begin_one(
         self, topology: RackTopology, restarts: RestartsStatus, begins: Sequence[Begin], admin: KafkaAdmin
     ) -> RestartFacts:
-        """Restart the first broker that can be spared. A few are tried in each pass, in turn."""
+        """Restart the first broker that can be spared. Each pass tries at most `_TRIES` brokers, in turn."""
         last = self._tried.get(topology.key, -1)
         in_turn = [one for one in begins if one.broker.id > last] + [one for one in begins if one.broker.id <= last]
         first: RestartFacts | None = None
@@ -346,7 +346,7 @@ class RestartsReconciler(Controller):
     async def _begin(
         self, topology: RackTopology, restarts: RestartsStatus, begin: Begin, admin: KafkaAdmin
     ) -> RestartFacts:
-        """Evict the pod where Kafka, its PodDisruptionBudget and the pod itself allow it."""
+        """Evict the pod if Kafka, its PodDisruptionBudget and the pod's own state allow it."""
         uid, key = topology.meta.uid, ObjectKey(topology.broker_namespace, begin.pod)
         pod = await self._pods.get(key)
         all_hold = _all_hold(topology)
@@ -354,24 +354,24 @@ class RestartsReconciler(Controller):
         hold = hold or unsafe(begin.broker.id, await _shortfalls(begin.broker.id, admin), all_hold=all_hold)
         if hold is None and pod is not None:
             hold = _refusal(await self._pods.evict(key, pod.uid, rehearse=True), begin)
-        # Again: what is recorded next is known to the others at once.
+        # Check again without an await before the record below, which other topologies' steps see at once.
         hold = hold or self._restarting_elsewhere(topology)
         if hold is not None or pod is None:
             return RestartFacts(uid, restarts, hold)
         request = topology.meta.annotations.get(RESTART) if begin.requested else None
         readable = begin.broker.rack if begin.broker.published == begin.broker.rack else None
         current = RestartingBroker(begin.broker.id, begin.pod, pod.uid, self._now(), readable, request)
-        before = replace(self._known(topology), hold=None)  # so that the status is written, whatever comes of it
+        before = replace(self._known(topology), hold=None)  # differs from any new hold, so that the status is written
         try:
             shortfalls: Sequence[IsrShortfall] = ()
             if await self._record(topology, structs.replace(restarts, current=current)):
-                # Kafka is asked again, just before: recording took its time. What people want, and racks, come last.
+                # Recording takes time, so check Kafka again just before the eviction, then the spec and the racks.
                 shortfalls = await _shortfalls(begin.broker.id, admin)
                 hold = unsafe(begin.broker.id, shortfalls, all_hold=all_hold) or self._changed(topology, begin)
             else:
                 hold = RestartHold("the status could not be written yet")
         except Exception:
-            self._facts[topology.key] = before  # nothing was asked for, and nothing is to be waited for
+            self._facts[topology.key] = before  # no eviction was requested, so there is no restart to wait for
             raise
         hold = hold or _refusal(await self._pods.evict(key, pod.uid, rehearse=False), begin)
         if hold is not None:
@@ -385,7 +385,7 @@ class RestartsReconciler(Controller):
         return RestartFacts(uid, structs.replace(restarts, current=current))
 
     def _changed(self, topology: RackTopology, begin: Begin) -> RestartHold | None:
-        """That something else is asked for by now, or allowed, or that the broker would not be chosen any more."""
+        """Return a hold if the RackTopology or the permissions changed, or the broker would not be chosen any more."""
         latest = self._dependencies.cache.topologies.get(topology.key)
         if latest is None or self.asked(latest) != self.asked(topology):
             return RestartHold("the RackTopology was changed just now: the operator checks again")
@@ -399,7 +399,7 @@ class RestartsReconciler(Controller):
         return None
 
     async def _record(self, topology: RackTopology, restarts: RestartsStatus) -> bool:
-        """Write the restart to the status; whether it is there."""
+        """Write the restart to the status. Return whether the status has it now."""
         self._facts[topology.key] = replace(self._known(topology), restarts=restarts, hold=None)
         await self._topologies.write_status(topology.key)
         written = self._dependencies.cache.topologies.get(topology.key)
@@ -418,7 +418,7 @@ class RestartsReconciler(Controller):
 
 
 async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[IsrShortfall]:
-    """What Kafka misses without a broker. Raises FailureError where it cannot be asked."""
+    """Return the partitions with too few in-sync replicas without a broker. Raises FailureError if Kafka fails."""
     partitions = await admin.hosted(broker)
     configs = await admin.configs(sorted({one.topic for one in partitions}))
     known = {name: found.min_insync for name, found in configs.items() if found.min_insync is not None}
@@ -447,11 +447,11 @@ def _on_drift(topology: RackTopology) -> bool:
 
 
 def _all_hold(topology: RackTopology) -> bool:
-    """Whether topics without a spare replica hold up restarts."""
+    """Return whether topics without a spare replica hold up restarts."""
     brokers = topology.spec.brokers
     return brokers is not None and brokers.topics_without_spare_replica is TopicsWithoutSpareReplica.HOLD
 
 
 def _is_wanted(topology: RackTopology) -> bool:
-    """Whether a restart was asked for, by the spec or by the annotation."""
+    """Return whether the spec or the annotation requests restarts."""
     return _on_drift(topology) or RESTART in topology.meta.annotations

@@ -1,8 +1,8 @@
-"""Which broker to restart next, what to make of one that restarts, and the condition Restarting. Pure.
+"""Decides which broker to restart next and whether a restart has ended, and sets the condition Restarting. Pure.
 
-A restart mends a broker that reports another rack than its node has, and whose pod would read the new one from the
-published file. One broker restarts at a time, and the next not before it is back. A restart that did not mend it is not
-tried again for the same rack.
+A restart corrects the rack of a broker that reports another rack than its node has, if its pod would read the new rack
+from the published file. One broker restarts at a time, and the next only after it is back. If a restart did not correct
+the rack (`not_mended`), the operator does not try again for the same rack.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from rackspan.core.availability import IsrShortfall
 
 BACK: Final = timedelta(seconds=20)
-"""How long a new pod has to be ready before what Kafka says of its broker is taken to be about it.
+"""How long a new pod must be ready before Kafka's information about the broker counts as that of the new pod.
 
-Kafka forgets a broker that was killed after 9 seconds (broker.session.timeout.ms) and is asked every 5 seconds."""
+Kafka removes a killed broker after 9 seconds (broker.session.timeout.ms), and the operator asks every 5 seconds."""
 GRACE: Final = timedelta(seconds=60)
-"""The same before its broker counts as not mended."""
+"""How long a new pod must be ready before its broker counts as `not_mended`."""
 LOST: Final = timedelta(minutes=2)
-"""When an eviction that nobody saw the answer to has not come about: longer than the API server works on a request."""
+"""When an eviction without a known response counts as not done: longer than the API server works on a request."""
 GONE: Final = timedelta(minutes=15)
-"""How long a broker that is known to nobody any more is waited for, or one whose pod may not be looked at any more."""
+"""How long the operator waits for a broker that is not known any more, or whose pod it may not read any more."""
 _NAMED = 3
 _MAX_REQUEST = 253
 
 
 @dataclass(frozen=True, slots=True)
 class RestartCandidate:
-    """A broker. `pod` is the one pod that claims it, on `node`; `rack` is that node's once it has lasted.
+    """A broker. `pod` is the only pod of the broker, on `node`. `rack` is the node's rack if it has been stable.
 
-    `published` is what the published file says of the node. `drift` is that Kafka reports another rack than the node's.
+    `published` is the rack of the node in the published file. `drift`: Kafka reports another rack than the node's.
     """
 
     id: int
@@ -59,7 +59,7 @@ class RestartCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RestartHold:
-    """Nothing can be restarted now: why."""
+    """The reason why no broker can be restarted now."""
 
     message: str
     reason: Reason = Reason.RESTART_WAITING
@@ -67,7 +67,7 @@ class RestartHold:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A broker to restart, if Kafka and the API server agree. `requested` by an annotation."""
+    """A broker to restart if Kafka and the API server allow it. `requested`: an annotation requests the restart."""
 
     broker: RestartCandidate
     pod: str
@@ -76,14 +76,14 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The pod was not evicted after all: the operator ended in between."""
+    """The pod was not evicted, because the operator stopped before the eviction."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The broker is back, or gone for good. `not_mended` where it still reports another rack."""
+    """The broker is back, or permanently deleted. `not_mended` is set if it still reports another rack."""
 
     message: str
     not_mended: NotMended | None = None
@@ -96,10 +96,10 @@ RestartProgress: TypeAlias = "Done | Again | RestartHold"
 def choose(
     brokers: Sequence[RestartCandidate], not_mended: Collection[NotMended], request: str | None, *, on_drift: bool
 ) -> RestartChoice:
-    """The brokers to restart, the next one first, why none can be, or None where there is none to restart.
+    """Return the brokers to restart, the next one first, or why none can be restarted, or None if none has to be.
 
-    `request` is the annotation's value: a broker's id or its pod's name. It comes first, whether that broker drifts or
-    not.
+    `request` is the annotation's value: a broker's id or its pod's name. The requested broker comes first, whether it
+    drifts or not.
     """
     if request:
         return _requested(brokers, request)
@@ -111,7 +111,7 @@ def choose(
     if begins:
         return begins
     holds = [one for one in found if isinstance(one, RestartHold)]
-    # What another try cannot mend waits for a person: what still can comes first.
+    # A restart that did not correct the rack needs a user, so report it only if there is no other hold.
     return min(holds, key=lambda hold: hold.reason == Reason.RESTART_DID_NOT_MEND, default=None)
 
 
@@ -153,10 +153,10 @@ def progress_of(
     now: datetime,
     ready_for: timedelta | None,
 ) -> RestartProgress:
-    """What became of the restart under way.
+    """Return the progress of the current restart.
 
-    `broker` is None where nobody knows it any more, `pod` is its pod as it is now, and `lagging` counts the partitions
-    whose ISR is without it, None where that was not asked. `ready_for` is how long this pod was seen ready.
+    `broker` is None if it is not known any more. `pod` is the current pod of the broker. `lagging` is the number of the
+    broker's partitions whose ISR lacks the broker, or None if not read. `ready_for` is how long this pod is ready.
     """
     name, why = f"broker {current.broker}", _not_back(current, broker, pod, lagging)
     if pod is not None and pod.uid == current.pod_uid and not pod.deleting:
@@ -184,9 +184,9 @@ def progress_of(
 def progress_unseen(
     current: RestartingBroker, broker: RestartCandidate | None, lagging: int | None, now: datetime
 ) -> Done | None:
-    """That a restart is over by what Kafka says alone, where its pod may not be looked at any more; None while not.
+    """Return Done if a restart has ended according to Kafka alone, for a pod that may not be read any more, else None.
 
-    Kafka cannot tell whether the pod was evicted: the old one gets time to end, and nothing counts as not mended.
+    Kafka does not show whether the pod was evicted. So the old pod gets time to end, and `not_mended` is never set.
     """
     pod = PodFacts("", None, deleting=False, ready=True, has_controller=True)
     found = progress_of(current, broker, pod, lagging, now, now - current.since - LOST)
@@ -211,7 +211,7 @@ def _not_back(
 
 
 def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCandidate]) -> tuple[NotMended, ...]:
-    """Those of `known` that still drift, or whose broker or its rack is not known just now, by id."""
+    """Return those of `known` that still drift from the same rack, are offline or have no known rack, by broker id."""
     by_id = {one.id: one for one in brokers}
     kept = [
         one
@@ -223,9 +223,9 @@ def still_not_mended(known: Collection[NotMended], brokers: Sequence[RestartCand
 
 
 def unsafe(broker: int, shortfalls: Sequence[IsrShortfall], *, all_hold: bool) -> RestartHold | None:
-    """Why a broker cannot be taken away now; None where it can.
+    """Return why a broker cannot be spared now, or None.
 
-    What is lasting holds up nothing unless `all_hold`.
+    Lasting shortfalls, which waiting does not resolve, hold up a restart only if `all_hold`.
     """
     holding = [one for one in shortfalls if all_hold or not one.lasting]
     if not holding:
@@ -237,7 +237,7 @@ def unsafe(broker: int, shortfalls: Sequence[IsrShortfall], *, all_hold: bool) -
 
 
 def cost(shortfalls: Sequence[IsrShortfall]) -> str:
-    """What a restart does to partitions, to be appended to a message; empty where nothing."""
+    """Return the effect of a restart on partitions as the end of a message, or "" if there is no effect."""
     if not shortfalls:
         return ""
     count, own = plural(len(shortfalls), "partition"), "its" if len(shortfalls) == 1 else "their"
@@ -260,7 +260,7 @@ def _shortfall(one: IsrShortfall) -> str:
 
 
 def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
-    """Why a pod is not evicted, by what the API server says of it now; None where it may be."""
+    """Return why a pod may not be evicted, by its current state in the API server, or None."""
     name = f"pod {broker.pod}"
     if pod is None or pod.node != broker.node:
         return RestartHold(f"{name} has moved: the operator checks again")
@@ -273,9 +273,9 @@ def unfit(broker: RestartCandidate, pod: PodFacts | None) -> RestartHold | None:
 
 @dataclass(frozen=True, slots=True)
 class RestartFacts:
-    """What is known of the restarts of one topology's brokers; `hold` is why nothing more is done now.
+    """The known facts about the restarts of one topology's brokers. `hold` is why the operator does not act now.
 
-    `cluster_id` is of their Kafka cluster, None where that is not known.
+    `cluster_id` is the id of the brokers' Kafka cluster, or None if it is not known.
     """
 
     topology_uid: str
@@ -284,7 +284,7 @@ class RestartFacts:
     cluster_id: str | None = None
 
     def within(self, cluster_id: str | None) -> RestartFacts:
-        """The same, and nothing where that was another cluster: its brokers may have the same ids."""
+        """Return the same facts, or empty facts for another cluster, whose brokers may have the same ids."""
         left = None not in (self.cluster_id, cluster_id) and self.cluster_id != cluster_id
         return RestartFacts(self.topology_uid, cluster_id=cluster_id) if left else self
 
@@ -292,9 +292,9 @@ class RestartFacts:
 def with_restarts(
     topology: RackTopology, status: RackTopologyStatus, facts: RestartFacts | None, now: datetime
 ) -> RackTopologyStatus:
-    """`status` with the restarts, and with the condition Restarting while there is one to do. Ready stays as it is.
+    """Return `status` with the restarts, and with the condition Restarting while a restart runs or waits.
 
-    True while a broker's restart is under way, False while one is needed and waits.
+    The condition is True while a broker restarts, and False while a restart is needed and waits. Ready does not change.
     """
     if facts is None or facts.topology_uid != topology.meta.uid:
         if topology.status.cluster_id in (None, status.cluster_id):

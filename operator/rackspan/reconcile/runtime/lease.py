@@ -133,7 +133,7 @@ _MAX_HOLDER: Final = 80
 
 
 def uptime() -> float:
-    """Return seconds of a monotonic clock: CLOCK_BOOTTIME on Linux, which also counts while the machine sleeps."""
+    """Return monotonic seconds: on Linux CLOCK_BOOTTIME, which also counts while the machine is suspended."""
     boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
