@@ -1,1 +1,1 @@
-"""The only room that knows the kubernetes client: it implements the ports of `rackspan.reconcile.ports`."""
+"""The only package that uses the kubernetes client. It implements the ports of `rackspan.reconcile.ports`."""

@@ -1,8 +1,8 @@
-"""Credentials and TLS for the API server, the same for kopf's watches and for our own requests.
+"""Credentials and TLS for the API server, shared by kopf's watches and Rackspan's own requests.
 
 A kubeconfig can name a program that prints a token (client-go's credential plugins), and a Pod's token is a file that
-the kubelet writes anew. Such tokens are good for minutes or hours. A token that has run out, or that the API server
-refuses, is asked for again once, and both clients have the new one.
+the kubelet rewrites. Such tokens are valid for minutes or hours. If a token has expired, or the API server rejects it,
+one renewal gets a new token, and both clients use it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _log = logging.getLogger("rackspan.kube")
 
 _TOKEN: Final = "BearerToken"  # noqa: S105 - where the client keeps it
 _RENEW_BEFORE: Final = timedelta(seconds=1)
-"""A token is renewed so long before it expires."""
+"""How long before its expiry a token is renewed."""
 _PLUGIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 1.0
-"""The least time between two attempts, so that a plugin that fails does not run for each request."""
+"""The minimum time between two attempts, so that a failing plugin does not run for each request."""
 _TRIES: Final = 30
 _NO_KUBECONFIG: Final = (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError, KeyError)
 _SHOWN: Final = 200
@@ -43,7 +43,7 @@ _SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Address, TLS and credentials of the API server, as kopf's `ConnectionInfo` names them; paths are of files."""
+    """Address, TLS and credentials of the API server, with the names of kopf's `ConnectionInfo`. Paths name files."""
 
     server: str
     ca_path: str | None
@@ -56,42 +56,42 @@ class Login:
 
 
 class Authentication:
-    """From the kubeconfig that is named, else the Pod's service account, else the default kubeconfig."""
+    """The credentials of the given kubeconfig, else of the Pod's service account, else of the default kubeconfig."""
 
     def __init__(self, kubeconfig: Path | None) -> None:
         self.settings: Any = client.Configuration()
         self.tls: ReloadingContext
-        """For all connections; there once `load` has ended."""
+        """The context of all connections. `load` sets it."""
         self._kubeconfig = kubeconfig
         self._expires: datetime | None = None
         self._last_attempt = float("-inf")
         self._given_token: str | None = None
-        """The token that kopf was given last."""
+        """The token that `login` returned last."""
         self._renewal: asyncio.Task[None] | None = None
-        """The latest attempt."""
+        """The latest attempt to renew the credentials."""
 
     @property
     def token(self) -> str | None:
-        """The scheme and the token that requests carry; None where certificates do."""
+        """The scheme and the token of requests; None if a client certificate authenticates them."""
         found: str | None = self.settings.api_key.get(_TOKEN)
         return found
 
     async def load(self) -> None:
-        """Read the credentials for the first time. Raises ConfigException where there are none that can be used."""
+        """Read the credentials for the first time. Raises ConfigException if there are no usable credentials."""
         self.settings.connection_pool_maxsize = (
-            0  # no limit: `Rest` has one for requests, and each watch keeps one open
+            0  # no limit: `Rest` limits the requests, and each watch keeps a connection open
         )
         await self._load()
-        # The proxy is found once. Left to aiohttp, each request would look for it, and for a netrc file, in a thread.
+        # Look up the proxy once. aiohttp would look for it, and for a netrc file, in a thread for each request.
         self.settings.client_session_kwargs = {"trust_env": False}
         self.settings.proxy = self.settings.proxy or _proxy(self.settings.host)
         self.tls = ReloadingContext(self.settings)
 
     async def renew(self, rejected: str | None = None) -> None:
-        """Read the credentials anew where the token has expired, or is `rejected`, which the API server has refused.
+        """Read the credentials again if the token has expired, or is the token that the API server has `rejected`.
 
-        An attempt that fails, or takes longer than a minute, is logged and not raised: the request that follows fails.
-        All wait for the same one, and it goes on if they wait no longer: a plugin may be slower than a request may be.
+        An attempt that fails or takes longer than a minute is logged, not raised: the next request fails. All callers
+        wait for the same attempt. It continues if they stop waiting, because a plugin may exceed a request's timeout.
         """
         if not self._must_renew(rejected):
             return
@@ -111,13 +111,13 @@ class Authentication:
             _log.warning("no new token for the API server: %s", error)
 
     def forget_login(self) -> None:
-        """Forget which token kopf was given: the first login after it starts anew reports no refused token."""
+        """Forget the token of the last login: the first login after a kopf restart does not mean a rejected token."""
         self._given_token = None
 
     async def login(self) -> Login:
-        """Credentials for kopf. It asks again when the API server has refused the token that it was given.
+        """Return credentials for kopf. Kopf calls this again when the API server has rejected the last token.
 
-        Then this waits up to about 30 seconds for another token.
+        In that case, wait up to about 30 seconds for another token.
         """
         for _ in range(_TRIES if self._given_token is not None else 0):
             await self.renew(rejected=self._given_token)
@@ -150,11 +150,11 @@ class Authentication:
             except config.ConfigException:
                 _log.debug("no service account here")
             else:
-                return  # its token is read again every minute
+                return  # the client reads its token again every minute
         which = {} if self._kubeconfig is None else {"config_file": str(self._kubeconfig)}
         try:
             loader = await config.load_kube_config(client_configuration=self.settings, **which)
-        except _NO_KUBECONFIG as error:  # the library takes for granted that a file has the right shape
+        except _NO_KUBECONFIG as error:  # the library does not check the structure of the file
             what = self._kubeconfig or "the default kubeconfig"
             raise config.ConfigException(f"{what} is not a kubeconfig: {shown(str(error), _SHOWN)}") from error
         self._expires = getattr(loader, "exec_plugin_expiry", None)
@@ -165,24 +165,24 @@ class Authentication:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy for the API server by HTTPS_PROXY and NO_PROXY; None for a direct connection."""
+    """Return the proxy for the API server from HTTPS_PROXY and NO_PROXY, or None for a direct connection."""
     host = urlsplit(url).hostname or ""
     return None if proxy_bypass(host) else getproxies().get("https")
 
 
 class ReloadingContext(ssl.SSLContext):
-    """Reads authority and client certificate again before a handshake, where their files have changed.
+    """Reads CA and client certificates again before a handshake if their files have changed.
 
-    The kubelet writes a Pod's `ca.crt` anew when the cluster's authority is rotated. A context forgets no authority, so
-    handshakes are those of another one, which is made anew.
+    The kubelet rewrites a Pod's `ca.crt` when the cluster's CA is rotated. A context cannot remove a CA. So this class
+    delegates handshakes to an inner context, and replaces that.
     """
 
     def __new__(cls, settings: Any) -> Self:  # noqa: ARG004
-        """A context for clients."""
+        """Return a context for clients."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, settings: Any) -> None:
-        """`settings` are the client's, which name the files. Raises OSError where these cannot be read."""
+        """Read the files that the client's `settings` name. Raises OSError if they cannot be read."""
         self._settings = settings
         self._files = self._stamps()
         self._current = self._read()
@@ -193,7 +193,7 @@ class ReloadingContext(ssl.SSLContext):
         if files != self._files:
             try:
                 self._current, self._files = self._read(), files
-            except OSError as error:  # it may be written just now
+            except OSError as error:  # another process may be writing it
                 _log.warning("certificates for the API server cannot be read again: %s", error)
         return self._current.wrap_bio(*args, **kwargs)
 
@@ -202,7 +202,7 @@ class ReloadingContext(ssl.SSLContext):
         return made
 
     def _stamps(self) -> Sequence[object]:
-        """What changes with a file's content."""
+        """Return values that change when the content of a file changes."""
         settings = self._settings
         return [_stamp(path) for path in (settings.ssl_ca_cert, settings.cert_file, settings.key_file) if path]
 

@@ -1,4 +1,4 @@
-"""The operator's own Deployment, as far as uninstalling needs it."""
+"""Scaling of the operator's own Deployment, for uninstalling."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PAUSE_SECONDS = 1.0
 
 
 async def scale_to_zero(rest: Rest, key: ObjectKey) -> None:
-    """Scale the Deployment to zero and wait until it has no Pods. Without such a Deployment nothing happens.
+    """Scale the Deployment to zero and wait until it has no Pods. Do nothing if the Deployment does not exist.
 
-    Raises FailureError where the API server refuses or is away.
+    Raises FailureError if the API server refuses the request or is unreachable.
     """
     path = DEPLOYMENTS.object(key, "scale")
     try:

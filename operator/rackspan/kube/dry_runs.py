@@ -1,4 +1,4 @@
-"""Asks the API server whether it would take KafkaTopics, and has it keep none of them."""
+"""Checks whether the API server would accept KafkaTopics, without storing them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _DRY: Final = {"dryRun": "All", "fieldValidation": "Strict"}
 async def refused_by_server(
     bodies: Mapping[ObjectKey, Mapping[str, Any]], kubeconfig: Path | None
 ) -> Mapping[ObjectKey, Failure]:
-    """What the API server refuses of these objects, each by a server-side apply as a dry run.
+    """Return the failures of the objects that the API server rejects, each tried as a dry run of a server-side apply.
 
-    That asks its admission as well: policies, webhooks and quotas. Raises FailureError where it does not answer.
+    A dry run includes admission: policies, webhooks and quotas. Raises FailureError if the API server does not respond.
     """
     found: dict[ObjectKey, Failure] = {}
     async with connected(kubeconfig, _CLIENT) as rest:

@@ -1,4 +1,4 @@
-"""Posts Kubernetes Events from a bounded queue, one of each namespace in turn, so that nothing waits for them."""
+"""Posts Kubernetes Events from a bounded queue, round-robin over the namespaces. Callers do not wait for the post."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _MESSAGE_LIMIT = 1_000
 SERIES_SECONDS = 600.0
 MAX_MESSAGES_PER_REASON = 10
 MAX_REMEMBERED = 4_096
-"""Events that are remembered; the one that was posted longest ago is forgotten first."""
+"""The number of Events to remember. The least recently posted Event is forgotten first."""
 COMBINED = "(combined from similar events) "
 
 V = TypeVar("V")
 
 
 class EventQueue:
-    """Events that wait to be posted. Where there are too many, the namespace with the most loses one, which is counted.
+    """The Events that wait to be posted. If there are too many, the namespace with the most Events loses its newest.
 
-    Events only help people.
+    The dropped Events are counted. Events only inform people, so the operator can lose some.
     """
 
     def __init__(self, rest: Rest, beats: Liveness | None = None) -> None:
         self._beats = beats or Liveness()
         self._rest = rest
         self._waiting: dict[str, deque[KubernetesEvent]] = {}
-        """By namespace, in the order of their turns; none is empty."""
+        """The Events by namespace, in round-robin order. No queue in it is empty."""
         self._count = 0
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
@@ -52,9 +52,9 @@ class EventQueue:
         self._correlator = Correlator()
 
     def put(self, announcement: KubernetesEvent) -> None:
-        """Queue an Event without waiting; what is dropped for it is counted in `rackspan_events_dropped_total`.
+        """Queue an Event without waiting. Count an Event that is dropped for it in `rackspan_events_dropped_total`.
 
-        Its message is cut here: users can make it long, and it stays in memory long after it was posted.
+        Cut the message, because users can make it long and it stays in memory long after the Event was posted.
         """
         announcement = replace(announcement, message=announcement.message[:_MESSAGE_LIMIT])
         self._waiting.setdefault(announcement.about.key.namespace, deque()).append(announcement)
@@ -66,7 +66,7 @@ class EventQueue:
         self._idle.clear()
 
     async def run(self) -> None:
-        """Post until cancelled. An Event that cannot be posted is counted and logged."""
+        """Post Events until cancelled. Count and log the Events that cannot be posted."""
         while True:
             await self._some.wait()
             namespace = next(iter(self._waiting))
@@ -87,7 +87,7 @@ class EventQueue:
                     self._idle.set()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until `run` has posted what is queued; what it has not after `seconds` is counted as dropped."""
+        """Wait at most `seconds` until `run` has posted all queued Events. Count the remaining Events as dropped."""
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
@@ -156,7 +156,7 @@ def _event(announcement: KubernetesEvent, message: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """An Event that was posted: its name, its count, and when it was posted last, in seconds of a monotonic clock."""
+    """A posted Event: its name, its count, and the time of its last post in seconds of a monotonic clock."""
 
     name: str
     count: int
@@ -165,17 +165,17 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The announcements that share one Event: `key` identifies them, and `message` is what the Event says."""
+    """The announcements that share one Event: `key` identifies them, and `message` is the text of the Event."""
 
     key: tuple[object, ...]
     message: str
 
 
 class Correlator:
-    """Which Event an announcement becomes: a new one, or one more of a series. Times are in seconds.
+    """Decides whether an announcement becomes a new Event or updates the Event of a series. Times are in seconds.
 
-    As client-go's correlator does it: a message that is repeated within ten minutes raises the count of its Event; and
-    of an object with many messages for one reason, those after the tenth share one more Event.
+    The rules are those of client-go's correlator. A message that is repeated within ten minutes increases the count of
+    its Event. If an object has many messages for one reason, all messages after the tenth share one Event.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class Correlator:
         self._sentences: OrderedDict[tuple[object, ...], tuple[int, float]] = OrderedDict()
 
     def series(self, announcement: KubernetesEvent, now: float) -> Series:
-        """The series that it belongs to."""
+        """Return the series of the announcement."""
         of_reason = (announcement.about.uid, announcement.warning, announcement.reason)
         exact = (*of_reason, announcement.message)
         if self._lately(exact, now) is not None:
@@ -197,17 +197,17 @@ class Correlator:
         return Series(exact, announcement.message)
 
     def last(self, series: Series, now: float) -> Posted | None:
-        """The Event of the series that was posted within ten minutes; None where a new one is needed."""
+        """Return the Event of the series if it was posted within ten minutes, or None if a new Event is needed."""
         return self._lately(series.key, now)
 
     def posted(self, series: Series, name: str, now: float) -> None:
-        """Note that the series was posted in the Event of that name."""
+        """Record that the series was posted in the Event with this name."""
         before = self._posted.get(series.key)
         count = before.count + 1 if before is not None and before.name == name else 1
         _remember(self._posted, series.key, Posted(name, count, now))
 
     def forget(self, series: Series) -> None:
-        """Forget an Event that is gone: the API server keeps them for an hour."""
+        """Forget a deleted Event: the API server keeps Events for an hour only."""
         self._posted.pop(series.key, None)
 
     def _lately(self, key: tuple[object, ...], now: float) -> Posted | None:

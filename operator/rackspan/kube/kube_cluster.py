@@ -51,7 +51,7 @@ _CLUSTER_SCOPED = {"Node": NODES, "Namespace": NAMESPACES}
 
 
 class KubeCluster:
-    """Statuses, finalizers, Secrets by name and Events, of the watched `namespaces`; None is for all namespaces."""
+    """Statuses, finalizers, Secrets (by name) and Events of the watched `namespaces`; None means all namespaces."""
 
     def __init__(self, rest: Rest, events: EventQueue, namespaces: Sequence[str] | None = None) -> None:
         self._rest = rest
@@ -59,10 +59,10 @@ class KubeCluster:
         self._namespaces = namespaces
 
     async def replace_status(self, ref: ObjectRef, status: JsonObject) -> JsonObject | None:
-        """Make this the whole status; None where this very object (by uid) is gone. Raises FailureError.
+        """Replace the whole status. Return None if this object (by uid) is deleted. Raises FailureError.
 
-        The answer alone does not tell that it is gone: a kind that is not served yet is not found, either, and what
-        others write at the same time is a conflict, too.
+        The response alone does not prove a deletion: it is also 404 if the kind is not served yet, and 409 if another
+        client writes at the same time. So look up the object after these.
         """
         path = _OWN[ref.kind].object(ref.key, "status")
         try:
@@ -76,18 +76,18 @@ class KubeCluster:
     async def set_finalizers(
         self, ref: ObjectRef, finalizers: Sequence[str], version: str, annotations: Mapping[str, str]
     ) -> JsonObject | None:
-        """Replace the finalizers of the object as it was at `version`, and add annotations; None where it changed."""
+        """Set finalizers and add annotations at resourceVersion `version`. Return None on a conflict or if deleted."""
         metadata: JsonObject = {"finalizers": list(finalizers)}
         if annotations:
             metadata["annotations"] = dict(annotations)
         return await self._patch_metadata("patch_finalizers", ref, version, metadata)
 
     async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
-        """Take one annotation off the object as it was at `version`; None where it changed or is gone."""
+        """Remove an annotation at resourceVersion `version`. Return None on a conflict or if deleted."""
         return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: None}})
 
     async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
-        """Give one annotation of the object as it was at `version` another value; None where it changed or is gone."""
+        """Set an annotation at resourceVersion `version`. Return None on a conflict or if deleted."""
         return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: value}})
 
     async def _patch_metadata(
@@ -100,14 +100,14 @@ class KubeCluster:
             return None
 
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
-        """Which of our definitions that deletions depend on, and of these namespaces, are being deleted."""
+        """Return which of these namespaces, and of the CRDs that deletions need, are being deleted or do not exist."""
         names = tuple(f"{plural}.{GROUP}" for plural in (kafkatopic.PLURAL, racktopology.PLURAL))
         spaces = tuple(namespaces)
         paths = (
             *(DEFINITIONS.cluster_scoped(name) for name in names),
             *(NAMESPACES.cluster_scoped(name) for name in spaces),
         )
-        found = await asyncio.gather(*map(self._ends, paths))  # at once: deletions wait for it, one turn after another
+        found = await asyncio.gather(*map(self._ends, paths))  # in parallel: each turn of deletions waits for it
         definitions, ends = found[: len(names)], found[len(names) :]
         return Terminating(
             tuple(name for name, end in zip(names, definitions, strict=True) if end is not None),
@@ -115,7 +115,7 @@ class KubeCluster:
         )
 
     async def _ends(self, path: ApiPath) -> datetime | None:
-        """Since when the object is being deleted; None where it is not."""
+        """Return since when the object is being deleted, or None. For a deleted object, return the earliest time."""
         try:
             found = await self._rest.get("get_metadata", path, accept=METADATA)
         except NotFoundError:
@@ -124,7 +124,7 @@ class KubeCluster:
         return None if since is None else datetime.fromisoformat(since)
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """One Secret's data. Raises FailureError when it is not there, not readable or not base64."""
+        """Return the data of one Secret. Raises FailureError if it does not exist, may not be read or is not base64."""
         try:
             found = await self._rest.get("get_secret", SECRETS.object(ObjectKey(namespace, name)))
             return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
@@ -138,7 +138,7 @@ class KubeCluster:
             ) from error
 
     async def unserved(self) -> Collection[str]:
-        """The kinds of Rackspan that the API server does not serve. Raises FailureError where it does not answer."""
+        """Return Rackspan's kinds that the API server does not serve. Raises FailureError if it does not respond."""
         try:
             found = await self._rest.get("list_resources", RACKSPAN_API)
         except NotFoundError:
@@ -147,7 +147,7 @@ class KubeCluster:
         return tuple(kind for kind in _OWN if kind not in served)
 
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
-        """The objects of a kind that carry our finalizer; none where the kind is not served. Metadata only."""
+        """Return the metadata of the objects of a kind that have our finalizer; none if the kind is not served."""
         found: dict[ObjectKey, Meta] = {}
         for path in self._lists(kind):
             try:
@@ -162,7 +162,7 @@ class KubeCluster:
         return tuple(found.values())
 
     async def listed(self, kind: str) -> Listed:
-        """Which objects of one of Rackspan's kinds there are now; metadata only."""
+        """Return which objects of one of Rackspan's kinds exist now. Read their metadata only."""
         there: dict[ObjectKey, ObjectVersion] = {}
         try:
             async for item in self._each("list_metadata", kind, accept=METADATA_LIST):
@@ -172,14 +172,14 @@ class KubeCluster:
         return Listed(there)
 
     def objects(self, kind: str) -> AsyncIterator[JsonObject]:
-        """Every object of one of Rackspan's kinds, whole, no more than a page of them in memory at once.
+        """Yield every object of one of Rackspan's kinds, with spec and status, and at most one page in memory.
 
-        Raises DeniedError at the end for namespaces that may not be read.
+        Raises DeniedError at the end if some namespaces may not be read.
         """
         return self._each("list_objects", kind, accept=WHOLE)
 
     def reflectors(self, kind: str, listener: Listener) -> Sequence[KubeReflector]:
-        """One for all namespaces, or for each that is watched; one for a kind that is in none."""
+        """Return one reflector per watched namespace, or one for all namespaces, or one for a cluster-scoped kind."""
         if kind in _CLUSTER_SCOPED:
             path = _CLUSTER_SCOPED[kind].collection()
             return (KubeReflector(self._rest, path, "", listener, (METADATA_LIST, METADATA)),)
@@ -203,7 +203,7 @@ class KubeCluster:
             raise DeniedError(failure, frozenset(denied))
 
     async def find(self, kind: str, key: ObjectKey) -> JsonObject | None:
-        """One object as it is now, by the right to list; None where it is gone. Raises FailureError."""
+        """Return the current object, or None if it is deleted. Needs only the right to list. Raises FailureError."""
         path = _OWN[kind].collection_of_one(key)
         try:
             found = OWN_PAGE.decode(await self._rest.read("find", path, WHOLE))

@@ -1,7 +1,7 @@
-"""What is decoded of Kubernetes' answers: of each object what Rackspan reads, so that nothing else takes memory.
+"""Decoders for responses of the API server. They decode only the fields that Rackspan reads, to save memory.
 
-An annotation is anybody's, and up to 256 KiB; labels, finalizers and managed fields are bounded by nothing but the size
-of an object. What is not named here is skipped in the text of the answer.
+Any client can write annotations, up to 256 KiB of them. Only the size of an object limits its labels, finalizers and
+managed fields. The decoders skip every field that is not declared here.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ T = TypeVar("T")
 WHOLE: Final = "application/json"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Of one object, and of the events of a watch."""
+"""For one object, and for the events of a watch."""
 
 
 class ListMetadata(msgspec.Struct):
-    """Where a list goes on, and up to which version it shows objects."""
+    """The resourceVersion of a list, and the token for its next page."""
 
     resourceVersion: str = ""  # noqa: N815
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class Page(msgspec.Struct, Generic[T]):
-    """A part of a list. A list of metadata that is empty is null."""
+    """A page of a list. In an empty list of metadata, `items` is null."""
 
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[T] | None = None
@@ -39,7 +39,7 @@ class Page(msgspec.Struct, Generic[T]):
 
 
 class _Nothing(TypedDict):
-    """Whatever an object holds, nothing of it."""
+    """A JSON object of which no field is decoded."""
 
 
 _SpecOnly = TypedDict("_SpecOnly", {"f:spec": _Nothing | None}, total=False)
@@ -71,7 +71,7 @@ class _OwnMetadata(_Metadata, total=False):
 
 
 class OwnObject(TypedDict, total=False):
-    """An object of one of Rackspan's kinds; of metadata only, without spec and status."""
+    """An object of one of Rackspan's kinds, without spec and status if only the metadata was requested."""
 
     apiVersion: str
     kind: str
@@ -94,7 +94,7 @@ class _PodStatus(TypedDict, total=False):
 
 
 class Pod(TypedDict, total=False):
-    """A Pod, or of a Node or Namespace the metadata."""
+    """A Pod, or the metadata of a Node or Namespace."""
 
     metadata: _LocatedMetadata
     spec: _PodSpec
@@ -160,14 +160,14 @@ EVENT: Final = msgspec.json.Decoder(Event)
 
 
 def reduced_page(text: bytes) -> dict[str, Any]:
-    """A page of one of Rackspan's kinds as JSON, reduced to what is read."""
+    """Return a page of one of Rackspan's kinds as JSON, reduced to the fields that Rackspan reads."""
     page = OWN_PAGE.decode(text)
     metadata = {"resourceVersion": page.metadata.resourceVersion, "continue": page.metadata.continue_}
     return {"metadata": metadata, "items": list(page)}
 
 
 def reduced_event(line: bytes) -> bytes:
-    """An event of a watch of one of Rackspan's kinds, reduced to what is read."""
+    """Return a watch event of one of Rackspan's kinds, reduced to the fields that Rackspan reads."""
     event = EVENT.decode(line)
     if event.type == "ERROR":
         return line

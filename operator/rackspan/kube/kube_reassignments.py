@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class KubeReassignments:
-    """Plans read; Reassignments made, deleted, and their statuses written at a resourceVersion."""
+    """Creates and deletes Reassignments, reads their plans, and writes their statuses at a resourceVersion."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     async def create(self, body: JsonObject) -> JsonObject | None:
-        """The object as written; None where one of that name is there already."""
+        """Create a Reassignment and return it as written, or None if the name is already in use."""
         key = key_of(body)
         try:
             return await self._rest.post("create_reassignment", REASSIGNMENTS.in_namespace(key.namespace), body)
@@ -33,13 +33,13 @@ class KubeReassignments:
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY)) from error
 
     async def plan(self, known: Reassignment) -> str | None:
-        """The text of `spec.plan` of this very object; None where it is gone."""
+        """Return the text of `spec.plan` of this object (by uid), or None if the object is deleted."""
         path = REASSIGNMENTS.collection_of_one(known.key)
         found = (await self._rest.get("find_reassignment", path)).get("items") or ()
         return next((one["spec"]["plan"] for one in found if one["metadata"]["uid"] == known.meta.uid), None)
 
     async def write_status(self, known: Reassignment, status: JsonObject) -> JsonObject | None:
-        """Replace the status of an object that is as it is known; as written, None where it changed or is gone."""
+        """Replace the status. Return the object as written, or None if it changed since `known` or is deleted."""
         path, meta = REASSIGNMENTS.object(known.key, "status"), known.meta
         try:
             return await self._rest.replace_status(
@@ -49,7 +49,7 @@ class KubeReassignments:
             return None
 
     async def delete(self, known: Reassignment) -> None:
-        """Delete this very object. Succeeds where it is gone already."""
+        """Delete this object (by uid). Succeeds if the object is already deleted."""
         options = {"preconditions": {"uid": known.meta.uid}}
         try:
             await self._rest.delete("delete_reassignment", REASSIGNMENTS.object(known.key), options)

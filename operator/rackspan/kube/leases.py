@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class KubeLease:
-    """One Lease, written only as the resource version that was read, so that of two candidates one acquires it."""
+    """One Lease. Each write requires the resourceVersion that was read, so only one of two candidates acquires it."""
 
     def __init__(self, rest: Rest, key: ObjectKey) -> None:
         self._rest = rest
         self._key = key
 
     async def read(self) -> LeaseRecord | None:
-        """What the Lease says; None where there is none. Raises FailureError."""
+        """Return the record of the Lease, or None if there is no Lease. Raises FailureError."""
         try:
             return _record(await self._rest.get("get_lease", LEASES.object(self._key)))
         except NotFoundError:
             return None
 
     async def write(self, record: LeaseRecord, *, taken: bool) -> LeaseRecord | None:
-        """Replace the version `record.version`, or create the Lease; None where another candidate was first.
+        """Update the Lease at `record.version`, or create it. Return None if another candidate was faster.
 
-        `taken` sets the time at which the Lease was acquired. Raises FailureError.
+        `taken` also sets the time at which the Lease was acquired. Raises FailureError.
         """
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec: dict[str, Any] = {
@@ -58,7 +58,7 @@ class KubeLease:
             raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.ACCESS)) from error
 
     async def release(self, identity: str) -> None:
-        """Release the Lease where `identity` holds it. Raises FailureError."""
+        """Release the Lease if `identity` holds it. Raises FailureError."""
         record = await self.read()
         if record is not None and record.holder == identity:
             await self._patch(record.version, {"holderIdentity": "", "leaseDurationSeconds": 1})

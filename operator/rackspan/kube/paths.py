@@ -1,8 +1,8 @@
-"""Paths of the Kubernetes API. All of them are made here, of names that cannot leave their place in a path.
+"""Paths of the Kubernetes API. Only this module builds them, from names that it has checked.
 
-A custom resource can name what it likes, and the operator asks with the operator's rights. A client collapses `..` in a
-path, so a Secret called `../../other/secrets/db` would be another namespace's. Admission refuses such names; what was
-stored before it did, or is let through by a definition of another version, is refused here.
+A user can write any name into a custom resource, and the operator sends requests with its own rights. A client
+collapses `..` in a path, so a Secret named `../../other/secrets/db` would be in another namespace. Admission rejects
+such names. This module also rejects names that were stored before that, or that a CRD of another version accepts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
 
 ApiPath = NewType("ApiPath", str)
-"""A path, and perhaps a query, that this module made: `Rest` takes no other text."""
+"""A path, with or without a query, that this module built. `Rest` accepts no other strings."""
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAMESPACE: Final = 63
@@ -33,40 +33,40 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Objects of one kind, by the API's path and their plural name, such as `/apis/batch/v1` and `jobs`."""
+    """The API resource of one kind: its root path and its plural name, such as `/apis/batch/v1` and `jobs`."""
 
     root: str
     plural: str
 
     def collection(self) -> ApiPath:
-        """All objects of every namespace, or of a kind that is cluster-scoped."""
+        """Return the path of all objects in all namespaces, or of all objects of a cluster-scoped kind."""
         return ApiPath(f"{self.root}/{self.plural}")
 
     def in_namespace(self, namespace: str) -> ApiPath:
-        """All objects of one namespace. Raises FailureError where that is not a valid name."""
+        """Return the path of all objects in one namespace. Raises FailureError if the name is invalid."""
         return ApiPath(f"{self.root}/namespaces/{_namespace(namespace)}/{self.plural}")
 
     def collections(self, namespaces: Collection[str]) -> tuple[ApiPath, ...]:
-        """The collections of these namespaces; the one over all namespaces where none is named."""
+        """Return the path of each namespace's objects, or the path of all objects if no namespace is given."""
         return tuple(self.in_namespace(namespace) for namespace in namespaces) or (self.collection(),)
 
     def cluster_scoped(self, name: str) -> ApiPath:
-        """One object of a cluster-scoped kind. Raises FailureError where that is not a valid name."""
+        """Return the path of one cluster-scoped object. Raises FailureError if the name is invalid."""
         return ApiPath(f"{self.root}/{self.plural}/{_name(name)}")
 
     def object(self, key: ObjectKey, subresource: str = "") -> ApiPath:
-        """One object, or its subresource such as `status`. Raises FailureError where that is not a valid name."""
+        """Return the path of an object or its subresource such as `status`. Raises FailureError for an invalid name."""
         whole = f"{self.in_namespace(key.namespace)}/{_name(key.name)}"
         return ApiPath(f"{whole}/{subresource}" if subresource else whole)
 
     def collection_of_one(self, key: ObjectKey) -> ApiPath:
-        """A list with this object alone, for who may list and not get. Raises FailureError for an invalid name."""
+        """Return a path that lists only this object, for a client that may list but not get. Raises FailureError."""
         path = self.in_namespace(key.namespace) if key.namespace else self.collection()
         return with_query(path, {"fieldSelector": f"metadata.name={_name(key.name)}"})
 
 
 RACKSPAN_API: Final = ApiPath(f"/apis/{GROUP}/{VERSION}")
-"""The resources of rackspan.dev that the API server serves."""
+"""The path that lists which resources of rackspan.dev the API server serves."""
 TOPICS: Final = Resource(RACKSPAN_API, kafkatopic.PLURAL)
 TOPOLOGIES: Final = Resource(RACKSPAN_API, racktopology.PLURAL)
 REPORTS: Final = Resource(RACKSPAN_API, compliancereport.PLURAL)
@@ -85,7 +85,7 @@ SPARK_APPLICATIONS: Final = Resource("/apis/sparkoperator.k8s.io/v1beta2", "spar
 
 
 def with_query(path: ApiPath, query: Mapping[str, str | int]) -> ApiPath:
-    """The path with these parameters, quoted whole."""
+    """Return the path with these query parameters, fully percent-encoded."""
     return ApiPath(f"{path}?{urlencode(query, quote_via=quote, safe='')}") if query else path
 
 

@@ -1,4 +1,4 @@
-"""The ports of racks over the Kubernetes API: the ConfigMaps that publish them, and brokers' pods."""
+"""The ports for racks over the Kubernetes API: the ConfigMaps that publish racks, and the brokers' pods."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _MANAGER = "rackspan"
 
 
 class KubeBrokerPods:
-    """Reads, annotates and evicts pods, each by the name that a RackTopology's broker has.
+    """Reads, annotates and evicts the pods of a RackTopology's brokers, each by its name.
 
-    Annotations are written through `pods/status`: who may patch pods could change their images.
+    Annotations are written through `pods/status`, because the right to patch pods would allow to change their images.
     """
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     async def get(self, key: ObjectKey) -> PodFacts | None:
-        """One pod; None where there is none of that name."""
+        """Return the pod, or None if it does not exist."""
         try:
             return _facts(await self._rest.get("get_pod", PODS.object(key)))
         except NotFoundError:
             return None
 
     async def annotate(self, key: ObjectKey, rack: str | None) -> None:
-        """Write a rack on one pod, for people to see, or take it off. Succeeds where there is no such pod."""
+        """Set the rack annotation of a pod, for people to see, or remove it. Succeeds if the pod does not exist."""
         path = PODS.object(key, "status")
         try:
-            if rack is None:  # also where somebody else wrote the same
+            if rack is None:  # not by apply, which would keep a value that another manager owns, too
                 patch = {"metadata": {"annotations": {RACK: None}}}
                 await self._rest.merge_patch("annotate_pod", path, patch)
             else:
@@ -55,7 +55,7 @@ class KubeBrokerPods:
             return
 
     async def evict(self, key: ObjectKey, uid: str, *, rehearse: bool) -> Eviction:
-        """Evict this very pod (policy/v1), or with `rehearse` only ask whether that were accepted (dryRun)."""
+        """Evict this pod (policy/v1, by uid), or with `rehearse` only check whether it would be accepted (dryRun)."""
         options: dict[str, Any] = {"preconditions": {"uid": uid}}
         if rehearse:
             options["dryRun"] = ["All"]
@@ -95,14 +95,14 @@ class KubeRackFiles:
         self._namespaces = () if EVERYWHERE in namespaces.names else namespaces.names
 
     async def published(self) -> RackFileList:
-        """All that there are; metadata only. Raises FailureError where the API server answers for no namespace."""
+        """Return the metadata of all published ConfigMaps. Raises FailureError if all lists fail and may be retried."""
         found: dict[ObjectKey, RackFileMeta] = {}
         failed: dict[str, Failure] = {}
         query, asked = {"labelSelector": f"{RACK_FILE}=true"}, self._namespaces or (EVERYWHERE,)
         for namespace, path in zip(asked, CONFIG_MAPS.collections(self._namespaces), strict=True):
             try:
                 items = await self._rest.list_all("list_racks", path, RACK_FILE_PAGE, query=query, accept=METADATA_LIST)
-            except FailureError as error:  # such as for a namespace that was deleted, with the right in it
+            except FailureError as error:  # for example, the namespace was deleted, and its RoleBinding too
                 failed[namespace] = error.failure
             else:
                 found.update((key_of(item), _meta(item)) for item in items)
@@ -111,7 +111,7 @@ class KubeRackFiles:
         return RackFileList(found, failed)
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:
-        """Create one; None where there is a ConfigMap of that name already."""
+        """Create a ConfigMap. Return its metadata, or None if the name is already in use."""
         try:
             path = CONFIG_MAPS.in_namespace(body["metadata"]["namespace"])
             return _meta(await self._rest.post("create_racks", path, body))
@@ -121,7 +121,7 @@ class KubeRackFiles:
             raise FailureError(_failure(key_of(body), error)) from error
 
     async def replace(self, known: RackFileMeta, body: JsonObject) -> RackFileMeta | None:
-        """Give the ConfigMap as it is in `known` this content; None where it changed or is gone."""
+        """Write this content to the ConfigMap. Return None if it changed since `known` or is deleted."""
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.version}
         try:
             path = CONFIG_MAPS.object(key_of(body))
@@ -130,7 +130,7 @@ class KubeRackFiles:
             return None
 
     async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
-        """Delete this very object, by uid. Succeeds where it is gone already."""
+        """Delete this object (by uid). Succeeds if the object is already deleted."""
         try:
             options = {"preconditions": {"uid": known.uid}}
             await self._rest.delete("delete_racks", CONFIG_MAPS.object(key), options)

@@ -1,8 +1,8 @@
-"""Lists objects, then watches them: for kinds of which a cluster has very many, and of which few parts are needed.
+"""Lists objects, then watches them. For kinds with very many objects, of which Rackspan needs only a few fields.
 
-Named after client-go's `tools/cache.Reflector`. A list comes in pages, of which one is in memory at once, and of each
-object only what `kube_objects.Pod` names is decoded. A watch goes on from the version of the list, so that nothing is
-missed in between; where the API server has forgotten that version, all is listed again.
+Named after client-go's `tools/cache.Reflector`. The reflector reads a list in pages, with one page in memory at a time,
+and decodes only the fields in `kube_objects.Pod`. A watch continues from the resourceVersion of the list, so that no
+change is missed. If the API server no longer has that version, the reflector lists all objects again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.kube")
 _WATCH_SECONDS: Final = 300
-"""After so long the API server ends a watch, and the next one goes on from there."""
+"""The API server ends a watch after this time. The next watch continues from there."""
 _LATE_SECONDS: Final = 30
-"""How long after that an answer is given up: its connection is dead."""
+"""How long after that the response is abandoned, because its connection is dead."""
 _LIST_ATTEMPTS: Final = 3
 """Attempts at a list that expires before its last page is read."""
 _LEAST_PAUSE_SECONDS: Final = 0.5
@@ -40,7 +40,7 @@ _GONE: Final = 410
 
 
 class _Status(msgspec.Struct):
-    """What an ERROR event has for an object."""
+    """The `object` of an ERROR event."""
 
     code: int = 0
     message: str = ""
@@ -52,8 +52,8 @@ _status = msgspec.json.Decoder(_Status)
 class KubeReflector:
     """Reports all objects of one collection to a listener; implements `reconcile.ports.Reflector`.
 
-    `namespace` is that of the collection, empty for one over all namespaces. `accept` are the forms in which a list and
-    an object are asked for.
+    `namespace` is the namespace of the collection, empty for all namespaces. `accept` are the media types of lists and
+    of watches.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class KubeReflector:
         self._listener = listener
         self._accept_list, self._accept_one = accept
         self._version = ""
-        """Up to which all is known; empty where it has to be listed."""
+        """The resourceVersion up to which all changes are known; empty if a list is needed."""
         self._failures = 0
-        """In a row, since a watch brought anything."""
+        """The number of consecutive failures since the last event, or since a watch ended without an error."""
 
     async def list(self) -> None:
-        """Report all objects, and those that are gone. Raises FailureError, and DeniedError for a namespace's."""
+        """Report all objects and deletions. Raises FailureError, and DeniedError if the namespace may not be read."""
         for attempts_left in reversed(range(_LIST_ATTEMPTS)):
             try:
                 self._version = await self._list()
@@ -100,7 +100,7 @@ class KubeReflector:
         return version
 
     async def watch(self) -> None:
-        """Report every change since the list, for ever. Lists again where that is needed; never raises."""
+        """Report every change since the list, for ever. List again if needed. Never raises."""
         while True:
             try:
                 if not self._version:
@@ -118,7 +118,7 @@ class KubeReflector:
                 self._failures += 1
                 _log.exception("watch of %s: unexpected error", self._path)
             if self._failures > 1:
-                self._version = ""  # what is refused twice may be refused for its version, as after a restored backup
+                self._version = ""  # the version may be the cause, for example after etcd was restored
             await _pause(min(_MOST_PAUSE_SECONDS, _LEAST_PAUSE_SECONDS * 2 ** min(self._failures, 10)))
 
     async def _follow(self) -> None:

@@ -1,6 +1,6 @@
-"""Plain JSON requests over the official client's connection, authentication and TLS.
+"""Plain JSON requests over the official client's connections, authentication and TLS.
 
-The generated API classes build and validate a model per call; a status patch a topic needs neither.
+The generated API classes build and validate a model per call. A status patch per topic needs neither.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 _TIMEOUT_SECONDS = 30
 _REQUESTS = 32
-"""Requests under way at once. Watches, which never end, are not counted."""
+"""The limit of concurrent requests. Watches do not count, because they never end."""
 _OK = 200
 _UNAUTHORIZED = 401
 _FORBIDDEN = 403
@@ -50,12 +50,12 @@ _UNPROCESSABLE = 422
 _BUSY = 429
 _SERVER_ERROR = 500
 _TEST_FAILED = "the server rejected our request due to an error in our request"
-"""All that the API server says of a JSON patch whose test fails; what it finds invalid, it names."""
+"""The API server's whole message if a test of a JSON patch fails. The message for an invalid object has details."""
 _DENIED = (_UNAUTHORIZED, _FORBIDDEN)
 _WEBHOOK = "admission webhook"
-"""What the API server says first where it hands on the refusal of somebody's webhook."""
+"""The start of the API server's message if an admission webhook has rejected the request."""
 _PAGE_BYTES = 2 << 20
-"""Of one page of a list, unless a single object is larger."""
+"""The largest page of a list, unless a single object is larger."""
 _MOST_ON_PAGE = 500
 _FIRST_ON_PAGE = 50
 _LIST_ATTEMPTS = 3
@@ -64,15 +64,15 @@ _BUSY_ATTEMPTS = 4
 _BUSY_SECONDS = 1.0
 _BUSY_MOST_SECONDS = 10.0
 SILENT_SECONDS = 150.0
-"""A watch that brings nothing for so long, not even a bookmark, of which the API server sends one a minute, is about a
-version that this has not come to: etcd was restored from a backup."""
+"""The API server sends a bookmark each minute. A watch without any event for this long has a resourceVersion that the
+API server has not reached, because etcd was restored from a backup."""
 
 
 async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.ApiClient:
     """
-    A client with the credentials of the kubeconfig that is named, else the Pod's, else the default kubeconfig's.
+    Return a client with the credentials of the given kubeconfig, else of the Pod, else of the default kubeconfig.
 
-    `manager` is the field manager of what it writes. Raises FailureError where there are no credentials.
+    `manager` is the field manager of its writes. Raises FailureError if there are no credentials.
     """
     access = Authentication(kubeconfig)
     try:
@@ -84,7 +84,7 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
 @contextlib.asynccontextmanager
 async def connected(kubeconfig: Path | None, manager: str = "rackspan") -> AsyncIterator[Rest]:
-    """Requests over a connection of their own, for a command. Raises FailureError where there are no credentials."""
+    """Yield a Rest with its own connection, for a command. Raises FailureError if there are no credentials."""
     rest = Rest(await connect(kubeconfig, manager))
     try:
         yield rest
@@ -93,62 +93,62 @@ async def connected(kubeconfig: Path | None, manager: str = "rackspan") -> Async
 
 
 class KubeClient(client.ApiClient):
-    """A client with these credentials, which it renews; `manager` is the field manager of what it writes."""
+    """A client with these credentials, which it renews. `manager` is the field manager of its writes."""
 
     def __init__(self, access: Authentication, manager: str = "rackspan") -> None:
         super().__init__(access.settings)
         self.rest_client.ssl_context = access.tls
-        self.user_agent = manager  # of which the API server makes the field manager
+        self.user_agent = manager  # from which the API server derives the field manager
         self.access = access
 
 
 class NotFoundError(Exception):
-    """There is no such object, or its kind is not served (404)."""
+    """The object does not exist, or the API server does not serve its kind (404)."""
 
 
 class ConflictError(Exception):
-    """The object exists already, or has another uid or resource version than the one that was meant (409)."""
+    """The object already exists, or its uid or resourceVersion is not the expected one (409)."""
 
 
 class BusyError(FailureError):
-    """The API server takes no such request now (429): it is busy, or a PodDisruptionBudget does not allow it."""
+    """The API server does not accept the request now (429): it is busy, or a PodDisruptionBudget does not allow it."""
 
 
 class ForbiddenError(FailureError):
-    """The credentials are good, and not for this (403)."""
+    """The credentials are valid, but do not permit the request (403)."""
 
 
 class ExpiredError(FailureError):
-    """The rest of a list is older than what the API server keeps (410): begin it again."""
+    """The API server no longer has the resourceVersion of a list or a watch (410). List the objects again."""
 
 
 class TooLongError(Exception):
-    """An answer has more bytes than were asked for, and was not read to its end."""
+    """A response has more bytes than the limit, and was not read to its end."""
 
 
 class PageSize:
-    """How many objects are asked for at once, so that a page has few bytes whatever the objects hold."""
+    """The number of objects to request per page, adapted so that a page has few bytes even if objects are large."""
 
     def __init__(self) -> None:
         self.objects = _FIRST_ON_PAGE
 
     @property
     def bytes(self) -> int | None:
-        """Above which a page is not read to its end; None for a page of one object."""
+        """The size above which a page is not read to its end; None for a page of one object."""
         return _PAGE_BYTES if self.objects > 1 else None
 
     def shrink(self) -> None:
-        """A page had too many bytes."""
+        """Request fewer objects, because a page had too many bytes."""
         self.objects = max(1, self.objects // 4)
 
     def fit(self, size: int) -> None:
-        """A page had so many bytes: the next one may have twice as many objects where it had few."""
+        """Request twice as many objects if the last page had few bytes; `size` is its number of bytes."""
         if size * 4 <= _PAGE_BYTES:
             self.objects = min(self.objects * 2, _MOST_ON_PAGE)
 
 
 async def read_at_most(content: aiohttp.StreamReader, most: int | None) -> bytes:
-    """The rest of an answer. Raises TooLongError where it has more than `most` bytes."""
+    """Return the rest of a response. Raises TooLongError if it has more than `most` bytes."""
     text = bytearray()
     async for chunk in content.iter_any():
         text += chunk
@@ -158,7 +158,7 @@ async def read_at_most(content: aiohttp.StreamReader, most: int | None) -> bytes
 
 
 async def lines_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """The lines of an answer as they come; a last one without an end is left out."""
+    """Yield the lines of a response as they arrive, without a last line that does not end in a newline."""
     parts: list[bytes] = []
     async for chunk in content.iter_any():
         first, *rest = chunk.split(b"\n")
@@ -176,18 +176,18 @@ class _Request(NamedTuple):
 
 
 class Rest:
-    """Requests to the API server: JSON in and out.
+    """Sends JSON requests to the API server.
 
-    `operation` is the label of the request in the metric of latencies. Each method raises NotFoundError (404),
+    `operation` is the label of the request in the latency metric. Each method raises NotFoundError (404),
     ConflictError (409, or a failed test of a JSON patch), ExpiredError (410), and FailureError for all other errors.
     """
 
     def __init__(self, api: client.ApiClient, permit: Permit | None = None) -> None:
-        """Nothing is changed without the permit, which is looked at whenever a request is sent: it may have waited."""
+        """Check `permit` before each change, when its request is sent: the request may have waited before that."""
         self._api: Any = api
         self._permit: Permit = permit or AlwaysPermitted()
         self._changes: set[asyncio.Future[Any]] = set()
-        """Those under way."""
+        """The changes in progress."""
         self._access: Authentication | None = getattr(api, "access", None)
         self._slots = asyncio.Semaphore(_REQUESTS)
 
@@ -196,11 +196,11 @@ class Rest:
         return _decoded(await self.read(operation, path, accept))
 
     async def read(self, operation: str, path: ApiPath, accept: str, most: int | None = None) -> bytes:
-        """The text of one object or list. Raises TooLongError where it has more than `most` bytes."""
+        """Return the text of one object or list. Raises TooLongError if it has more than `most` bytes."""
         return await self._text(operation, _Request("GET", path, {"Accept": accept}), most)
 
     async def lines(self, path: ApiPath, seconds: float, accept: str = WHOLE) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer as they come, until it ends or `seconds` are over: a watch."""
+        """Yield the lines of a watch as they arrive, until the response ends or `seconds` have passed."""
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=_TIMEOUT_SECONDS)
         try:
             response = await self._permitted(_Request("GET", path, {"Accept": accept}), limit)
@@ -210,7 +210,7 @@ class Rest:
                 async for line in lines_of(response.response.content):
                     yield line
             finally:
-                response.response.close()  # a watch that is left early is not read to its end
+                response.response.close()  # a watch that is stopped early is not read to its end
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable("GET", path, error) from error
 
@@ -223,7 +223,7 @@ class Rest:
         query: Mapping[str, str] = MappingProxyType({}),
         accept: str = WHOLE,
     ) -> list[T]:
-        """Read all objects of a collection; begins again where the list expires meanwhile."""
+        """Read all objects of a collection. Start again if the list expires meanwhile."""
         for _ in range(_LIST_ATTEMPTS - 1):
             with contextlib.suppress(ExpiredError):
                 return [item async for some in self.pages(operation, path, page, query, accept) for item in some]
@@ -238,7 +238,7 @@ class Rest:
         query: Mapping[str, str] = MappingProxyType({}),
         accept: str = WHOLE,
     ) -> AsyncIterator[T]:
-        """The objects of a list, a page in memory at once; all of them again where the list expires meanwhile."""
+        """Yield the objects of a list, with one page in memory. If the list expires meanwhile, yield all again."""
         for tries_left in reversed(range(_LIST_ATTEMPTS)):
             try:
                 async for some in self.pages(operation, path, page, query, accept):
@@ -258,7 +258,7 @@ class Rest:
         query: Mapping[str, str] = MappingProxyType({}),
         accept: str = WHOLE,
     ) -> AsyncIterator[Page[T]]:
-        """The pages of a list, each of so few objects that its text is small; `page` decodes it."""
+        """Yield the pages of a list, each with so few objects that its text is small. `page` decodes a page."""
         token, size = "", PageSize()
         while True:
             asked: dict[str, str | int] = {**query, "limit": size.objects, **({"continue": token} if token else {})}
@@ -270,39 +270,39 @@ class Rest:
             size.fit(len(text))
             try:
                 found = page.decode(text)
-            except ValueError as error:  # the API server did not write that
+            except ValueError as error:  # not written by the API server
                 raise FailureError(_failure(f"GET {path}: the answer is not a list: {error}")) from error
             yield found
             token = found.metadata.continue_
             if not token:
                 return
-            del found, text  # before the next one is read
+            del found, text  # frees the memory before the next page is read
 
     async def post(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object."""
         return await self._call(operation, "POST", path, body)
 
     async def post_once(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Create one object, or raise BusyError at once where that is refused for now: the caller waits longer."""
+        """Create one object. Raises BusyError without a retry, because the caller waits longer."""
         return await self._call(operation, "POST", path, body, attempts=1)
 
     async def merge_patch(self, operation: str, path: ApiPath, patch: Mapping[str, Any]) -> dict[str, Any]:
-        """JSON merge patch (RFC 7396)."""
+        """Send a JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, "application/merge-patch+json")
 
     async def json_patch(self, operation: str, path: ApiPath, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """JSON patch (RFC 6902). Raises ConflictError where one of its tests fails."""
+        """Send a JSON patch (RFC 6902). Raises ConflictError if one of its tests fails."""
         return await self._call(operation, "PATCH", path, patch, "application/json-patch+json")
 
     async def replace_status(
         self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any], version: str | None = None
     ) -> dict[str, Any]:
-        """Make `status` the whole status of this very object, by JSON patch (RFC 6902) of its part `status`.
+        """Replace the whole status of this object (by uid), with a JSON patch (RFC 6902) of `/status`.
 
-        A merge would leave what an earlier write put there when the answer to that write was lost. Raises ConflictError
-        where another object has the name by now, or it is not at resourceVersion `version` any more, if one is given.
+        A merge patch would keep values of an earlier write whose response was lost. Raises ConflictError if another
+        object has the name now, or if `version` is given and is not the current resourceVersion.
         """
-        # Of a status, uids that differ are no conflict.
+        # The API server ignores the uid in a patch of a status, so the patch tests the uid.
         patch: list[Mapping[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
         if version is not None:
             patch.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
@@ -317,7 +317,7 @@ class Rest:
         manager: str,
         query: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
-        """Server-side apply: create, or make the fields that `manager` owns these and no others."""
+        """Send a server-side apply: create the object, or replace the fields that `manager` owns by these."""
         forced = with_query(path, {"fieldManager": manager, "force": "true", **query})
         return await self._call(operation, "PATCH", forced, body, "application/apply-patch+yaml")
 
@@ -326,9 +326,9 @@ class Rest:
         return await self._call(operation, "DELETE", path, body)
 
     async def settled(self) -> None:
-        """Wait until every change under way has been answered, or its time-out is over: it may take effect until then.
+        """Wait until each change in progress has a response or has timed out, since it may take effect until then.
 
-        Each goes on to its own end, even if whoever asked for it is cancelled.
+        A change continues even if the task that requested it is cancelled.
         """
         while self._changes:
             await asyncio.wait(self._changes)
@@ -347,7 +347,7 @@ class Rest:
         *,
         attempts: int = _BUSY_ATTEMPTS,
     ) -> dict[str, Any]:
-        """Change something; the object as answered."""
+        """Send a change and return the object in the response."""
         request = _Request(method, path, {"Content-Type": content_type}, body)
         return _decoded(await self._text(operation, request, attempts=attempts))
 
@@ -365,7 +365,7 @@ class Rest:
         raise _error(request.method, request.path, response.status, text)
 
     async def _send(self, operation: str, request: _Request, most: int | None) -> tuple[Any, bytes]:
-        """One request: the response, and its body."""
+        """Send one request and return the response and its body."""
         async with self._slots:
             started = time.perf_counter()
             try:
@@ -381,7 +381,7 @@ class Rest:
                 progress()
 
     async def _permitted(self, request: _Request, limit: float | aiohttp.ClientTimeout) -> Any:
-        """The response to one request, which is sent again with new credentials where the first are refused."""
+        """Return the response to a request, which is sent again with new credentials if the first are rejected."""
         token = self._access.token if self._access is not None else None
         response = await self._request(request, limit)
         if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
@@ -410,13 +410,13 @@ class Rest:
     def _unreachable(self, method: str, path: str, error: Exception) -> FailureError:
         if str(error):
             return FailureError(_failure(f"{method} {path}: {type(error).__name__}: {error}"))
-        where = urlsplit(self._api.configuration.host).netloc.rpartition("@")[2]  # a log-in may stand before it
+        where = urlsplit(self._api.configuration.host).netloc.rpartition("@")[2]  # without user name and password
         return FailureError(_failure(f"the API server at {where} has not answered in time: {method} {path}"))
 
     def _on_end(self, change: asyncio.Future[Any]) -> None:
         self._changes.discard(change)
         if not change.cancelled():
-            change.exception()  # whoever would look at it may have ended
+            change.exception()  # marks it as retrieved, because the task that would do that may have ended
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
         answer = json.loads(text)
     except ValueError:
         answer = None
-    if not isinstance(answer, dict):  # a proxy's page, or an answer that was cut off
+    if not isinstance(answer, dict):  # a proxy's page, or an incomplete response
         raise FailureError(_failure("an answer of the API server is not a JSON object"))
     return answer
 
@@ -434,7 +434,7 @@ def _failure(what: str) -> Failure:
 
 
 def not_now(method: str, path: str, error: Exception) -> FailureError:
-    """Why a request is made again: an API server that has just started may not serve custom resources yet."""
+    """Return a failure to retry: an API server that has just started may not serve custom resources yet."""
     return FailureError(_failure(f"{method} {path}: {error}"))
 
 
@@ -443,10 +443,10 @@ async def _pause(seconds: float) -> None:
 
 
 def _retry_after_seconds(after: str) -> float:
-    """Seconds until a busy API server is asked again: what its Retry-After says, ten at most, else one."""
+    """Return the seconds until the next request to a busy API server: its Retry-After, at most ten, else one."""
     try:
         seconds = float(after[:20])
-    except ValueError:  # it does not say, or it gives a date
+    except ValueError:  # no value, or a date
         return _BUSY_SECONDS
     return min(seconds, _BUSY_MOST_SECONDS) if math.isfinite(seconds) and seconds > 0 else _BUSY_SECONDS
 
@@ -470,6 +470,6 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
         return BusyError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status >= _SERVER_ERROR:
         return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
-    # What is invalid stays so until an object changes. All else somebody else has to fix: a webhook, or a definition.
+    # An invalid object stays invalid until it changes. The other causes are outside the object: a webhook, or a CRD.
     remedy = Remedy.SPEC if status == _UNPROCESSABLE else Remedy.ACCESS
     return FailureError(Failure(Reason.API_SERVER_REFUSED, what, remedy))

@@ -1,4 +1,4 @@
-"""Writes what a scan found where people look for it: the ComplianceReport, and an OpenReports Report."""
+"""Publishes the results of a scan in Kubernetes: as a ComplianceReport, and as an OpenReports Report."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MANAGER = "rackspan-scan"
 
 async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None = None) -> None:
     """
-    Publish over a connection of its own: the kubeconfig's, else the pod's service account.
+    Publish a scan over a new connection: of the kubeconfig, else the pod's account, else the default kubeconfig.
 
-    Raises FailureError where the API server does not take the report, and NotFoundError without such a topology.
+    Raises FailureError if the API server does not accept the report, and NotFoundError if the topology does not exist.
     """
     async with connected(kubeconfig, _MANAGER) as rest:
         await publish_scan_with(rest, document, topology)
@@ -40,10 +40,10 @@ async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: 
 
 async def publish_scan_with(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:
     """
-    Make or renew the topology's ComplianceReport, and its Report where the cluster has that kind.
+    Create or update the topology's ComplianceReport, and its OpenReports Report if the cluster has that kind.
 
-    Both have the topology's namespace and name, and go when it goes. A scan that began before the one that is there
-    leaves both alone. The Report is for other tools: what hinders it is logged, and no reason to fail.
+    Both have the topology's namespace and name, and are deleted with it. A scan is not published if it began before the
+    scan of the existing report. The Report is for other tools, so its errors are logged and not raised.
     """
     found = await rest.get("get_topology", TOPOLOGIES.object(topology))
     uid = found["metadata"]["uid"]
@@ -77,7 +77,7 @@ async def _publish_compliance_report(
         now=now,
         engine=engine,
     )
-    # Not by apply: of a map that loses its last key, such as the counts by rule, it leaves a null, which is refused.
+    # Not by apply: if a map loses its last key, such as the counts by rule, apply leaves a null, which is rejected.
     path = REPORTS.object(topology, "status")
     await rest.replace_status("replace_report_status", path, present["metadata"]["uid"], status.to_dict())
     return True

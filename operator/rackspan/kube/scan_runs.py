@@ -23,14 +23,14 @@ _RESOURCES = {RunKind.JOB: JOBS, RunKind.SPARK_APPLICATION: SPARK_APPLICATIONS}
 
 
 class KubeScanRuns:
-    """The runs of scans in one namespace, found by label, so that nothing else in it is read."""
+    """The runs of scans in one namespace, found by label, so that no other objects are read."""
 
     def __init__(self, rest: Rest, namespace: str) -> None:
         self._rest = rest
         self._namespace = namespace
 
     async def runs(self, kind: RunKind) -> Sequence[JobRun]:
-        """All scans that there are of a kind. Where there is no Kubeflow operator, there are no SparkApplications."""
+        """Return all runs of a kind. Without the Kubeflow operator there are no SparkApplications."""
         try:
             path = _RESOURCES[kind].in_namespace(self._namespace)
             items = await self._rest.list_all("list_scans", path, ANY_PAGE, query={"labelSelector": SELECTOR})
@@ -39,7 +39,7 @@ class KubeScanRuns:
         return [run for item in items if (run := read_run(kind, item)) is not None]
 
     async def unstarted(self, runs: Sequence[JobRun]) -> Mapping[str, str]:
-        """Why the pods of these have not started, by the uid of what runs them; others are left out."""
+        """Return why the pods of these runs have not started, by the run's uid, without the runs that have started."""
         pods = await self._rest.list_all(
             "list_scan_pods", PODS.in_namespace(self._namespace), ANY_PAGE, query={"labelSelector": SELECTOR}
         )
@@ -52,7 +52,7 @@ class KubeScanRuns:
         return found
 
     async def start(self, body: JsonObject) -> bool:
-        """Create what scans; False where one of that name is there already. Raises FailureError."""
+        """Create the object that runs a scan. Return False if its name is already in use. Raises FailureError."""
         kind = RunKind(body["kind"])
         try:
             await self._rest.post("start_scan", _RESOURCES[kind].in_namespace(self._namespace), body)
@@ -64,16 +64,16 @@ class KubeScanRuns:
         return True
 
     async def delete(self, run: JobRun) -> None:
-        """Delete this very object, and its pods after it."""
+        """Delete this object (by uid), and then its pods."""
         options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}
         try:
             path = _RESOURCES[run.kind].object(ObjectKey(self._namespace, run.name))
             await self._rest.delete("delete_scan", path, options)
         except (NotFoundError, ConflictError):
-            return  # it is gone, or it is another one by now
+            return  # already deleted, or another object has the name now
 
 
 def _job_of(pod: Mapping[str, Any]) -> str | None:
-    """The uid of the Job that made a pod."""
+    """Return the uid of the Job that created a pod."""
     owners = pod.get("metadata", {}).get("ownerReferences") or ()
     return next((owner.get("uid") for owner in owners if owner.get("kind") == RunKind.JOB), None)

@@ -1,4 +1,4 @@
-"""A RackTopology as a person changes it from the command line: what it drains, an approved plan, a scan now."""
+"""Changes of a RackTopology by the command line: its drains, the approval of a plan, the request for a scan."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _ENDED = frozenset({ScanState.COMPLETED, ScanState.FAILED})
 
 @asynccontextmanager
 async def topology_edits(key: ObjectKey, kubeconfig: Path | None) -> AsyncIterator[TopologyEdits]:
-    """Edits of one RackTopology over a connection of their own. Raises FailureError."""
+    """Yield a TopologyEdits for one RackTopology, with its own connection. Raises FailureError."""
     async with connected(kubeconfig, _CLIENT) as rest:
         yield TopologyEdits(rest, key)
 
 
 class TopologyEdits:
-    """Reads and changes one RackTopology; all raise FailureError where the API server refuses or is away."""
+    """Reads and changes one RackTopology. Methods raise FailureError if the API server refuses or is unreachable."""
 
     def __init__(self, rest: Rest, key: ObjectKey) -> None:
         self._rest = rest
         self._key = key
 
     async def read(self) -> RackTopology:
-        """The object now."""
+        """Return the current object."""
         return _topology(await self._get())
 
     async def change_drains(self, change: Callable[[Drains], Drains], *, dry_run: bool = False) -> RackTopology:
-        """Make what it drains what `change` makes of it, and give the object then.
+        """Replace the drains of the object by `change(drains)` and return the updated object.
 
-        With `dry_run` the API server checks it and keeps nothing. The patch holds for the object as it was read; where
-        somebody else was faster, it is read and changed again.
+        With `dry_run` the API server checks the change but does not store it. The patch applies only to the version
+        that was read. If another client has changed the object meanwhile, read the object and try again.
         """
         path = TOPOLOGIES.object(self._key)
         if dry_run:
@@ -80,7 +80,7 @@ class TopologyEdits:
         raise _failure(f"RackTopology {self._key} is changed by others all the time", Reason.API_SERVER_UNREACHABLE)
 
     async def approve(self, plan_hash: str) -> None:
-        """Annotate it with the hash of a plan."""
+        """Annotate the object with the hash of the approved plan."""
         patch = {"metadata": {"annotations": {APPROVE_PLAN: plan_hash}}}
         try:
             await self._rest.merge_patch("approve_plan", TOPOLOGIES.object(self._key), patch)
@@ -88,14 +88,14 @@ class TopologyEdits:
             raise _gone(self._key) from error
 
     async def topics(self) -> tuple[KafkaTopic, ...]:
-        """The KafkaTopics of the topology in all namespaces; those that cannot be read are left out."""
+        """Return the KafkaTopics of the topology in all namespaces, without those that cannot be decoded."""
         found = [
             _read(KafkaTopic, item) async for item in self._rest.each("list_topics", TOPICS.collection(), OWN_PAGE)
         ]
         return tuple(one for one in found if one is not None and one.topology == self._key)
 
     async def reassignments(self) -> tuple[Reassignment, ...]:
-        """Those of the topology, in the order in which they were made; none where that kind is not installed."""
+        """Return the Reassignments of the topology in the order of their creation; none if the CRD is not installed."""
         try:
             path = REASSIGNMENTS.in_namespace(self._key.namespace)
             found = await self._rest.list_all("list_reassignments", path, OWN_PAGE)
@@ -105,11 +105,11 @@ class TopologyEdits:
         return tuple(sorted(read, key=lambda one: (one.meta.age, one.spec.part)))
 
     async def lease(self, key: ObjectKey) -> LeaseRecord | None:
-        """What the operator's Lease says; None where there is none."""
+        """Return the record of the operator's Lease, or None if there is no Lease."""
         return await KubeLease(self._rest, key).read()
 
     async def field_managers(self) -> tuple[str, ...]:
-        """Who applies what is drained by server-side apply, such as Argo CD, and would put it back."""
+        """Return the managers that set the drains by server-side apply, such as Argo CD, and would revert a change."""
         managers = (await self._get())["metadata"].get("managedFields") or []
         return tuple(sorted({one.get("manager", "") for one in managers if _applies_drains(one)}))
 
@@ -140,7 +140,7 @@ def _topology(found: Mapping[str, Any]) -> RackTopology:
 
 
 def _read(kind: type[T], found: Mapping[str, Any]) -> T | None:
-    """An object of a kind; None where it cannot be read."""
+    """Return an object of a kind, or None if it cannot be decoded."""
     try:
         return kind.from_object(found)
     except SpecError:
@@ -157,7 +157,7 @@ def _failure(message: str, reason: Reason) -> FailureError:
 
 @dataclass(frozen=True, slots=True)
 class FinishedScan:
-    """A scan that the operator started and that has ended, and the report it wrote, if it did."""
+    """A scan that the operator started and that has ended, and its report, or None if it wrote none."""
 
     scan: LastScan
     report: ComplianceReport | None
@@ -167,11 +167,11 @@ async def request_scan(
     key: ObjectKey, announce: Callable[[str], None], patience: float, kubeconfig: Path | None = None
 ) -> FinishedScan:
     """
-    Ask for a scan of a topology, and wait until it has ended, for `patience` seconds at most.
+    Request a scan of a topology, and wait at most `patience` seconds until it has ended.
 
-    `announce` is called with each step, in words for people.
+    `announce` is called with a text for the user at each step.
 
-    Raises FailureError: no such topology, no right to annotate it, or the operator did not get to it in time.
+    Raises FailureError if the topology does not exist or may not be annotated, or if no scan has ended in time.
     """
     try:
         # wait_for can swallow a cancellation up to Python 3.11
@@ -185,7 +185,7 @@ async def request_scan(
 
 
 async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:
-    """Ask for a scan, and wait until it has ended. Raises NotFoundError without such a topology, and FailureError."""
+    """Request a scan and wait until it has ended. Raises FailureError, and NotFoundError without such a topology."""
     topology, value = TopologyEdits(rest, key), f"cli-{secrets.token_hex(4)}"
     patch = {"metadata": {"annotations": {SCAN_NOW: value}}}
     await rest.merge_patch("request_scan", TOPOLOGIES.object(key), patch)

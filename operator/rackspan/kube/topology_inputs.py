@@ -1,4 +1,4 @@
-"""Reads what scans and plans depend on: objects, the connection to Kafka, where pods run, and the brokers' nodes."""
+"""Reads the inputs of scans and plans: objects, the credentials for Kafka, and the nodes of pods and brokers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScanInputs:
-    """A RackTopology, the KafkaTopics that may use it, and what else its scan depends on.
+    """A RackTopology, the KafkaTopics that may use it, and the other inputs of its scan.
 
-    `hosts` are running pods and nodes with their addresses, `nodes` the nodes' labels; both are empty where they may
-    not be read, and `host_warnings` say so. `namespaces` are the labels of all.
+    `hosts` are the running pods and the nodes with their addresses, `nodes` the labels of the nodes. If these may not
+    be read, both are empty and `host_warnings` says so. `namespaces` are the labels of all namespaces.
     """
 
     topology: RackTopology
@@ -47,16 +47,16 @@ class ScanInputs:
 
 
 async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> ScanInputs:
-    """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
+    """Read the inputs over a new connection: of the kubeconfig, else the pod's account, else the default kubeconfig.
 
-    Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
+    Raises FailureError if the topology, a Secret or a right is missing, or the API server is unreachable.
     """
     async with connected(kubeconfig, "rackspan-scan") as rest:
         return await read_scan_inputs_with(rest, key)
 
 
 async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
-    """Read them over this connection. Raises FailureError."""
+    """Read the inputs over this connection. Raises FailureError."""
     try:
         topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.object(key)))
     except NotFoundError as error:
@@ -92,7 +92,7 @@ async def _topics(
 
 
 async def _hosts(rest: Rest) -> tuple[tuple[HostFacts, ...], Mapping[str, Mapping[str, str]], tuple[str, ...]]:
-    """Where addresses are. Without the right to know, members of consumer groups have no rack; nothing else fails."""
+    """Return hosts, nodes' labels and warnings. If they may not be read, consumers have no rack; nothing else fails."""
     hosts: list[HostFacts] = []
     labels: dict[str, Mapping[str, str]] = {}
     try:
@@ -110,7 +110,7 @@ async def _hosts(rest: Rest) -> tuple[tuple[HostFacts, ...], Mapping[str, Mappin
 
 def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:
     if (pod.get("spec") or {}).get("hostNetwork"):
-        return ()  # the node's own
+        return ()  # the pod has the addresses of its node
     return tuple(entry["ip"] for entry in (pod.get("status") or {}).get("podIPs") or ())
 
 
@@ -131,9 +131,9 @@ class TopologyInputs:
 
 
 async def read_plan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> TopologyInputs:
-    """Read them over a connection of its own: the kubeconfig's, else the pod's service account.
+    """Read the inputs over a new connection: of the kubeconfig, else the pod's account, else the default kubeconfig.
 
-    Raises FailureError: no such topology, the API server is away, a Secret is missing, or rights are.
+    Raises FailureError if the topology, a Secret or a right is missing, or the API server is unreachable.
     """
     async with connected(kubeconfig) as rest:
         try:
