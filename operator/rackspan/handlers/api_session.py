@@ -1,11 +1,11 @@
-"""Kopf's connection to the API server: kopf gets only those fields of objects that Rackspan reads.
+"""Kopf's connection to the API server: kopf receives only the fields of objects that Rackspan reads.
 
-Kopf asks for pages of a fixed number of whole objects, decodes all of an answer, and holds each object in a task of its
-own for a while. Whoever may write an object would choose how much memory that takes.
+Kopf requests pages of a fixed number of whole objects, decodes the whole response, and keeps each object in its own
+task for a while. So a user who may write objects could make kopf use any amount of memory.
 
-Many answers, of the API server or of a proxy before it, would end kopf and so the operator, although the next one may
-be good. Kopf is told of these in the forms after which it lists again. After others it asks again at once, without end:
-these are told to it late.
+Kopf exits, and so does the operator, on many responses of the API server or of a proxy in front of it, although the
+next response may be valid. This module replaces these responses by others after which kopf lists again. After some
+responses kopf retries at once and without limit. This module delays those.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _log = logging.getLogger("rackspan")
 _OK: Final = 200
 _GONE: Final = 410
 _NO_SUCH_VERSION: Final = (400, _GONE)
-"""Answers to a watch: its resourceVersion is none, or too old."""
+"""The status codes of a watch whose resourceVersion is invalid or too old."""
 _FORBIDDEN: Final = 403
 _IN_NAMESPACE: Final = re.compile("/namespaces/([^/]+)/[^/]+$")
 _BUSY: Final = 429
 _SERVER_ERROR: Final = 500
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
-"""The one error of a watch after which kopf lists again; all others end it."""
+"""The only error of a watch after which kopf lists again. Kopf exits on all others."""
 _SHORT_SECONDS: Final = 1.0
-"""A watch that ends within so long was cut."""
+"""A watch that ends within this time was cut off."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiSession(kopf.AiohttpSession):
-    """A session by its credentials: kopf does not take those again that were refused."""
+    """A session that compares equal by its credentials, because kopf does not use rejected credentials again."""
 
     login: Login
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
 
 
 def connect(login: Login, survival: Survival, *, tls: ssl.SSLContext, trust_env: bool) -> ApiSession:
-    """A new session with these credentials, which kopf closes."""
+    """Return a new session with these credentials. Kopf closes the session."""
     known = kopf.ConnectionInfo(**asdict(login))
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls),
@@ -72,23 +72,23 @@ def connect(login: Login, survival: Survival, *, tls: ssl.SSLContext, trust_env:
 
 
 class Survival:
-    """A middleware that makes of answers that would end kopf what makes it ask again, and later if they repeat.
+    """Middleware that replaces responses on which kopf exits by errors on which kopf retries, with backoff.
 
-    One for all sessions: each ends with its credentials, which may be in an outage.
+    All sessions share one instance, because a session ends when its credentials expire, which may be during an outage.
     """
 
     def __init__(self, leave_out: Callable[[frozenset[str]], None] = lambda _: None) -> None:
-        """`leave_out` is told which namespaces may not be read, whenever they change."""
+        """`leave_out` is called with the namespaces that may not be read, whenever these change."""
         self._leave_out = leave_out
         self._refused: dict[str, str] = {}
-        """By path, the namespaces that may not be read."""
+        """The namespaces that may not be read, by path."""
         self._repeated: Counter[str] = Counter()
-        """Refusals, and watches that were cut at once, in a row by path."""
+        """The number of consecutive refusals and watches that were cut off at once, by path."""
         self._lost: set[str] = set()
-        """Paths that have to be listed: the API server was away, and may have come back with a backup of etcd."""
+        """The paths to list again: the API server was unreachable, and etcd may have been restored from a backup."""
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """The answer, or one that kopf survives; or raise an error after which it asks again."""
+        """Return the response, or one on which kopf does not exit, or raise an error after which kopf retries."""
         path = request.url.path
         try:
             answer = await handler(request)
@@ -117,7 +117,7 @@ class Survival:
         return answer
 
     def _begin(self, watch: ClientResponse) -> None:
-        """Have kopf read the events of a watch reduced."""
+        """Replace the content of a watch by its reduced events, or by an error after which kopf lists again."""
         path = watch.url.path
         if watch.ok and path not in self._lost:
             watch.content = cast("aiohttp.StreamReader", _Events(watch.content, self._ended, self._lost.add, path))
@@ -127,9 +127,9 @@ class Survival:
             watch.status, watch.content = _OK, cast("aiohttp.StreamReader", _Expired(watch.content))
 
     async def _ended(self, path: str, seconds: float) -> None:
-        """Wait before kopf is told of the end of a watch that lasted for so long, if that was cut.
+        """Delay the end of a watch if the watch was cut off; `seconds` is its duration.
 
-        Not before the next request: the session may be closed meanwhile, with a token that has run out.
+        Do not delay the next request instead: its session may be closed meanwhile because the token has expired.
         """
         if seconds >= _SHORT_SECONDS:
             del self._repeated[path]
@@ -142,7 +142,7 @@ class Survival:
         await _pause(min(seconds, _LONGEST_PAUSE_SECONDS))
 
     def _note_refusal(self, path: str, namespace: str | None) -> None:
-        """Remember that the namespace of this path may not be read, or that it may."""
+        """Record that `namespace`, the one in the path, may not be read; None means that it may be read."""
         if self._refused.get(path) == namespace:
             return
         if namespace is None:
@@ -157,16 +157,16 @@ async def _pause(seconds: float) -> None:
 
 
 def _is_short(retry_after: str) -> bool:
-    """Whether it is a number of seconds, for which kopf can wait; it may be a date, or any text of a proxy's."""
+    """Return whether kopf can wait so long, at most 99 seconds. The value may also be a date, or text of a proxy."""
     return retry_after.isdecimal() and len(retry_after) <= len("99")
 
 
 class _SmallPages:
-    """A middleware that asks for so few objects at once that a page has few bytes."""
+    """Middleware that requests so few objects at once that a page has few bytes."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, PageSize] = {}
-        """Of the list that is read, by path."""
+        """The page size of the current list, by path."""
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         query = request.url.query
@@ -191,22 +191,22 @@ class _SmallPages:
 
 
 class _Answer(aiohttp.ClientResponse):
-    """An answer of which lists are reduced."""
+    """A response whose lists are reduced to the fields that Rackspan reads."""
 
     page: bytes | None = None
-    """The text of a list."""
+    """The text of a page of a list; None for other responses."""
 
     async def json(self, **how: Any) -> Any:
         if self.page is None:
             return await super().json(**how)
         try:
             return reduced_page(self.page)
-        except ValueError as error:  # the API server did not write that
+        except ValueError as error:  # not written by the API server
             raise aiohttp.ClientPayloadError(f"{self.url.path}: the answer is not a list: {error}") from error
 
 
 class _Content:
-    """The content of a watch, of which kopf reads lines in chunks."""
+    """The content of a watch, which kopf reads in chunks of lines."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
@@ -216,10 +216,10 @@ class _Content:
 
 
 class _Events(_Content):
-    """One that has begun.
+    """The content of a watch that has begun.
 
-    `ended` is awaited at its end, with its path and how many seconds it lasted. `lost` is called with its path where
-    kopf gives it up, and it has brought nothing.
+    `ended` is awaited at its end, with its path and its duration in seconds. `lost` is called with its path if kopf
+    cancels a watch that has received nothing since its start, at least SILENT_SECONDS ago.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class _Events(_Content):
                     _log.info("a watch brought %r: listing again", line[:200])
                 yield event or _EXPIRED
         except aiohttp.ClientError:
-            pass  # kopf asks again, however a watch ends
+            pass  # kopf watches again, however a watch ends
         except asyncio.CancelledError:  # by kopf's inactivity_timeout, or because the operator ends
             if silent and clock() - begun >= SILENT_SECONDS:
                 self._lost(self._path)
@@ -256,7 +256,7 @@ class _Events(_Content):
 
 
 def _known_event(line: bytes) -> bytes | None:
-    """An event of an object, reduced to what is read; None for an error, and for what the API server did not write."""
+    """Return an event reduced to the fields that Rackspan reads; None for an error or an invalid line."""
     try:
         return None if EVENT.decode(line).type == "ERROR" else reduced_event(line) + b"\n"
     except ValueError:
@@ -264,7 +264,7 @@ def _known_event(line: bytes) -> bytes | None:
 
 
 class _Expired(_Content):
-    """One whose resourceVersion is none any more."""
+    """The content of a watch whose resourceVersion is no longer valid."""
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
         yield _EXPIRED

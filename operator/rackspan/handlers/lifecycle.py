@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _KOPFS_WATCH: Final = "watcher for "
-"""How kopf begins the names of the tasks that watch a kind."""
+"""The prefix of the names of kopf's watch tasks."""
 
 
 @kopf.on.startup()
 async def configure(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     """Configure kopf, then start the manager's loops."""
-    # With these handlers kopf writes nothing to objects; should a later one make it write, it uses Rackspan's prefix.
+    # With these handlers kopf writes nothing to objects. If a later handler makes it write, it uses Rackspan's prefix.
     # Kopf's finalizer must differ from Rackspan's: kopf removes its own from objects that none of its handlers need.
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = _NoDiffBase()
     settings.posting.enabled = False  # rackspan.kube.event_queue posts Events, on changes of conditions only
     settings.scanning.disabled = True  # `main` waits for the CRDs, so no right to watch them is needed
-    settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which holds the object
-    # Short, so that watches are back within seconds after an outage. After the last one kopf lists again if the API
-    # server could not be reached, and ends if it refused: `main` starts over.
+    settings.queueing.idle_timeout = 0.05  # kopf has a task per changed object, which keeps the object
+    # Short, so that watches resume within seconds after an outage. After the last one kopf lists again if the API
+    # server was unreachable, and exits if the API server refused the request: then `main` starts kopf again.
     settings.networking.error_backoffs = (0.5, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)
-    settings.watching.reconnect_backoff = 0.5  # from an answer that `api_session` calls expired to the next list
+    settings.watching.reconnect_backoff = 0.5  # between an "expired" of `api_session` and the next list
     settings.watching.server_timeout = 600
-    # A connection that dies without a word ends by this alone; `api_session` takes silence for more than that first.
+    # Only this timeout ends a dead connection. It exceeds SILENT_SECONDS, so that `api_session` detects silence first.
     settings.watching.inactivity_timeout = SILENT_SECONDS + 30
-    settings.watching.chunk_size = 500  # `api_session` asks for fewer
+    settings.watching.chunk_size = 500  # `api_session` requests fewer
     memo.manager.start()
 
 
@@ -49,10 +49,10 @@ async def stop(memo: Memo, **_: Any) -> None:
 
 
 async def _end_watches() -> None:
-    """End those that kopf left behind.
+    """Cancel the watches that kopf has not ended.
 
-    One that fails ends the task that would have ended the others. Kopf cancels them later, but together with the tasks
-    that report a pause to them: a watch whose answer has not begun takes that for a pause, and goes on for ever.
+    If one watch fails, so does the kopf task that would end the others. Kopf cancels those later, but together with the
+    tasks that signal a pause to them. A watch whose response has not begun takes that for a pause and runs for ever.
     """
     watches = [task for task in asyncio.all_tasks() if task.get_name().startswith(_KOPFS_WATCH)]
     for watch in watches:
@@ -62,7 +62,7 @@ async def _end_watches() -> None:
 
 @kopf.on.login()
 async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.AiohttpSession:
-    """The same credentials as for other requests; called at the start and whenever the API server rejects them."""
+    """Return the credentials of all requests. Kopf calls this at its start and when the API server rejects them."""
     found = await memo.access.login()
     return connect(found, memo.survival, tls=memo.access.tls, trust_env=settings.networking.trust_env)
 
@@ -70,15 +70,15 @@ async def login(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> kopf.A
 class _NoDiffBase(kopf.DiffBaseStorage):
     """Stores no record of an object's last handled state, which level-triggered reconciling does not need.
 
-    Kopf would build it for every event, as a deep copy of the object, even where no handler uses differences.
+    Kopf would build this record for every event, as a deep copy of the object, even if no handler uses differences.
     """
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:  # noqa: ARG002
-        """An empty record."""
+        """Return an empty record."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002
-        """None: no record is stored."""
+        """Return None, because no record is stored."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:

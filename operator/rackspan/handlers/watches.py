@@ -1,4 +1,4 @@
-"""The watches: each event of one of Rackspan's kinds (listed, added, modified or deleted) goes to the manager."""
+"""Passes each watch event of Rackspan's kinds (listed, added, modified or deleted) to the manager."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What kopf passes to every handler. It is copied for each object, so it holds only references."""
+    """The object that kopf passes to every handler. Kopf copies it for each object, so it has only references."""
 
     manager: Manager
     access: Authentication
     stop: Callable[[], Awaitable[object]]
-    """Ends what the manager runs, and the Kafka clients. Kopf waits 5 s for each task that it finds at its end."""
+    """Stops the manager's tasks and the Kafka clients. Kopf waits 5 s for each task that is left when kopf ends."""
     survival: Survival = field(default_factory=Survival)
 
     def take(self, kind: str, event: kopf.RawEvent) -> None:
-        """Hand an event to the informer of a kind. Spec and status are taken out of it: kopf holds on to the rest."""
+        """Pass an event to the informer of a kind, and then remove spec and status, because kopf keeps the object."""
         body = event["object"]
         self.manager.informers[kind].take(event["type"], body)
         for part in ("spec", "status"):
@@ -38,23 +38,23 @@ class Memo:
 
 @kopf.on.event(GROUP, VERSION, kafkatopic.PLURAL)
 async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """An event of a KafkaTopic."""
+    """Handle an event of a KafkaTopic."""
     memo.take(kafkatopic.KIND, event)
 
 
 @kopf.on.event(GROUP, VERSION, racktopology.PLURAL)
 async def topology_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """An event of a RackTopology."""
+    """Handle an event of a RackTopology."""
     memo.take(racktopology.KIND, event)
 
 
 @kopf.on.event(GROUP, VERSION, reassignment.PLURAL)
 async def reassignment_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """An event of a Reassignment."""
+    """Handle an event of a Reassignment."""
     memo.take(reassignment.KIND, event)
 
 
 @kopf.on.event(GROUP, VERSION, compliancereport.PLURAL)
 async def report_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """An event of a ComplianceReport."""
+    """Handle an event of a ComplianceReport."""
     memo.take(compliancereport.KIND, event)
