@@ -1,9 +1,9 @@
 """The properties of librdkafka's client that a RackTopology may set: these and no others.
 
-A client runs inside the operator's process, for everybody. librdkafka knows properties that end the process
-(`internal.termination.signal`), run a command, load a library or read a file, and each version may bring more of them.
-So the list names what is allowed. The rule of the definition is checked against it, and the reference is written from
-it. Where a number could keep processors busy for nothing it has limits of our own.
+Clients of several users may share a worker process of the operator. librdkafka has properties that end the process
+(`internal.termination.signal`), run a command, load a library or read a file, and new versions may add more. So this is
+a list of the allowed properties. Tests check the rule of the CRD against the list, and the reference is generated from
+it. Numbers that could keep processors busy without need have Rackspan's own limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INT32: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ClientProperty:
-    """One property: its name, what it does, what its values are in words, and whether a value is one."""
+    """One property: its name, its meaning, a description of its values, and a check whether a value is valid."""
 
     name: str
     meaning: str
@@ -30,7 +30,7 @@ class ClientProperty:
 
 
 def first_error(properties: Mapping[str, str]) -> str | None:
-    """What is wrong with the first property that is unknown or has a bad value, in words; None where all are fine."""
+    """Return a message about the first property that is unknown or has an invalid value, or None if all are valid."""
     for name, value in properties.items():
         known = CLIENT_PROPERTIES.get(name)
         if known is None:
@@ -88,7 +88,7 @@ _LISTED: Final = (
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "Whether every address of a name is tried, or the names behind a bootstrap server's addresses (Kerberos).",
     ),
-    # Trying again.
+    # Retries.
     _number("reconnect.backoff.ms", 10, 3_600_000, "The first pause before connecting again."),
     _number("reconnect.backoff.max.ms", 100, 3_600_000, "The longest pause before connecting again."),
     _number("retry.backoff.ms", 10, 300_000, "The first pause before a request is sent again."),
@@ -133,4 +133,4 @@ _LISTED: Final = (
     ),
 )
 CLIENT_PROPERTIES: Final[Mapping[str, ClientProperty]] = {one.name: one for one in _LISTED}
-"""All that may be set, by name."""
+"""All properties that may be set, by name."""

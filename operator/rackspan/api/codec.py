@@ -1,7 +1,7 @@
-"""Types to and from the JSON of the Kubernetes API, by msgspec: the declaration of a type is its schema.
+"""Conversion of types from and to the JSON of the Kubernetes API, by msgspec. The declaration of a type is its schema.
 
-`snake_case` fields are `camelCase` keys. `None` is an absent key. Unknown keys are passed over, so that an older
-operator can read what a newer schema stored.
+`snake_case` fields are `camelCase` keys. `None` is an absent key. Unknown keys are ignored, so that an older operator
+can read objects that a newer schema has stored.
 """
 
 import reprlib
@@ -20,20 +20,20 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
-"""A moment with its time zone, as a field of an object is declared."""
+"""The type of a field with a time and its time zone."""
 
 
 def timestamp(when: datetime) -> str:
-    """RFC 3339 in UTC, to the second."""
+    """Return a time in RFC 3339 format, in UTC and whole seconds."""
     try:
         moment = when.astimezone(UTC)
-    except OverflowError:  # near the ends of the calendar, as anybody may have written it
+    except OverflowError:  # near the ends of the calendar; any client may write such a time
         moment = when
-    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"  # strftime cuts the zeros of early years
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"  # strftime omits leading zeros of years
 
 
 def moment_of(text: object) -> datetime | None:
-    """A moment in UTC from what anybody may have written; None where that is none."""
+    """Return the time in UTC from a text that any client may have written, or None if the text is not a time."""
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -41,10 +41,10 @@ def moment_of(text: object) -> datetime | None:
 
 
 class SpecError(ValueError):
-    """An object cannot be read: a field is missing, or is not what the custom resource says.
+    """An object cannot be read: a field is missing, or does not match the custom resource definition.
 
-    The API server refuses such objects, so this is met only where a schema was looser when the object was stored, or
-    where the object comes from a file. `path` is the field, such as `spec.placement.spread[0].level`.
+    The API server rejects such objects. So this occurs only if the schema was less strict when the object was stored,
+    or if the object comes from a file. `path` is the field, such as `spec.placement.spread[0].level`.
     """
 
     def __init__(self, path: str, message: str) -> None:
@@ -54,7 +54,7 @@ class SpecError(ValueError):
 
 
 def camel(name: str) -> str:
-    """The JSON key of a field: `min_in_sync_replicas` is `minInSyncReplicas`, and a trailing underscore is dropped."""
+    """Return the JSON key of a field: `minInSyncReplicas` for `min_in_sync_replicas`. Omit a trailing underscore."""
     head, *rest = name.rstrip("_").split("_")
     return head + "".join(word.capitalize() for word in rest)
 
@@ -68,19 +68,19 @@ class StatusStruct(ApiStruct, frozen=True):
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The status of an object; what cannot be read is taken to be absent."""
+        """Return the status of an object. Fields that cannot be read count as absent."""
         return decode_leniently(cls, data)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of `status`, without the keys that have no value."""
+        """Return the JSON of `status`, without the keys that have no value."""
         result: dict[str, Any] = encode(self)
         return result
 
 
 def decode(cls: type[T], data: object, path: str) -> T:
-    """A type from its JSON; `path` is where in the object that stands, such as `spec`.
+    """Convert JSON to a type. `path` is the place of the JSON in the object, such as `spec`.
 
-    Raises SpecError with the path of the first field that is missing or of another type.
+    Raises SpecError with the path of the first field that is missing or has another type.
     """
     try:
         return msgspec.convert(data, cls)
@@ -90,9 +90,9 @@ def decode(cls: type[T], data: object, path: str) -> T:
 
 
 def decode_leniently(cls: type[S], data: object) -> S:
-    """A struct whose fields all have defaults from a JSON object, whose bad fields are passed over.
+    """Convert a JSON object to a struct whose fields all have defaults. Ignore invalid fields.
 
-    For a status: one unreadable summary must not hide the topic id that guards against deleting somebody else's topic.
+    For a status: an unreadable summary must not hide the topic id, which prevents the deletion of a foreign topic.
     """
     if not isinstance(data, Mapping):
         return cls()
@@ -110,7 +110,7 @@ def decode_leniently(cls: type[S], data: object) -> S:
 
 
 def encode(value: object) -> Any:
-    """The JSON of a value: a struct is a dict without the keys whose values are None, a time is in UTC."""
+    """Convert a value to JSON. A struct becomes a dict without keys whose values are None, a time a text in UTC."""
     return _without_none(msgspec.to_builtins(value, builtin_types=(datetime,)))
 
 
@@ -122,10 +122,10 @@ def _without_none(value: Any) -> Any:
     return timestamp(value) if isinstance(value, datetime) else value
 
 
-# --- what msgspec refuses, once more ---------------------------------------------------------------------------------
+# --- a second attempt at what msgspec rejects ------------------------------------------------------------------------
 #
-# To the API a key that is null is absent, and msgspec takes null for a value. Its errors name neither the key of a map
-# nor the values of an enum. Objects that need this are rare, so it need not be fast.
+# In the API a key with the value null is absent, but msgspec treats null as a value. The errors of msgspec name neither
+# the key of a map nor the values of an enum. Few objects need the code below, so it need not be fast.
 
 _SCALARS = {
     str: "a string",
@@ -138,12 +138,12 @@ _SCALARS = {
 
 @cache
 def fields_of(cls: type[msgspec.Struct]) -> tuple[FieldInfo, ...]:
-    """The fields of a struct: their names, keys and types."""
+    """Return the fields of a struct: their names, keys and types."""
     return msgspec.structs.fields(cls)
 
 
 def decode_or_explain(declared: Any, data: object, path: str) -> Any:
-    """A value of the type `declared`. Raises SpecError with the path of the first field that is wrong."""
+    """Convert JSON to the type `declared`. Raises SpecError with the path of the first invalid field."""
     declared = _present(declared)
     origin, args = get_origin(declared), get_args(declared)
     if origin is tuple and isinstance(data, list | tuple):
@@ -159,7 +159,7 @@ def decode_or_explain(declared: Any, data: object, path: str) -> Any:
 
 
 def unknown_fields(declared: Any, data: object, path: str) -> Iterator[str]:
-    """Give the paths of the keys that the type `declared` does not know; what is of another type is passed over."""
+    """Yield the paths of the keys that the type `declared` does not have. Ignore values of another type."""
     declared = _present(declared)
     origin, args = get_origin(declared), get_args(declared)
     if origin is tuple and isinstance(data, list | tuple):
@@ -189,7 +189,7 @@ def _struct(declared: type[msgspec.Struct], data: Mapping[str, object], path: st
 
 
 def _time(data: object) -> object:
-    """A time that is written otherwise than RFC 3339 has it; one without a zone is in UTC."""
+    """Return the time of a text that is not in RFC 3339 format. A time without a time zone is in UTC."""
     moment = datetime.fromisoformat(data) if isinstance(data, str) else data
     return moment.replace(tzinfo=UTC) if isinstance(moment, datetime) and moment.tzinfo is None else moment
 
@@ -207,7 +207,7 @@ def _is_struct(declared: Any) -> bool:
 
 
 def _present(declared: Any) -> Any:
-    """The type of a value that is there."""
+    """Return the type without None."""
     if get_origin(declared) not in (Union, UnionType):
         return declared
     return Union[tuple(one for one in get_args(declared) if one is not NoneType)]  # noqa: UP007 - of a computed number

@@ -18,20 +18,20 @@ PLURAL: Final = "compliancereports"
 MAX_FINDINGS: Final = 100
 """Findings that fit into a status."""
 MAX_CHANGES: Final = 20
-"""New findings that fit into a status, and as many cleared ones."""
+"""New findings that fit into a status. The same limit applies to cleared findings."""
 MAX_FINDING_TEXT: Final = 1024
-"""Characters of a message or a fix that the API server takes."""
+"""Characters of a message or a fix that the API server accepts."""
 MAX_FAILURE_TEXT: Final = 4096
 
 
 class ComplianceReportSpec(ApiStruct, frozen=True):
-    """What the report is about."""
+    """The RackTopology that the report is about."""
 
     topology_ref: TopologyRef
 
 
 class ReportSummary(ApiStruct, frozen=True):
-    """What was found, counted: `findings` and the two maps count all, whether listed or not."""
+    """The counts of a scan. `findings` and the two maps count all findings, listed or not."""
 
     topics: int | None = None
     partitions: int | None = None
@@ -49,7 +49,7 @@ class ReportSummary(ApiStruct, frozen=True):
 
 
 class ReportFinding(ApiStruct, frozen=True):
-    """One finding. `id` is the same in every scan that finds it again; one about a broker has no `topic`."""
+    """One finding. `id` is the same in every scan with this finding. A finding about a broker has no `topic`."""
 
     id: str
     rule: str
@@ -79,7 +79,7 @@ class ChangedFinding(ApiStruct, frozen=True):
 
 
 class ReportChanges(ApiStruct, frozen=True):
-    """Against the scan before, which ended at `since`: counts, and the first MAX_CHANGES of each."""
+    """The changes since the previous scan, which ended at `since`: counts, and the first MAX_CHANGES of each kind."""
 
     new: int
     cleared: int
@@ -100,9 +100,9 @@ class ScanFailure(ApiStruct, frozen=True):
 
 class ComplianceReportStatus(StatusStruct, frozen=True):
     """
-    What the last scan found that could judge the cluster, and `failure` where a later one could not.
+    The results of the last scan that could judge the cluster, and `failure` if a later scan could not.
 
-    `findings` holds the worst MAX_FINDINGS; `history` says where all of them are.
+    `findings` has the MAX_FINDINGS worst findings. `history` is the location of all findings.
     """
 
     observed_generation: int | None = None
@@ -121,7 +121,7 @@ class ComplianceReportStatus(StatusStruct, frozen=True):
 
     @property
     def last_scan_id(self) -> str | None:
-        """The scan that reported last, whether it could judge the cluster or not."""
+        """The id of the last scan that reported, whether it could judge the cluster or not."""
         return self.failure.scan_id if self.failure else self.scan_id
 
 

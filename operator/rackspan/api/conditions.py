@@ -1,7 +1,7 @@
-"""Conditions, as the Kubernetes API conventions and kstatus have them.
+"""Conditions that follow the Kubernetes API conventions and kstatus.
 
-Ready summarises. Reconciling and Stalled are abnormal when true, and absent otherwise: `kubectl wait`, Argo CD and Flux
-understand the three. The others give details.
+Ready is the summary. Reconciling and Stalled are abnormal if True, and absent otherwise. `kubectl wait`, Argo CD and
+Flux understand these three conditions. The others give details.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ DELETIONS_HELD: Final = "DeletionsHeld"
 REASSIGNED: Final = "Reassigned"
 
 MAX_MESSAGE: Final = 32768
-"""Characters that the API server takes in a message."""
+"""Characters that the API server accepts in a message."""
 
 
 class ConditionStatus(StrEnum):
@@ -61,10 +61,10 @@ def set_condition(
     generation: int,
     now: Time,
 ) -> tuple[Condition, ...]:
-    """The conditions with one of them set, in the order they had.
+    """Return the conditions with one of them set. Their order does not change.
 
-    `last_transition_time` moves to `now` only when the status differs from the one before, so that "not Ready for three
-    hours" stays true while reasons and messages come and go.
+    `last_transition_time` becomes `now` only if the status changes, so that "not Ready for three hours" stays true
+    while reasons and messages change.
     """
     conditions = tuple(existing)
     before = find_condition(conditions, condition_type)
@@ -85,12 +85,12 @@ def set_condition(
 
 
 def remove_condition(existing: Iterable[Condition], condition_type: str) -> tuple[Condition, ...]:
-    """The conditions without one of them: how Reconciling and Stalled say that all is well."""
+    """Return the conditions without one of them. Reconciling and Stalled are absent if all is well."""
     return tuple(condition for condition in existing if condition.type != condition_type)
 
 
 class Conditions:
-    """The conditions of one object while its next status is computed; `all` are those that it has by now."""
+    """The conditions of one object while its next status is computed. `all` are the conditions so far."""
 
     def __init__(self, existing: tuple[Condition, ...], generation: int, now: Time) -> None:
         self.all = existing
@@ -98,7 +98,7 @@ class Conditions:
         self._now = now
 
     def set(self, kind: str, status: ConditionStatus, reason: str, message: str) -> None:
-        """Set one of them, for this generation."""
+        """Set one condition, for this generation."""
         self.all = set_condition(self.all, kind, status, reason, message, generation=self._generation, now=self._now)
 
     def set_stalled(self, reason: str, message: str) -> None:
@@ -112,7 +112,7 @@ class Conditions:
         self.set(RECONCILING, ConditionStatus.TRUE, reason, message)
 
     def set_paused(self, meta: Meta, consequence: str) -> None:
-        """Set Paused where the object's annotation pauses it, with what follows from that; else remove it."""
+        """Set Paused if the object's annotation pauses it, with `consequence` as the message. Else remove Paused."""
         if not meta.is_paused:
             self.remove(PAUSED)
         elif meta.unclear_pause is not None:
@@ -125,29 +125,29 @@ class Conditions:
         self.remove(STALLED, RECONCILING)
 
     def remove(self, *kinds: str) -> None:
-        """Remove some of them."""
+        """Remove the conditions of these types."""
         for kind in kinds:
             self.all = remove_condition(self.all, kind)
 
 
 def find_condition(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
-    """The condition of a type, or None where it is absent."""
+    """Return the condition of a type, or None if it is absent."""
     return next((condition for condition in conditions if condition.type == condition_type), None)
 
 
 def reason_of(conditions: Iterable[Condition], condition_type: str) -> str | None:
-    """The reason of a condition; None where it is absent."""
+    """Return the reason of a condition, or None if the condition is absent."""
     condition = find_condition(conditions, condition_type)
     return None if condition is None else condition.reason
 
 
 def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
-    """Whether a condition is there and holds."""
+    """Return whether a condition is present and True."""
     return _has_status(conditions, condition_type, ConditionStatus.TRUE)
 
 
 def is_false(conditions: Iterable[Condition], condition_type: str) -> bool:
-    """Whether a condition is there and does not hold; one that is Unknown is neither true nor false."""
+    """Return whether a condition is present and False. An Unknown condition is neither True nor False."""
     return _has_status(conditions, condition_type, ConditionStatus.FALSE)
 
 

@@ -1,4 +1,4 @@
-"""Which brokers and racks a RackTopology drains, and how one changes that. Pure."""
+"""The brokers and racks that a RackTopology drains, and changes of these. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Drains:
 
     @classmethod
     def of(cls, spec: RackTopologySpec) -> Self:
-        """What a spec drains."""
+        """Return the drains of a spec."""
         return cls(spec.drain_brokers, spec.drain_racks)
 
     def with_added(self, more: "Drains") -> "Drains":
-        """The same and `more`, at the end; a rack that is there in another spelling is there."""
+        """Return these drains with `more` at the end. A rack is not added if it is present in another spelling."""
         names = {_name(rack) for rack in self.racks}
         return Drains(
             _distinct((*self.brokers, *more.brokers)),
@@ -33,7 +33,7 @@ class Drains:
         )
 
     def without(self, fewer: "Drains") -> "Drains":
-        """The same without `fewer`, in whatever spelling."""
+        """Return these drains without `fewer`. A rack is removed in any spelling."""
         names = {_name(rack) for rack in fewer.racks}
         return Drains(
             tuple(broker for broker in self.brokers if broker not in fewer.brokers),
@@ -42,32 +42,32 @@ class Drains:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """How the status calls them: broker ids, and domains such as /eu/eu-1a."""
+        """The drains as named in the status: broker ids, and domains such as /eu/eu-1a."""
         return (*map(str, self.brokers), *map(_name, self.racks))
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The same as arguments of `rackspan drain`."""
+        """The drains as arguments of `rackspan drain`."""
         return (*map(str, self.brokers), *(f"--rack={rack}" for rack in self.racks))
 
     def fields(self) -> Mapping[str, Any]:
-        """The fields of a spec, both of them."""
+        """Return both fields of the spec."""
         return {"drainBrokers": list(self.brokers), "drainRacks": list(self.racks)}
 
     def patch(self, before: "Drains") -> list[dict[str, Any]]:
-        """JSON patch (RFC 6902) of a RackTopology that drains `before`; empty where nothing changes."""
+        """Return the JSON patch (RFC 6902) of a RackTopology with the drains `before`; empty if nothing changes."""
         was, now = before.fields(), self.fields()
         return [{"op": "add", "path": f"/spec/{key}", "value": now[key]} for key in now if now[key] != was[key]]
 
 
 def draining(topology: RackTopology, drains: Drains) -> RackTopology:
-    """The topology as if its spec drained these."""
+    """Return the topology with these drains in its spec."""
     spec = structs.replace(topology.spec, drain_brokers=drains.brokers, drain_racks=drains.racks)
     return structs.replace(topology, spec=spec)
 
 
 def brokers_of(topology: RackTopology, drains: Drains) -> frozenset[int]:
-    """Ids of the brokers in the status that are drained, by themselves or by their racks."""
+    """Return the ids of the drained brokers: those in `drains`, and those in the status whose rack is drained."""
     paths = [path for rack in drains.racks if (path := rack_or_none(rack))]
     racks = {broker.id: rack_or_none(broker.rack) or () for broker in topology.status.brokers}
     below = {broker for broker, rack in racks.items() if any(is_within(rack, path) for path in paths)}

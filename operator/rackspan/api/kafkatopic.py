@@ -1,4 +1,4 @@
-"""KafkaTopic: one topic of one Kafka cluster, and where its replicas shall live."""
+"""KafkaTopic: one topic of one Kafka cluster, and the placement of its replicas."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -23,14 +23,14 @@ KIND: Final = "KafkaTopic"
 PLURAL: Final = "kafkatopics"
 
 MAX_SAMPLES: Final = 5
-"""Findings that fit into a status. All of them are in the ComplianceReport."""
+"""Findings that fit into a status. The ComplianceReport has more."""
 
 MAX_DOMAINS: Final = 100
 """Domains that fit into the placement summary of a status."""
 
 
 class WhenUnsatisfiable(StrEnum):
-    """What to do where the brokers cannot satisfy a level's maxSkew."""
+    """What to do if the brokers cannot satisfy a level's maxSkew."""
 
     REFUSE = "Refuse"
     BEST = "Best"
@@ -44,7 +44,7 @@ class DeletionPolicy(StrEnum):
 
 
 class OnTopicLoss(StrEnum):
-    """What happens when somebody else deletes the topic in Kafka."""
+    """What happens when another client deletes the topic in Kafka."""
 
     STALL = "Stall"
     RECREATE = "Recreate"
@@ -66,10 +66,10 @@ class BrokerFilter(ApiStruct, frozen=True):
 
 
 class TopicPlacement(ApiStruct, frozen=True):
-    """Where replicas shall live.
+    """The placement of replicas.
 
-    `leaders` are rack paths. `assignment` has a row of broker ids per partition, preferred leader first; it is empty
-    unless the placement is written by hand, and then everything else is empty.
+    `leaders` are rack paths. `assignment` has a row of broker ids per partition, preferred leader first. It is empty
+    unless the user writes the placement explicitly; then all other fields are empty.
     """
 
     placer: str | None = None
@@ -83,9 +83,9 @@ class TopicPlacement(ApiStruct, frozen=True):
 
 
 class KafkaTopicSpec(ApiStruct, frozen=True):
-    """What the topic shall be.
+    """The desired state of the topic.
 
-    `config` holds the configs to manage, as written. `durability` and `reassignment` are None where the RackTopology's
+    `config` has the configs to manage, as written. `durability` and `reassignment` are None if the RackTopology's
     defaults apply.
     """
 
@@ -102,18 +102,18 @@ class KafkaTopicSpec(ApiStruct, frozen=True):
 
     @property
     def config_values(self) -> dict[str, str]:
-        """The configs to manage, as Kafka takes them."""
+        """The configs to manage, with the strings that Kafka accepts as values."""
         return {key: str(value) for key, value in self.config.items()}
 
     @property
     def own_min_insync(self) -> int | None:
-        """The min.insync.replicas among the configs; None where there is none, or no number."""
+        """The min.insync.replicas in the configs; None if it is absent or not a number."""
         given = self.config_values.get(MIN_INSYNC, "")
         return int(given) if given.isascii() and given.isdigit() else None
 
 
 class Finding(ApiStruct, frozen=True):
-    """A partition that is not compliant: `domain`, of `level`, holds `excess` replicas too many."""
+    """A partition that is not compliant: `domain`, a domain of `level`, has `excess` replicas too many."""
 
     partition: int
     reason: str
@@ -123,10 +123,10 @@ class Finding(ApiStruct, frozen=True):
 
 
 class ComplianceStatus(ApiStruct, frozen=True):
-    """How many of the partitions judged are not compliant, and the fewest replicas to copy to fix all of them.
+    """How many of the judged partitions are not compliant, and the minimum number of replicas to copy to fix all.
 
-    `drifted` of them are not compliant only because brokers run in other racks than they report. `pinned` others lie as
-    the explicit assignment says, which does not spread them fairly.
+    `drifted` of them are not compliant only because brokers run in other racks than they report. `pinned` is the number
+    of other partitions that follow an explicit assignment, which does not spread them fairly.
     """
 
     partitions: int
@@ -138,7 +138,7 @@ class ComplianceStatus(ApiStruct, frozen=True):
 
 
 class DomainPlacement(ApiStruct, frozen=True):
-    """How many replicas and preferred leaders of the topic a domain holds."""
+    """The number of replicas and of preferred leaders of the topic in a domain."""
 
     domain: str
     replicas: int
@@ -146,13 +146,13 @@ class DomainPlacement(ApiStruct, frozen=True):
 
 
 class PlacementStatus(ApiStruct, frozen=True):
-    """Where the topic is, summed over the domains of the upper levels."""
+    """The placement of the topic: sums for each domain of the upper levels."""
 
     domains: tuple[DomainPlacement, ...] = ()
 
 
 class LevelDurability(ApiStruct, frozen=True):
-    """A write acknowledged with acks=all is in at least `domains` of the level; and what the loss of any one does."""
+    """A write acknowledged with acks=all is in at least `domains` of the level. The flags are about the loss of one."""
 
     level: str
     domains: int
@@ -161,18 +161,18 @@ class LevelDurability(ApiStruct, frozen=True):
 
 
 class DurabilityStatus(ApiStruct, frozen=True):
-    """What acknowledged writes survive: in a sentence, and by level, the last of which is `broker`."""
+    """The failures that acknowledged writes survive: in a sentence, and by level. The last level is `broker`."""
 
     message: str
     levels: tuple[LevelDurability, ...] = ()
 
 
 class KafkaTopicStatus(StatusStruct, frozen=True):
-    """What the operator saw and did.
+    """What the operator observed and did.
 
-    Build the next one with `msgspec.structs.replace`, and compare the two with `==` before writing. `adopted` says that
-    the topic was not made for this object, `creating` that the operator was about to make it: what appears then is no
-    adoption. False denies what the annotation CREATED_FOR says. `cluster_id` says where either holds.
+    Build the next status with `msgspec.structs.replace`, and compare the two with `==` before writing. `adopted` means
+    that the topic was not created for this object. `creating` means that the operator was about to create the topic, so
+    a topic that appears is not adopted; False cancels the annotation CREATED_FOR. Both apply to `cluster_id` only.
     """
 
     observed_generation: int | None = None
@@ -210,28 +210,28 @@ class KafkaTopic(ApiObject, frozen=True):
 
     @property
     def adopt_topic_id(self) -> str | None:
-        """The id of a recreated topic that a person asked this object to own."""
+        """The id of a recreated topic that the user has assigned to this object."""
         return self.meta.annotations.get(ADOPT_TOPIC_ID)
 
     @property
     def was_being_created(self) -> bool:
-        """Whether an annotation says so that has not been used up: the status knows of no topic, and denies none."""
+        """Whether the annotation CREATED_FOR says so, and the status has neither a topic id nor `creating`."""
         uid = self.meta.annotations.get(CREATED_FOR, "").partition("/")[0]
         return uid == self.meta.uid and self.status.topic_id is None and self.status.creating is None
 
     @property
     def created_in(self) -> str | None:
-        """The id of the Kafka cluster that the annotation names; None where it names none."""
+        """The id of the Kafka cluster in the annotation CREATED_FOR, or None."""
         return self.meta.annotations.get(CREATED_FOR, "").partition("/")[2] or None
 
     @property
     def confirm_delete(self) -> str | None:
-        """The id of an adopted topic that a person asked this object to delete in the end."""
+        """The id of an adopted topic that, as the user has confirmed, is deleted with this object."""
         return self.meta.annotations.get(CONFIRM_DELETE)
 
 
 def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) -> TopicRequirements:
-    """What a topic should be: its own durability, else the topology's. Raises RackPathError for a domain of leaders."""
+    """Return a topic's requirements, with the given default durability. Raises RackPathError for invalid `leaders`."""
     placement = spec.placement
     return TopicRequirements(
         replication_factor=spec.replication_factor,
@@ -251,5 +251,5 @@ def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) ->
 
 
 def durability_of(spec: DurabilitySpec) -> Durability:
-    """The durability that a spec asks for."""
+    """Return the durability that a spec requests."""
     return Durability(min_domains=spec.min_domains, tolerate=spec.tolerate)

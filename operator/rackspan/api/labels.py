@@ -7,49 +7,53 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FINALIZER: Final = f"{GROUP}/finalizer"
-"""On every KafkaTopic that the operator manages: it has the last word on what becomes of the topic in Kafka.
+"""On every KafkaTopic that the operator manages, so that it can decide about the topic in Kafka before the deletion.
 
-And on every RackTopology, the way to these topics."""
+Also on every RackTopology, through which the operator reaches these topics, and on Reassignments."""
 
 PAUSED: Final = f"{GROUP}/paused"
-"""Annotation: "true", or what else means yes, leaves the topic alone, whatever its spec says."""
+"""Annotation: with "true", or another value that means yes, the operator does not change the topic, whatever its spec.
+
+On a RackTopology the annotation pauses its Reassignments."""
 
 ADOPT_TOPIC_ID: Final = f"{GROUP}/adopt-topic-id"
-"""Annotation: the id of a topic that somebody else recreated, and that this object shall own from now on."""
+"""Annotation: the id of a topic that another client recreated, and that this object owns from now on."""
 
 CONFIRM_DELETE: Final = f"{GROUP}/confirm-delete"
-"""Annotation: the id of a topic that was adopted, and that deletionPolicy Delete shall delete all the same."""
+"""Annotation: the id of an adopted topic to which deletionPolicy Delete applies nevertheless."""
 
 CREATED_FOR: Final = f"{GROUP}/created-for"
-"""Annotation: the object's own uid, a slash and the Kafka cluster's id, put on with the finalizer where the operator is
-about to create the topic there. The uid alone, as earlier versions wrote it, is about any cluster.
+"""Annotation: the object's own uid, a slash and the Kafka cluster's id. The operator sets it with the finalizer when it
+is about to create the topic in that cluster. The uid alone, as earlier versions wrote it, applies to any cluster.
 
-Until the topic is in the status, one that shows up under its name was made for the object."""
+Until the status has the topic, a topic that appears under its name counts as created for the object."""
 
 APPROVE_PLAN: Final = f"{GROUP}/approve-plan"
-"""Annotation on RackTopologies and KafkaTopics: the hash of the plan, or of the topic's part, that a person approves.
+"""Annotation on RackTopologies and KafkaTopics: the hash of the plan, or of the topic's part, that a user approves.
 
-Taken off before the plan begins."""
+The operator removes it before the plan begins."""
 
 CONFIRM_DELETIONS: Final = f"{GROUP}/confirm-deletions"
-"""Annotation on RackTopologies: how many deletions wait, by which a person says yes to them. Taken off once read."""
+"""Annotation on RackTopologies: the `confirmation`s of held deletions that a user wants, separated by commas.
+
+The operator removes a confirmation once it has used it."""
 
 WHOLE_PLAN: Final = f"{GROUP}/whole-plan"
-"""Annotation on Reassignments: the hashes of the RackTopology's plan when they began, of all of it, of namespaces'
-parts and of topics' parts, separated by commas. Only some of these parts may have begun.
+"""Annotation on Reassignments: hashes of the RackTopology's plan when they began, separated by commas: of the whole
+plan, of namespaces' parts and of topics' parts. Perhaps only some of these parts have begun.
 
-An operator that is started again knows by it what it has begun."""
+After a restart, the operator reads from it what it has begun."""
 
 RACK: Final = f"{GROUP}/rack"
-"""Annotation on broker pods: the rack of their node. For people to see, never read back."""
+"""Annotation on broker pods: the rack of their node. Only for people to see: Rackspan does not read it."""
 
 PUBLISH_RACKS: Final = f"{GROUP}/publish-racks"
 """Label on namespaces: the RackTopology whose racks are published there for client pods.
 
-Its name if it is in the same namespace, else `namespace.name`."""
+The value is the RackTopology's name if it is in the same namespace, else `namespace.name`."""
 
 RESTART: Final = f"{GROUP}/restart"
-"""Annotation on RackTopologies: a broker's id or its pod's name, which is restarted once. Taken off when it is back."""
+"""Annotation on RackTopologies: the id or pod name of a broker to restart once. Removed when the broker is back."""
 
 RACK_FILE: Final = f"{GROUP}/rack-file"
 """Label on ConfigMaps: "true" on those that publish racks."""
@@ -67,25 +71,27 @@ SCAN_NOW: Final = f"{GROUP}/scan-now"
 """Annotation on RackTopologies: each new value of it starts a compliance scan."""
 
 TOPOLOGY_UID: Final = f"{GROUP}/topology-uid"
-"""Label on what runs a scan and on published racks: the RackTopology, exactly."""
+"""Label on objects that run a scan and on published racks: the RackTopology's uid."""
 
 SCAN_TOPOLOGY: Final = f"{GROUP}/topology"
-"""Label on what runs a scan: the RackTopology's name, for people to select by; cut where it is too long for a label."""
+"""Label on objects that run a scan and on Reassignments: the RackTopology's name, cut to the length limit of a label.
+
+For the selectors of users."""
 
 SCAN_TOPOLOGY_NAMESPACE: Final = f"{GROUP}/topology-namespace"
-"""Label on what runs a scan: the RackTopology's namespace."""
+"""Label on objects that run a scan: the RackTopology's namespace."""
 
 SCAN_TRIGGER: Final = f"{GROUP}/scan-trigger"
-"""Label on what runs a scan: Schedule, Request or TopologyChange."""
+"""Label on objects that run a scan: Schedule, Request or TopologyChange."""
 
 SCAN_CAUSE: Final = f"{GROUP}/scan-cause"
-"""Annotation on what runs a scan: the scheduled time, the value of scan-now or the topology's fingerprint."""
+"""Annotation on objects that run a scan: the scheduled time, the value of scan-now or the topology's fingerprint."""
 
 SCAN_DEADLINE: Final = f"{GROUP}/scan-deadline"
 """Annotation on SparkApplications: how many seconds the scan may take. Jobs have a field for it."""
 
 EXECUTOR_POD: Final = f"{GROUP}/executor-pod"
-"""Annotation on the pod of a scan that has executors: what Spark makes their pods from, as JSON."""
+"""Annotation on the pod of a scan that has executors: the template of their pods for Spark, as JSON."""
 
 READ_ANNOTATIONS: Final = (
     PAUSED,
@@ -98,7 +104,7 @@ READ_ANNOTATIONS: Final = (
     RESTART,
     SCAN_NOW,
 )
-"""Annotations of Rackspan's own kinds that are read. The operator keeps no others."""
+"""The annotations of Rackspan's own kinds that Rackspan reads. The operator keeps no others in memory."""
 
 PLAN: Final = f"{GROUP}/plan"
-"""Label on Reassignments: the hash of the plan, by which the parts of one are found."""
+"""Label on Reassignments: the hash of the plan, by which all parts of a plan are found."""

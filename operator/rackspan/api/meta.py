@@ -1,4 +1,4 @@
-"""What every Kubernetes object has: its key and its metadata; and what all of Rackspan's own have."""
+"""The key and the metadata of every Kubernetes object, and the common base of Rackspan's own kinds."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -10,18 +10,18 @@ from rackspan.api.codec import ApiStruct, SpecError, Time, decode, fields_of
 from rackspan.api.labels import PAUSED, READ_ANNOTATIONS
 
 _YES = frozenset({"true", "yes", "on", "1", "y", "t", ""})
-"""What people write in YAML; `kubectl annotate rst orders rackspan.dev/paused=` leaves it empty."""
+"""The ways to write yes in YAML. `kubectl annotate rst orders rackspan.dev/paused=` makes the value empty."""
 _NO = frozenset({"false", "no", "off", "0", "n", "f"})
 _MAX_SHOWN = 40
 _LONGEST_ANNOTATION = 1024
-"""Characters; more than a hash, an id, a name or a moment has."""
+"""In characters. A single hash, id, name or time is shorter."""
 _MOST_FINALIZERS = 50
 _LONGEST_MANAGER = 128
-"""Characters, by the API server's own rule."""
+"""In characters, by the API server's own rule."""
 
 
 class ObjectKey(NamedTuple):
-    """Names an object of a kind that is known from the context. Written as `namespace/name`."""
+    """The namespace and name of an object whose kind is known from the context. Written as `namespace/name`."""
 
     namespace: str
     name: str
@@ -33,8 +33,8 @@ class ObjectKey(NamedTuple):
 class Meta(ApiStruct, frozen=True):
     """The part of `metadata` that decisions need.
 
-    `creation_timestamp` is None for an object that was read from a file. `deletion_timestamp` is set once somebody
-    asked to delete it.
+    `creation_timestamp` is None for an object that was read from a file. `deletion_timestamp` is set once a client
+    has requested the deletion.
     """
 
     name: str
@@ -45,16 +45,16 @@ class Meta(ApiStruct, frozen=True):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those that are read, each cut where it is longer than any that means something."""
+    """The annotations that Rackspan reads, each cut to _LONGEST_ANNOTATION."""
     finalizers: tuple[str, ...] = ()
     manager: str = ""
-    """Who wrote the spec last, as the API server recorded it: the name of a program, such as `kubectl-edit`."""
+    """The last writer of the spec, as recorded by the API server: the name of a program, such as `kubectl-edit`."""
 
     @classmethod
     def from_object(cls, obj: Mapping[str, object]) -> Self:
-        """The metadata of a Kubernetes object, whose writer bounds neither annotations nor finalizers.
+        """Return the metadata of a Kubernetes object, with limits for annotations and finalizers.
 
-        Raises SpecError, also where there are more finalizers than are kept: they are only ever written back whole.
+        Raises SpecError, also if there are too many finalizers: the operator may only write back all of them.
         """
         metadata = obj.get("metadata", {})
         found = decode(cls, metadata, "metadata")
@@ -71,26 +71,26 @@ class Meta(ApiStruct, frozen=True):
 
     @property
     def age(self) -> tuple[str, str]:
-        """What orders objects from the oldest on; those of one second, Kubernetes' exactness, by uid.
+        """A sort key: oldest objects first. Kubernetes' times are in whole seconds, so the uid breaks ties.
 
-        One that was read from a file has no time, and comes last.
+        An object that was read from a file has no time, and comes last.
         """
         return str(self.creation_timestamp or "later"), self.uid
 
     @property
     def is_deleting(self) -> bool:
-        """Whether somebody asked to delete the object."""
+        """Whether a client has requested the deletion of the object."""
         return self.deletion_timestamp is not None
 
     @property
     def is_paused(self) -> bool:
-        """Whether the annotation `rackspan.dev/paused` asks to leave everything alone. In doubt it does."""
+        """Whether the annotation `rackspan.dev/paused` pauses the object. An unclear value pauses it, too."""
         value = self.annotations.get(PAUSED)
         return value is not None and _plain(value) not in _NO
 
     @property
     def unclear_pause(self) -> str | None:
-        """What is wrong with that annotation where it says neither yes nor no, in a sentence."""
+        """A message if the value of that annotation is neither yes nor no, else None."""
         value = self.annotations.get(PAUSED)
         if value is None or _plain(value) in _YES | _NO:
             return None
@@ -102,13 +102,13 @@ class Meta(ApiStruct, frozen=True):
 
 
 class ApiObject(ApiStruct, frozen=True):
-    """An object of one of Rackspan's kinds, each of which has a `spec`, and a `status` that is a StatusStruct."""
+    """An object of one of Rackspan's kinds. Each subclass has a `spec`, and a `status` that is a StatusStruct."""
 
     meta: Meta
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:
-        """An object from its JSON. Raises SpecError with the path of the field that cannot be read."""
+        """Return an object from its JSON. Raises SpecError with the path of the field that cannot be read."""
         types = {field.name: field.type for field in fields_of(cls)}
         parts: dict[str, Any] = {
             "meta": Meta.from_object(obj),
@@ -128,7 +128,7 @@ def _plain(value: str) -> str:
 
 
 def _manager(metadata: object) -> str:
-    """The manager of the latest entry of `managedFields` that is about the spec; empty where there is none."""
+    """Return the manager of the latest entry in `managedFields` about the spec; empty if there is no such entry."""
     entries = metadata.get("managedFields") if isinstance(metadata, Mapping) else None
     latest: Mapping[str, object] = max(
         (entry for entry in entries or () if "f:spec" in (entry.get("fieldsV1") or {})),

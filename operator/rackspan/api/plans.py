@@ -1,4 +1,4 @@
-"""What a status says about the plan that would bring topics to what is asked: the certificate, and a few samples."""
+"""The plan in a status, which would bring topics to their specs: its certificate, and a few samples."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -8,17 +8,17 @@ from rackspan.api.codec import ApiStruct
 from rackspan.api.meta import ObjectKey
 
 MAX_PLAN_SAMPLES: Final = 5
-"""Samples of a plan that fit into a status. `rackspan plan --topology` prints all of it."""
+"""Samples of a plan that fit into a status. `rackspan plan --topology` prints the whole plan."""
 
 
 MAX_PLAN_NAMESPACES: Final = 50
 """Namespaces whose parts of a plan are listed one by one in a status."""
 MAX_APPROVED: Final = 100
-"""Hashes that one approval may name."""
+"""Hashes that one approval may have."""
 
 
 class PartitionChange(ApiStruct, frozen=True):
-    """The replicas of one partition now and by the plan, the preferred leader first."""
+    """The replicas of one partition now and after the plan, the preferred leader first."""
 
     partition: int
     from_: tuple[int, ...]
@@ -26,9 +26,9 @@ class PartitionChange(ApiStruct, frozen=True):
 
 
 class TopicPlanStatus(ApiStruct, frozen=True):
-    """The plan of one topic: replicas to copy, the fewest that any plan could copy, and what else changes.
+    """The plan of one topic: replicas to copy, the minimum that any plan has to copy, and the other changes.
 
-    `removals` are the replicas by which partitions shrink, here as in the sums below; None for none.
+    `removals` is the number of replicas that are removed without a copy, also in the sums below; None for none.
     """
 
     hash: str
@@ -42,7 +42,7 @@ class TopicPlanStatus(ApiStruct, frozen=True):
 
 
 class PlannedTopic(ApiStruct, frozen=True):
-    """A KafkaTopic, or the name of a topic without one, and the replicas that its plan copies."""
+    """A KafkaTopic, or the name of a topic without a KafkaTopic, and the number of replicas that its plan copies."""
 
     topic: str
     hash: str
@@ -51,7 +51,7 @@ class PlannedTopic(ApiStruct, frozen=True):
 
 
 class PlannedNamespace(ApiStruct, frozen=True):
-    """The parts of one namespace's KafkaTopics, with a hash of their own; None for topics without a KafkaTopic."""
+    """The parts of one namespace's KafkaTopics, with their own hash. `namespace` is None for unmanaged topics."""
 
     hash: str
     topics: int
@@ -61,9 +61,9 @@ class PlannedNamespace(ApiStruct, frozen=True):
 
 
 class TopologyPlanStatus(ApiStruct, frozen=True):
-    """The plans of all topics of a topology in sums; the samples are those that copy the most.
+    """The sums of the plans of all topics of a topology. `samples` are the topics whose plans copy the most.
 
-    `unmanaged` of the topics have no KafkaTopic. `namespaces` is empty where there is only one.
+    `unmanaged` of the topics have no KafkaTopic. `namespaces` is empty if there is only one namespace.
     """
 
     hash: str
@@ -80,21 +80,21 @@ class TopologyPlanStatus(ApiStruct, frozen=True):
 
 
 def unmanaged_key(topic: str) -> ObjectKey:
-    """The key of the part of a topic without a KafkaTopic. It has no namespace, so no tenant's object has the same."""
+    """Return the key of an unmanaged topic's part. It has no namespace, so it differs from keys of tenants' objects."""
     return ObjectKey("", topic)
 
 
 def is_unmanaged(key: ObjectKey) -> bool:
-    """Whether a part is of a topic without a KafkaTopic."""
+    """Return whether a part belongs to an unmanaged topic, which has no KafkaTopic."""
     return not key.namespace
 
 
 def part_name(key: ObjectKey) -> str:
-    """The KafkaTopic of a part as `namespace/name`, or the name of a topic without one."""
+    """Return the KafkaTopic of a part as `namespace/name`, or the name of an unmanaged topic."""
     return key.name if is_unmanaged(key) else str(key)
 
 
 def topology_hash(hashes: Mapping[str, str]) -> str:
-    """The hash of a topology's plan, from those of its topics' plans by `namespace/name`; there is one at least."""
+    """Return the hash of a topology's plan from the hashes of its topics' plans by `namespace/name`, at least one."""
     digest = sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     return digest[: len(next(iter(hashes.values())))]

@@ -12,14 +12,14 @@ _BOUNDS = Adaptive()
 
 
 class Approval(StrEnum):
-    """Whether moves wait for a person."""
+    """Whether moves wait for the approval of a person."""
 
     MANUAL = "Manual"
     AUTOMATIC = "Automatic"
 
 
 class TopicApproval(StrEnum):
-    """Whose KafkaTopics may approve their part of a plan: the topology's namespace's, all that it allows, or none."""
+    """Which KafkaTopics may approve their part of a plan: those in the topology's namespace, all allowed, or none."""
 
     OWN = "Own"
     ALLOWED = "Allowed"
@@ -27,7 +27,7 @@ class TopicApproval(StrEnum):
 
 
 class DurabilitySpec(ApiStruct, frozen=True):
-    """What a topic shall survive, by the names of levels.
+    """The failures that a topic has to survive, by the names of levels.
 
     `min_domains`: domains that hold every write acknowledged with acks=all. `tolerate`: domains that may be lost while
     every partition keeps a leader and accepts such writes.
@@ -38,7 +38,7 @@ class DurabilitySpec(ApiStruct, frozen=True):
 
 
 class TopicReassignmentSpec(ApiStruct, frozen=True):
-    """Whether a topic's replicas may be moved. None is "as the topology says".
+    """Whether a topic's replicas may be moved. None means the setting of the topology.
 
     `approved_plan` is the hash of the topic's part of a plan that a person has approved.
     """
@@ -49,23 +49,23 @@ class TopicReassignmentSpec(ApiStruct, frozen=True):
 
 
 class ReassignmentDefaults(ApiStruct, frozen=True):
-    """Whether replicas of topics may be moved that do not say so themselves.
+    """Whether replicas of topics without their own setting may be moved.
 
-    `reorders` is for what copies nothing and removes nothing; None is "as `approval`".
+    `reorders` is for plans that copy nothing and remove nothing. None means the value of `approval`.
     """
 
     approval: Approval = Approval.MANUAL
     reorders: Approval | None = None
 
     def overridden_by(self, spec: TopicReassignmentSpec | None) -> "ReassignmentDefaults":
-        """These settings, with those that the topic sets itself in their place."""
+        """Return these settings, replaced by those that the topic sets itself."""
         if spec is None:
             return self
         reorders = spec.reorders or (None if spec.approval else self.reorders)
         return ReassignmentDefaults(spec.approval or self.approval, reorders)
 
     def of(self, *, reorders_only: bool) -> Approval:
-        """What holds for a plan that only changes preferred leaders, or for any other."""
+        """Return the setting for a plan that only changes preferred leaders, or for any other plan."""
         return (self.reorders or self.approval) if reorders_only else self.approval
 
 
@@ -78,22 +78,22 @@ class MaintenanceWindow(ApiStruct, frozen=True):
 
 
 class AdaptiveThrottle(ApiStruct, frozen=True):
-    """The bounds of a throttle that adapts itself, in bytes per second and broker."""
+    """The bounds of an adaptive throttle, in bytes per second and broker."""
 
     floor: int = _BOUNDS.floor
     ceiling: int = _BOUNDS.ceiling
 
 
 def throttle_of(fixed: int | None, adaptive: AdaptiveThrottle | None) -> int | Adaptive | None:
-    """The throttle of a spec, None for none."""
+    """Return the throttle of a spec, or None if there is no throttle."""
     return fixed if adaptive is None else Adaptive(adaptive.floor, max(adaptive.floor, adaptive.ceiling))
 
 
 class TopologyReassignment(ApiStruct, frozen=True):
     """How replicas of a cluster are moved.
 
-    `approved_plan` is the hash of a plan that a person has approved. `max_moves` and `max_bytes` limit what begins by
-    itself. `throttle` is in bytes per second and broker, None for none or for one that adapts itself.
+    `approved_plan` is the hash of a plan that a person has approved. `max_moves` and `max_bytes` limit the plans that
+    begin without approval. `throttle` is in bytes per second and broker, None for no throttle or an adaptive one.
     """
 
     approved_plan: str | None = None

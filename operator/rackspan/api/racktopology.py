@@ -1,4 +1,4 @@
-"""RackTopology: one Kafka cluster, and the tree of regions, zones and racks that its brokers stand in."""
+"""RackTopology: one Kafka cluster, and the tree of regions, zones and racks of its brokers."""
 
 import json
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ PLURAL: Final = "racktopologies"
 MAX_DRAINS: Final = 100
 """Drains that fit into a status."""
 MAX_DRAIN_SAMPLES: Final = 5
-"""Topics that are named for each reason why something is left."""
+"""Topics that are named for each reason why replicas remain."""
 MAX_DRIFT_SAMPLES: Final = 10
 """Topics that are named as not compliant because of drift."""
 MAX_BROKER_SAMPLES: Final = 100
-"""Broker ids that fit into a status's lists of drift and of missing racks."""
+"""Broker ids that fit into one list of a status, such as those of drift and of missing racks."""
 MAX_HELD: Final = 100
 """Namespaces whose waiting deletions fit into a status."""
 MAX_RECENT: Final = 1_000
 """Namespaces whose latest deletions fit into a status."""
 NAMESPACE_VARIABLE: Final = "$(namespace)"
-"""Stands for a KafkaTopic's namespace in `topicPrefixes`."""
+"""The placeholder for a KafkaTopic's namespace in `topicPrefixes`."""
 INTERNAL_PREFIX: Final = "__"
-"""How the names of Kafka's internal topics begin, and by custom those of other tools."""
+"""The prefix of the names of Kafka's internal topics, and by convention of those of other tools."""
 DEFAULT_HISTORY_PATH: Final = "/var/lib/rackspan"
-"""Where a scan's history volume is mounted unless the spec says otherwise."""
+"""The mount path of a scan's history volume, unless the spec has another location."""
 
 
 class SaslMechanism(StrEnum):
@@ -51,21 +51,21 @@ class SaslMechanism(StrEnum):
 
 
 class RackSource(StrEnum):
-    """Where a broker's rack comes from: the labels of its pod's node, or Kafka's own `broker.rack`."""
+    """The source of a broker's rack: the labels of its pod's node, or Kafka's own `broker.rack`."""
 
     NODES = "Nodes"
     BROKER = "Broker"
 
 
 class MissingRackPolicy(StrEnum):
-    """What to do while some brokers have a rack and some have not."""
+    """What to do while some brokers have a rack and others do not."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"
 
 
 class BrokerIdFrom(StrEnum):
-    """Where a pod's broker id is read."""
+    """The source of a pod's broker id."""
 
     NAME_SUFFIX = "NameSuffix"
     LABEL = "Label"
@@ -80,7 +80,7 @@ class RestartPolicy(StrEnum):
 
 
 class TopicsWithoutSpareReplica(StrEnum):
-    """What a restart does about topics that have no more replicas than min.insync.replicas."""
+    """How a restart treats topics that have no more replicas than min.insync.replicas."""
 
     REPORT = "Report"
     HOLD = "Hold"
@@ -95,7 +95,7 @@ class NamespacesFrom(StrEnum):
 
 
 class Adoption(StrEnum):
-    """Whose KafkaTopics may take over a topic that is in Kafka already: the topology's namespace's, all, or none."""
+    """Which KafkaTopics may take over an existing topic: those in the topology's namespace, all allowed, or none."""
 
     OWN = "Own"
     ALLOWED = "Allowed"
@@ -103,21 +103,21 @@ class Adoption(StrEnum):
 
 
 class UnmanagedTopics(StrEnum):
-    """What is done about topics without a KafkaTopic that are not spread fairly."""
+    """What the operator does about topics without a KafkaTopic that are not spread fairly."""
 
     REPORT = "Report"
     REPAIR = "Repair"
 
 
 class Rebalance(StrEnum):
-    """When replicas are moved that lie well, so that brokers hold equally many."""
+    """When to move correctly placed replicas, too, so that brokers hold equal numbers."""
 
     NEVER = "Never"
     ON_NEW_BROKERS = "OnNewBrokers"
 
 
 class ScanEngine(StrEnum):
-    """What runs a compliance scan. All but the last run it in a Job."""
+    """What runs a compliance scan. All engines but the last use a Job."""
 
     AUTO = "Auto"
     JOB = "Job"
@@ -126,7 +126,7 @@ class ScanEngine(StrEnum):
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What a scan does that is due while another one of the same cluster runs."""
+    """What happens to a scan that is due while another scan of the same cluster runs."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -142,7 +142,7 @@ class ScanTrigger(StrEnum):
 
 
 class ScanState(StrEnum):
-    """How a scan stands."""
+    """The state of a scan."""
 
     RUNNING = "Running"
     COMPLETED = "Completed"
@@ -183,7 +183,7 @@ class TlsSpec(ApiStruct, frozen=True):
 class OauthSpec(ApiStruct, frozen=True):
     """How to get tokens (client credentials, KIP-768). Without `ca_secret_ref` the system's authorities are trusted.
 
-    The keys are of the Secret that `SaslSpec.secret_ref` names.
+    The keys are those in the Secret that `SaslSpec.secret_ref` names.
     """
 
     token_endpoint: str
@@ -200,7 +200,7 @@ class MskIamSpec(ApiStruct, frozen=True):
 
 
 class SaslSpec(ApiStruct, frozen=True):
-    """How to log in. `oauth` is there for OAUTHBEARER alone, and `msk_iam` for AWS_MSK_IAM."""
+    """How to log in. `oauth` is set only for OAUTHBEARER, and `msk_iam` only for AWS_MSK_IAM."""
 
     mechanism: SaslMechanism
     secret_ref: SaslSecretRef
@@ -209,7 +209,7 @@ class SaslSpec(ApiStruct, frozen=True):
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The Secret's keys: of the user name and the password, the client's id and secret, or the access key."""
+        """The Secret's keys of the user name and password, of the client id and secret, or of the access key."""
         if self.oauth is not None:
             return self.oauth.client_id_key, self.oauth.client_secret_key
         if self.msk_iam is not None:
@@ -218,7 +218,7 @@ class SaslSpec(ApiStruct, frozen=True):
 
 
 class KafkaSpec(ApiStruct, frozen=True):
-    """How to reach the Kafka cluster. `cluster_id` is the one that is meant, None where any will do."""
+    """How to reach the Kafka cluster. `cluster_id` is the expected id, None to accept any cluster."""
 
     bootstrap_servers: str
     cluster_id: str | None = None
@@ -233,7 +233,7 @@ class KafkaSpec(ApiStruct, frozen=True):
 
     @property
     def secret_names(self) -> frozenset[str]:
-        """The Secrets that a connection needs: when one changes, connect anew."""
+        """The names of the Secrets that a connection needs. When one changes, the operator has to reconnect."""
         names = set()
         if self.tls and self.tls.ca_secret_ref:
             names.add(self.tls.ca_secret_ref.name)
@@ -247,14 +247,14 @@ class KafkaSpec(ApiStruct, frozen=True):
 
 
 class LevelSpec(ApiStruct, frozen=True):
-    """One level of the rack tree, and the node label that it is read from."""
+    """One level of the rack tree, and the node label from which its domains are read."""
 
     name: str
     node_label: str | None = None
 
 
 class BrokerIdSpec(ApiStruct, frozen=True):
-    """Where a pod's broker id is read: `key` names the label or annotation, `offset` is added to the number."""
+    """The source of a pod's broker id. `key` names the label or annotation, `offset` is added to the number."""
 
     from_: BrokerIdFrom = BrokerIdFrom.NAME_SUFFIX
     key: str | None = None
@@ -262,7 +262,7 @@ class BrokerIdSpec(ApiStruct, frozen=True):
 
 
 class BrokerPodsSpec(ApiStruct, frozen=True):
-    """Which pods are the brokers. `namespace` is None for the topology's own."""
+    """Which pods are the brokers. `namespace` is None for the topology's own namespace."""
 
     pod_selector: LabelSelector
     namespace: str | None = None
@@ -272,7 +272,7 @@ class BrokerPodsSpec(ApiStruct, frozen=True):
 
 
 class TopicQuota(ApiStruct, frozen=True):
-    """How much the KafkaTopics of one namespace may have in Kafka together."""
+    """The limits for all KafkaTopics of one namespace together."""
 
     topics: int = 500
     partitions: int = 2_000
@@ -280,10 +280,10 @@ class TopicQuota(ApiStruct, frozen=True):
 
 
 class AllowedNamespaces(ApiStruct, frozen=True):
-    """Which namespaces' KafkaTopics may use a topology, and what those of other namespaces than its own may have.
+    """Which namespaces' KafkaTopics may use a topology, and the limits for namespaces other than its own.
 
-    A topic's name begins with one of `topic_prefixes`, in which `$(namespace)` stands for its object's namespace. None
-    is for any name. `quota` is for each namespace.
+    A topic's name has to begin with one of `topic_prefixes`, in which `$(namespace)` is replaced by the namespace of
+    its object. None allows any name. `quota` applies to each namespace.
     """
 
     from_: NamespacesFrom = NamespacesFrom.SAME
@@ -292,7 +292,7 @@ class AllowedNamespaces(ApiStruct, frozen=True):
     quota: TopicQuota = TopicQuota()
 
     def admits(self, namespace: str, labels: Mapping[str, str], *, own: str) -> bool:
-        """Whether topics of a namespace with these labels may use a topology of the namespace `own`."""
+        """Return whether topics of a namespace with these labels may use a topology in the namespace `own`."""
         if namespace == own:
             return True
         match self.from_:
@@ -304,14 +304,14 @@ class AllowedNamespaces(ApiStruct, frozen=True):
                 return False
 
     def prefixes(self, namespace: str) -> tuple[str, ...] | None:
-        """How topics of another namespace than the topology's begin; None where they are called as they like."""
+        """Return the prefixes for topics of a namespace other than the topology's; None if any name is allowed."""
         if self.topic_prefixes is None:
             return None
         return tuple(prefix.replace(NAMESPACE_VARIABLE, namespace) for prefix in self.topic_prefixes)
 
 
 class TopicDefaults(ApiStruct, frozen=True):
-    """What topics get where they do not say otherwise."""
+    """The settings of topics that do not have their own."""
 
     placer: str = "MultiLevel"
     durability: DurabilitySpec = field(default_factory=DurabilitySpec)
@@ -319,14 +319,14 @@ class TopicDefaults(ApiStruct, frozen=True):
 
 
 class PodResources(ApiStruct, frozen=True):
-    """What a pod requests, and its limits: quantities by resource, as Kubernetes writes them."""
+    """The requests and limits of a pod: quantities by resource, in the notation of Kubernetes."""
 
     requests: Mapping[str, int | str] = field(default_factory=dict)
     limits: Mapping[str, int | str] = field(default_factory=dict)
 
 
 class ExecutorsSpec(ApiStruct, frozen=True):
-    """The pods that Spark spreads a scan over. `memory` is the heap of each, in Spark's notation."""
+    """The pods to which Spark distributes a scan. `memory` is the heap of each pod, in Spark's notation."""
 
     instances: int = 2
     cores: int = 1
@@ -334,23 +334,23 @@ class ExecutorsSpec(ApiStruct, frozen=True):
 
 
 class HistoryVolume(ApiStruct, frozen=True):
-    """A volume that keeps the history: a PersistentVolumeClaim of the namespace where scans run."""
+    """A volume that keeps the history: a PersistentVolumeClaim in the namespace of the scans' pods."""
 
     claim_name: str
     sub_path: str | None = None
 
 
 class ProducersSpec(ApiStruct, frozen=True):
-    """How many producers have one `client.rack`."""
+    """The number of producers with one `client.rack`."""
 
     rack: str
     count: int = 1
 
 
 class ComplianceScanSpec(ApiStruct, frozen=True):
-    """How and when the whole cluster is scanned. Without a schedule only on demand.
+    """How and when to scan the whole cluster. Without a schedule, only on demand or after a change of the topology.
 
-    `sample_seconds` lie between two looks at the offsets of consumer groups; None: their rates are not known.
+    `sample_seconds` is the time between two reads of the offsets of consumer groups. If None, rates are unknown.
     """
 
     schedule: str | None = None
@@ -376,7 +376,7 @@ class ComplianceScanSpec(ApiStruct, frozen=True):
 
     @property
     def history(self) -> str | None:
-        """Where the history is kept, as the scan sees it; None where none is kept."""
+        """The location of the history in the scan's pod; None if no history is kept."""
         return self.history_location or (DEFAULT_HISTORY_PATH if self.history_volume else None)
 
 
@@ -387,11 +387,11 @@ class DrainSpec(ApiStruct, frozen=True):
 
 
 class RackTopologySpec(ApiStruct, frozen=True):
-    """How to reach the Kafka cluster, and where its brokers' racks come from.
+    """How to reach the Kafka cluster, the source of its brokers' racks, and the policies for its topics.
 
     `levels` are top first. `rack_aliases` maps the flat ids that Kafka reports to rack paths. `drain_racks` are rack
-    paths. `internal_topics` are the internal topics that KafkaTopics may be about, and that are repaired without one.
-    `shared_with` are namespaces that have RackTopologies for the same Kafka cluster.
+    paths. `internal_topics` are the internal topics that KafkaTopics may declare, and that plans repair without a
+    KafkaTopic, too. `shared_with` are namespaces that have RackTopologies for the same Kafka cluster.
     """
 
     kafka: KafkaSpec
@@ -420,25 +420,25 @@ class RackTopologySpec(ApiStruct, frozen=True):
         return tuple(level.name for level in self.levels)
 
     def drains(self, broker: int, rack: RackPath | None) -> bool:
-        """Whether a broker is drained, by its id or by its rack. Raises RackPathError for `drain_racks`."""
+        """Return whether a broker is drained, by id or by rack. Raises RackPathError for an invalid `drain_racks`."""
         return broker in self.drain_brokers or (
             rack is not None and any(is_within(rack, parse_rack(domain)) for domain in self.drain_racks)
         )
 
     @property
     def rack_hash(self) -> str:
-        """A hash of the fields by which brokers get their racks."""
+        """A hash of the fields that determine the racks of brokers."""
         fields = encode((self.levels, self.rack_source, self.rack_aliases, self.brokers))
         return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
     def repairs(self, topic: str) -> bool:
-        """Whether a topic of this name is planned for without a KafkaTopic; an internal one only where it is listed."""
+        """Return whether plans include this topic without a KafkaTopic. An internal topic has to be listed."""
         internal = topic.startswith(INTERNAL_PREFIX) and topic not in self.internal_topics
         return self.repairs_unmanaged and not internal
 
     @property
     def scan(self) -> ComplianceScanSpec:
-        """How a scan runs, also where the spec asks for none: the annotation may."""
+        """How a scan runs, even if the spec has no scans, because the annotation SCAN_NOW can start one."""
         return self.compliance or ComplianceScanSpec()
 
     @property
@@ -448,12 +448,12 @@ class RackTopologySpec(ApiStruct, frozen=True):
 
     @property
     def repairs_unmanaged(self) -> bool:
-        """Whether topics without a KafkaTopic are planned for."""
+        """Whether plans include topics without a KafkaTopic."""
         return self.unmanaged_topics is UnmanagedTopics.REPAIR
 
 
 class BrokerStatus(ApiStruct, frozen=True):
-    """One broker. `rack` is where it stands, `reported_rack` what Kafka says; `drift` is that the two differ."""
+    """One broker. `rack` is its actual rack, `reported_rack` the rack in Kafka. `drift` means that they differ."""
 
     id: int
     host: str | None = None
@@ -468,10 +468,10 @@ class BrokerStatus(ApiStruct, frozen=True):
 
 
 class DrainReplicas(ApiStruct, frozen=True):
-    """Replicas that are left, in all and by whose topics they are of: each is counted once.
+    """The numbers of remaining replicas: the total, and by kind of topic. Each replica is counted once.
 
-    `explicit` topics have a KafkaTopic whose assignment names a broker that is drained; `internal` ones are Kafka's
-    own, without a KafkaTopic.
+    `explicit` topics have a KafkaTopic whose assignment names a drained broker. `internal` topics are Kafka's own,
+    without a KafkaTopic.
     """
 
     total: int
@@ -482,7 +482,7 @@ class DrainReplicas(ApiStruct, frozen=True):
 
 
 class DrainBlock(ApiStruct, frozen=True):
-    """One reason why replicas are left, the topics that it holds for, and the first of them by name."""
+    """One reason why replicas remain, the number of topics that it applies to, and the first of them by name."""
 
     reason: str
     topics: int
@@ -493,7 +493,7 @@ class DrainBlock(ApiStruct, frozen=True):
 class DrainStatus(ApiStruct, frozen=True):
     """One entry of drainBrokers or drainRacks: a broker id, or a domain such as /eu/eu-1a.
 
-    `drained` is None where that is not known. `replicas` and `blocks` are as of `observed_at`.
+    `drained` is None if it is unknown. `replicas` and `blocks` are as of `observed_at`.
     """
 
     target: str
@@ -507,9 +507,9 @@ class DrainStatus(ApiStruct, frozen=True):
 
 
 class RestartingBroker(ApiStruct, frozen=True):
-    """The broker that restarts: its pod that was evicted, and the rack that its node had then, if it was published.
+    """The broker that restarts: its evicted pod, and the rack that its node had then, if that rack was published.
 
-    `request` is the annotation's value that asked for it, None where drift did.
+    `request` is the value of the annotation that requested the restart, None if drift is the cause.
     """
 
     broker: int
@@ -521,7 +521,7 @@ class RestartingBroker(ApiStruct, frozen=True):
 
 
 class NotMended(ApiStruct, frozen=True):
-    """A broker that a restart did not give the rack of its node."""
+    """A broker that does not report the rack of its node even after a restart."""
 
     broker: int
     rack: str
@@ -530,40 +530,40 @@ class NotMended(ApiStruct, frozen=True):
 
 
 class RestartsStatus(ApiStruct, frozen=True):
-    """The restart under way, and brokers that are not restarted again for the same rack."""
+    """The restart in progress, and the brokers that are not restarted again for the same rack."""
 
     current: RestartingBroker | None = None
     not_mended: tuple[NotMended, ...] = ()
 
 
 class LevelCount(ApiStruct, frozen=True):
-    """How many domains a level has."""
+    """The number of domains of a level."""
 
     level: str
     count: int
 
 
 class BrokerCount(ApiStruct, frozen=True):
-    """How many brokers, and the ids of the first of them."""
+    """The number of brokers, and the first of their ids."""
 
     count: int
     brokers: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, brokers: tuple[int, ...]) -> Self:
-        """Counts brokers, and keeps as many of their ids as fit into a status."""
+        """Count brokers, and keep as many of their ids as fit into a status."""
         return cls(len(brokers), tuple(sorted(brokers)[:MAX_BROKER_SAMPLES]))
 
 
 class DriftedTopics(ApiStruct, frozen=True):
-    """KafkaTopics that drift makes non-compliant: how many, and the first of them as `namespace/name`."""
+    """KafkaTopics that drift makes non-compliant: their number, and the first of them as `namespace/name`."""
 
     count: int
     samples: tuple[str, ...] = ()
 
 
 class DriftStatus(BrokerCount, frozen=True):
-    """Brokers that report another rack than their node's, and what that does to topics; None where nothing."""
+    """Brokers that report another rack than their node's, and the affected topics; None if no topic is affected."""
 
     topics: DriftedTopics | None = None
 
@@ -576,11 +576,11 @@ class TopicCounts(ApiStruct, frozen=True):
     non_compliant: int = 0
     stalled: int = 0
     pinned: int = 0
-    """Partitions that lie unfairly because an explicit assignment says so."""
+    """Partitions that an explicit assignment does not spread fairly."""
 
 
 class LastScan(ApiStruct, frozen=True):
-    """The scan that was started last. `reason` and `message` say why it failed, the counts what it found."""
+    """The scan that was started last. `reason` and `message` are of a failure, the counts of the results."""
 
     scan_id: str
     trigger: ScanTrigger
@@ -595,10 +595,11 @@ class LastScan(ApiStruct, frozen=True):
 
 class ScansStatus(ApiStruct, frozen=True):
     """
-    When scans are due, and what has been dealt with.
+    When scans are due, and the triggers that have been handled.
 
-    Nothing is due that was scheduled at `last_scheduled_at` or before. `missed` counts what came too late since then.
-    The `handled_*` are what a scan was started for; `announced` is the scan whose changes have Events.
+    Scans that were scheduled at `last_scheduled_at` or before are not due. `missed` counts the scheduled scans that
+    were too late since the last one that was started. The `handled_*` are triggers for which a scan was started.
+    `announced` is the id of the scan whose changes have Events.
     """
 
     schedule: str | None = None
@@ -612,7 +613,7 @@ class ScansStatus(ApiStruct, frozen=True):
 
 
 class RecentDeletions(ApiStruct, frozen=True):
-    """How many topics of a namespace went within a minute; `at` is when somebody asked for the last of them."""
+    """The number of a namespace's topics deleted within a minute. `at` is the time of the last deletion request."""
 
     namespace: str
     at: Time
@@ -620,7 +621,7 @@ class RecentDeletions(ApiStruct, frozen=True):
 
 
 class HeldDeletions(ApiStruct, frozen=True):
-    """How many deletions of a namespace wait, and what confirms just these."""
+    """The number of a namespace's deletions that wait, and the text that confirms exactly these deletions."""
 
     namespace: str
     count: int
@@ -628,7 +629,7 @@ class HeldDeletions(ApiStruct, frozen=True):
 
 
 class DeletionsStatus(ApiStruct, frozen=True):
-    """Deletions that wait for a person, in all and by namespace, and those of the last minute that did not have to."""
+    """Deletions that wait for a person, in total and by namespace, and those of the last minute that did not wait."""
 
     waiting: int = 0
     held: tuple[HeldDeletions, ...] = ()
@@ -636,11 +637,11 @@ class DeletionsStatus(ApiStruct, frozen=True):
 
 
 class RackTopologyStatus(StatusStruct, frozen=True):
-    """What the operator saw. Build the next one with `msgspec.structs.replace`, and compare with `==` before writing.
+    """What the operator saw. Build the next status with `msgspec.structs.replace`; compare with `==` before writing.
 
-    `lease` is the `namespace/name` of the Lease that the operator holds which writes this status, and renews while it
-    runs. `cordons` are the brokers that the operator has cordoned in Kafka, or is about to. `state`, and what ends in
-    `_summary`, is what `kubectl get` shows: all else in one word or line.
+    `lease` is the `namespace/name` of the Lease of the operator that writes this status. The operator renews it while
+    it runs. `cordons` are the brokers that the operator has cordoned in Kafka, or is about to cordon. `kubectl get`
+    shows `state` and the fields that end in `_summary`: the rest in one word or line.
     """
 
     observed_generation: int | None = None
@@ -649,7 +650,7 @@ class RackTopologyStatus(StatusStruct, frozen=True):
     cluster_id: str | None = None
     broker_count: int | None = None
     rack_hash: str | None = None
-    """`rack_hash` of the spec by which `brokers` have their racks; None in the status of an older operator."""
+    """The `rack_hash` of the spec that gave `brokers` their racks; None in the status of an older operator."""
     domain_summary: str | None = None
     brokers: tuple[BrokerStatus, ...] = ()
     domains: tuple[LevelCount, ...] = ()
@@ -671,12 +672,12 @@ class RackTopologyStatus(StatusStruct, frozen=True):
 
     @property
     def lists_all_brokers(self) -> bool:
-        """Whether `brokers` has every broker: of very many with very long racks, only the first fit into an object."""
+        """Whether `brokers` has every broker. If very many have very long racks, only the first fit into an object."""
         return self.broker_count is None or self.broker_count <= len(self.brokers)
 
     @property
     def only_lacks_racks(self) -> bool:
-        """Whether every broker that drifts has no `broker.rack`: then no label of a node and no alias is in doubt."""
+        """Whether every drifting broker has no `broker.rack`. Then node labels and aliases are not the cause."""
         drifting = [broker for broker in self.brokers if broker.drift]
         return self.lists_all_brokers and bool(drifting) and not any(one.reported_rack for one in drifting)
 
@@ -689,7 +690,7 @@ class RackTopology(ApiObject, frozen=True):
 
     @property
     def has_current_racks(self) -> bool:
-        """Whether the brokers in the status have their racks by the present spec."""
+        """Whether the brokers in the status have the racks that follow from the current spec."""
         return self.status.rack_hash in (None, self.spec.rack_hash)
 
     @property
@@ -700,5 +701,5 @@ class RackTopology(ApiObject, frozen=True):
 
 
 def domain_summary(domains: tuple[LevelCount, ...]) -> str:
-    """The domains per level in one line, such as `2 regions, 5 zones, 9 racks`."""
+    """Return the number of domains per level in one line, such as `2 regions, 5 zones, 9 racks`."""
     return ", ".join(plural(domain.count, domain.level) for domain in domains)

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is, in one word. The comment says what a person should understand by it."""
+    """Why a condition has its status, in one word. The comment is its meaning in the reference of reasons."""
 
     # All is well.
     IN_SYNC = "InSync"  # Kafka has what the spec asks for.
@@ -148,4 +148,4 @@ class Reason(StrEnum):
 
 
 PLAN_GOES_ON: Final = frozenset({Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
-"""Reasons of the condition Reassigned of a plan that waits for nobody."""
+"""Reasons of the condition Reassigned of a plan that continues without an action of a person."""

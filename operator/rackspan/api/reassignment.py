@@ -12,16 +12,16 @@ KIND: Final = "Reassignment"
 PLURAL: Final = "reassignments"
 
 MAX_PLAN: Final = 400_000
-"""Characters of a plan, and of a record, that the API server takes. With both an object stays below etcd's 1.5 MB."""
+"""Characters of a plan, and of a record, that the API server accepts. An object with both is below etcd's 1.5 MB."""
 MAX_MESSAGE: Final = 4096
 MAX_SAMPLES: Final = 5
-"""Partitions that are named for each reason to wait, and failures."""
+"""Partitions that are named for each reason to wait. The same limit applies to failures."""
 MAX_SAMPLE: Final = 512
 MAX_FAILURE: Final = 1024
 
 
 class ReassignmentState(StrEnum):
-    """What is done about a Reassignment, or how it ended."""
+    """The state of a Reassignment: its progress, or how it ended."""
 
     QUEUED = "Queued"
     RUNNING = "Running"
@@ -34,7 +34,7 @@ class ReassignmentState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether it never goes on."""
+        """Whether the Reassignment has ended and never continues."""
         return self in (
             ReassignmentState.SUCCEEDED,
             ReassignmentState.FAILED,
@@ -44,16 +44,16 @@ class ReassignmentState(StrEnum):
 
 
 class OwnTopologyRef(ApiStruct, frozen=True):
-    """Names a RackTopology of the same namespace."""
+    """A reference to a RackTopology in the same namespace."""
 
     name: str
 
 
 class ReassignmentSpec(ApiStruct, frozen=True):
-    """Which plan it is, and how it is carried out. The plan itself, a long text, is read only where it is needed.
+    """Which plan to carry out, and how. The text of the plan is long, so it is read only when it is needed.
 
-    Throttles and limits that are None are as an earlier part of the plan says, else as the RackTopology does; at most
-    one of the two throttles is set. `throttle` is in bytes per second and broker.
+    A throttle or limit that is None has the value of an earlier part of the plan, else of the RackTopology. At most one
+    of the two throttles is set. `throttle` is in bytes per second and broker.
     """
 
     topology_ref: OwnTopologyRef
@@ -70,7 +70,7 @@ class ReassignmentSpec(ApiStruct, frozen=True):
 
 
 class ProgressTexts(ApiStruct, frozen=True):
-    """How far it is, for people to read."""
+    """The progress as texts for people."""
 
     moves: str | None = None
     bytes: str | None = None
@@ -78,14 +78,14 @@ class ProgressTexts(ApiStruct, frozen=True):
 
 
 class ThrottleStatus(ApiStruct, frozen=True):
-    """The throttle in force, and why it is that."""
+    """The current throttle, and the reason for its value."""
 
     bytes_per_second: int
     why: str | None = None
 
 
 class WaitingFor(ApiStruct, frozen=True):
-    """What some partitions wait for."""
+    """A reason why some partitions wait, and the first of these."""
 
     reason: str
     partitions: int
@@ -93,7 +93,7 @@ class WaitingFor(ApiStruct, frozen=True):
 
 
 class WaitingStatus(ApiStruct, frozen=True):
-    """Partitions that nothing is done about now; `summary` says so in one line."""
+    """The partitions that wait. `summary` is the same in one line."""
 
     partitions: int
     summary: str | None = None
@@ -101,7 +101,7 @@ class WaitingStatus(ApiStruct, frozen=True):
 
 
 class ReassignmentStatus(StatusStruct, frozen=True):
-    """How far it is, and in `record` what Kafka cannot say."""
+    """The progress, and in `record` the facts that Kafka does not store."""
 
     observed_generation: int | None = None
     state: ReassignmentState | None = None
@@ -134,10 +134,10 @@ class Reassignment(ApiObject, frozen=True):
 
     @property
     def topology(self) -> ObjectKey:
-        """The RackTopology whose cluster it is carried out in."""
+        """The RackTopology of the cluster in which the plan is carried out."""
         return ObjectKey(self.meta.namespace, self.spec.topology_ref.name)
 
     @property
     def ended(self) -> bool:
-        """Whether it never goes on."""
+        """Whether the Reassignment has ended and never continues."""
         return self.status.state is not None and self.status.state.ended

@@ -1,4 +1,4 @@
-"""How one object names another."""
+"""References from one object to another, and label selectors."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,13 +10,13 @@ from rackspan.api.meta import ObjectKey
 
 
 class TopologyRef(ApiStruct, frozen=True):
-    """Names a RackTopology, in the namespace of the object that refers to it unless it says otherwise."""
+    """A reference to a RackTopology. Without a namespace, it is in the namespace of the object with the reference."""
 
     name: str
     namespace: str | None = None
 
     def key(self, own_namespace: str) -> ObjectKey:
-        """The RackTopology's key, for a reference in an object of `own_namespace`."""
+        """Return the RackTopology's key, for a reference in an object of `own_namespace`."""
         return ObjectKey(self.namespace or own_namespace, self.name)
 
 
@@ -37,7 +37,7 @@ class Requirement(ApiStruct, frozen=True):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels meets the requirement."""
+        """Return whether an object with these labels meets the requirement."""
         match self.operator:
             case SelectorOperator.IN:
                 return labels.get(self.key) in self.values
@@ -50,13 +50,13 @@ class Requirement(ApiStruct, frozen=True):
 
 
 class LabelSelector(ApiStruct, frozen=True):
-    """A Kubernetes label selector: all of its parts must hold, and an empty one selects everything."""
+    """A Kubernetes label selector. All of its parts have to match. An empty selector selects everything."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict)
     match_expressions: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
