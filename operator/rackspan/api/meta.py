@@ -1,7 +1,7 @@
 """The key and the metadata of every Kubernetes object, and the common base of Rackspan's own kinds."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 from msgspec import field
 from msgspec.structs import replace
@@ -45,15 +45,16 @@ class Meta(ApiStruct, frozen=True):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """The annotations that Rackspan reads, each cut to _LONGEST_ANNOTATION."""
+    """The annotations that Rackspan reads, cut to _LONGEST_ANNOTATION where they have a single value."""
     finalizers: tuple[str, ...] = ()
     manager: str = ""
     """The last writer of the spec, as recorded by the API server: the name of a program, such as `kubectl-edit`."""
 
     @classmethod
-    def from_object(cls, obj: Mapping[str, object]) -> Self:
+    def from_object(cls, obj: Mapping[str, object], lists: Collection[str] = ()) -> Self:
         """Return the metadata of a Kubernetes object, with limits for annotations and finalizers.
 
+        `lists` are the annotations to keep whole; the API server allows 256 KiB for all annotations of an object.
         Raises SpecError, also if there are too many finalizers: the operator may only write back all of them.
         """
         metadata = obj.get("metadata", {})
@@ -61,7 +62,11 @@ class Meta(ApiStruct, frozen=True):
         if len(found.finalizers) > _MOST_FINALIZERS:
             raise SpecError("metadata.finalizers", f"has more than {_MOST_FINALIZERS} entries")
         given = found.annotations
-        annotations = {name: given[name][:_LONGEST_ANNOTATION] for name in READ_ANNOTATIONS if name in given}
+        annotations = {
+            name: given[name] if name in lists else given[name][:_LONGEST_ANNOTATION]
+            for name in READ_ANNOTATIONS
+            if name in given
+        }
         return replace(found, manager=_manager(metadata)[:_LONGEST_MANAGER], annotations=annotations)
 
     @property
@@ -105,13 +110,15 @@ class ApiObject(ApiStruct, frozen=True):
     """An object of one of Rackspan's kinds. Each subclass has a `spec`, and a `status` that is a StatusStruct."""
 
     meta: Meta
+    list_annotations: ClassVar[tuple[str, ...]] = ()
+    """The annotations of the kind that hold lists."""
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:
         """Return an object from its JSON. Raises SpecError with the path of the field that cannot be read."""
         types = {field.name: field.type for field in fields_of(cls)}
         parts: dict[str, Any] = {
-            "meta": Meta.from_object(obj),
+            "meta": Meta.from_object(obj, cls.list_annotations),
             "spec": decode(types["spec"], obj.get("spec", {}), "spec"),
             "status": types["status"].from_dict(obj.get("status")),
         }

@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from msgspec import field
 
 from rackspan.api.codec import ApiStruct, StatusStruct, Time, encode
 from rackspan.api.conditions import Condition
+from rackspan.api.labels import APPROVE_PLAN, CONFIRM_DELETIONS
 from rackspan.api.meta import ApiObject
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
@@ -687,6 +688,7 @@ class RackTopology(ApiObject, frozen=True):
 
     spec: RackTopologySpec
     status: RackTopologyStatus = RackTopologyStatus()
+    list_annotations: ClassVar[tuple[str, ...]] = (APPROVE_PLAN, CONFIRM_DELETIONS)
 
     @property
     def has_current_racks(self) -> bool:

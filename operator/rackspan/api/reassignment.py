@@ -1,10 +1,11 @@
 """Reassignment: an approved plan, or a part of it, that the operator carries out."""
 
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from rackspan.api.codec import ApiStruct, StatusStruct, Time
 from rackspan.api.conditions import Condition
+from rackspan.api.labels import WHOLE_PLAN
 from rackspan.api.meta import ApiObject, ObjectKey
 from rackspan.api.policies import AdaptiveThrottle
 
@@ -131,6 +132,7 @@ class Reassignment(ApiObject, frozen=True):
 
     spec: ReassignmentSpec
     status: ReassignmentStatus = ReassignmentStatus()
+    list_annotations: ClassVar[tuple[str, ...]] = (WHOLE_PLAN,)
 
     @property
     def topology(self) -> ObjectKey:

@@ -4,7 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
-from tests.support.manifests import ASSIGNED_TOPIC, FULL_TOPIC, FULL_TOPOLOGY, REPORT, TOPIC, TOPOLOGY, changed
+from tests.support.manifests import (
+    ASSIGNED_TOPIC,
+    FULL_TOPIC,
+    FULL_TOPOLOGY,
+    REASSIGNMENT,
+    REPORT,
+    TOPIC,
+    TOPOLOGY,
+    changed,
+)
 
 from rackspan.api.codec import SpecError
 from rackspan.api.compliancereport import (
@@ -28,6 +37,7 @@ from rackspan.api.kafkatopic import (
     TopicSpread,
     WhenUnsatisfiable,
 )
+from rackspan.api.labels import APPROVE_PLAN, CONFIRM_DELETIONS, READ_ANNOTATIONS, WHOLE_PLAN
 from rackspan.api.meta import Meta, ObjectKey
 from rackspan.api.policies import Approval, ReassignmentDefaults, TopicReassignmentSpec
 from rackspan.api.racktopology import (
@@ -49,6 +59,7 @@ from rackspan.api.racktopology import (
     TopicCounts,
     domain_summary,
 )
+from rackspan.api.reassignment import Reassignment
 from rackspan.core.scanning.rules import Severity
 
 METADATA = {
@@ -78,6 +89,21 @@ def test_metadata():
     assert meta.creation_timestamp == datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert meta.finalizers == ("rackspan.dev/finalizer",)
     assert not meta.is_deleting
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "lists"),
+    [
+        (KafkaTopic, TOPIC, ()),
+        (RackTopology, TOPOLOGY, (APPROVE_PLAN, CONFIRM_DELETIONS)),
+        (Reassignment, REASSIGNMENT, (WHOLE_PLAN,)),
+    ],
+)
+def test_annotations_are_kept_whole_if_they_hold_lists_of_the_kind(kind, manifest, lists):
+    hashes = ",".join(f"{number:032x}" for number in range(4_000))
+    annotated = {"metadata": {"annotations": dict.fromkeys(READ_ANNOTATIONS, hashes)}}
+    kept = kind.from_object(changed(manifest, annotated)).meta.annotations
+    assert {name for name, value in kept.items() if value == hashes} == {*lists}
 
 
 def test_an_object_that_somebody_deletes_says_so():
