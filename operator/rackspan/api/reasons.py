@@ -7,144 +7,144 @@ from typing import Final
 class Reason(StrEnum):
     """Why a condition has its status, in one word. The comment is its meaning in the reference of reasons."""
 
-    # All is well.
-    IN_SYNC = "InSync"  # Kafka has what the spec asks for.
-    CREATED = "Created"  # The topic was created just now.
-    ADOPTED = "Adopted"  # The topic was there already, and is managed from now on.
-    COMPLIANT = "Compliant"  # Every partition's replicas are spread as asked.
-    CONNECTED = "Connected"  # The Kafka cluster answers, and it is the one that is meant.
-    RACKS_IN_SYNC = "RacksInSync"  # Every broker reports the rack that its node has.
-    RACKS_PUBLISHED = "RacksPublished"  # Pods find the rack of their node in a ConfigMap.
-    BROKERS_ONLINE = "BrokersOnline"  # Every broker that is known is online.
+    # Nothing is wrong.
+    IN_SYNC = "InSync"  # The topic in Kafka matches the spec.
+    CREATED = "Created"  # The operator has just created the topic.
+    ADOPTED = "Adopted"  # The topic existed already, and the operator manages it now.
+    COMPLIANT = "Compliant"  # The replicas of every partition are spread as requested.
+    CONNECTED = "Connected"  # The Kafka cluster responds, and it is the expected one.
+    RACKS_IN_SYNC = "RacksInSync"  # Every broker reports the rack of its node.
+    RACKS_PUBLISHED = "RacksPublished"  # Pods can read the rack of their node from a ConfigMap.
+    BROKERS_ONLINE = "BrokersOnline"  # Every known broker is online.
 
-    SCAN_COMPLETED = "ScanCompleted"  # The last compliance scan judged the whole cluster.
+    SCAN_COMPLETED = "ScanCompleted"  # The last compliance scan checked the whole cluster.
 
-    # Work goes on.
+    # Work is in progress.
     CREATING = "Creating"  # The topic is being created.
-    PARTITIONS_ADDED = "PartitionsAdded"  # New partitions were added just now.
-    CONFIG_UPDATED = "ConfigUpdated"  # Configs were set just now, after a change of the spec or of Kafka.
-    UPDATING = "Updating"  # Kafka is being brought to what the spec asks for.
-    DELETING = "Deleting"  # The topic is being deleted, and the object after it.
-    RACKS_SETTLING = "RacksSettling"  # Racks changed a moment ago: nothing is planned before they last.
+    PARTITIONS_ADDED = "PartitionsAdded"  # The operator has just added partitions.
+    CONFIG_UPDATED = "ConfigUpdated"  # The operator has just set configs, after a change in the spec or in Kafka.
+    UPDATING = "Updating"  # The operator is changing the topic in Kafka to match the spec.
+    DELETING = "Deleting"  # The topic is being deleted. The object is deleted after the topic.
+    RACKS_SETTLING = "RacksSettling"  # Racks have changed recently. The operator plans nothing until they are stable.
     WAITING = "Waiting"  # The operator has not observed this generation yet.
-    SCAN_RUNNING = "ScanRunning"  # A compliance scan runs now.
-    SCAN_WAITING = "ScanWaiting"  # A scan is due and waits for others, or none has ended yet; the message says which.
+    SCAN_RUNNING = "ScanRunning"  # A compliance scan is running.
+    SCAN_WAITING = "ScanWaiting"  # A scan waits for other scans, or no scan has ended yet; the message says which.
 
-    # A compliance scan could not be started, or could not judge the cluster. The next one is started all the same.
-    SCAN_FAILED = "ScanFailed"  # The last scan failed, and the message says why.
-    SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan took longer than activeDeadlineSeconds, and was ended.
-    SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read; the others are spread as asked.
+    # A compliance scan could not be started, or could not check the cluster. The next scan is started nevertheless.
+    SCAN_FAILED = "ScanFailed"  # The last scan failed. The message says why.
+    SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan exceeded activeDeadlineSeconds and was stopped.
+    SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read. The others are spread as requested.
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
-    SCAN_NOT_STARTED = "ScanNotStarted"  # The API server does not take a scan, or its pod does not start.
-    SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator does not know which image scans, or where scans run.
-    SCAN_NOT_ALLOWED = "ScanNotAllowed"  # The chart does not let this namespace have its scans as the spec asks.
-    INVALID_SCHEDULE = "InvalidSchedule"  # The schedule never comes, or there is no such time zone.
+    SCAN_NOT_STARTED = "ScanNotStarted"  # The API server refuses the scan's object, or its pod does not start.
+    SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator has no image or no namespace for scans.
+    SCAN_NOT_ALLOWED = "ScanNotAllowed"  # The settings of the chart do not allow this namespace the scans of the spec.
+    INVALID_SCHEDULE = "InvalidSchedule"  # The schedule has no next time, or the time zone does not exist.
 
-    # Replicas are moved.
+    # Moves of replicas.
     QUEUED = "Queued"  # Another Reassignment of the topology has not ended yet.
     MOVING = "Moving"  # The plan is being carried out.
-    MOVED = "Moved"  # Everything is as planned.
-    NOT_ALL_MOVED = "NotAllMoved"  # Some partitions are gone, or somebody else has changed them. Make a new plan.
-    CANCELLING = "Cancelling"  # What is under way is being taken back.
-    CANCELLED = "Cancelled"  # Somebody cancelled it. What had moved by then stays where it is.
-    STOPPED = "Stopped"  # The plan does not fit the cluster any more. Make a new one.
+    MOVED = "Moved"  # All partitions are as planned.
+    NOT_ALL_MOVED = "NotAllMoved"  # Some partitions were deleted, or another client changed them. Make a new plan.
+    CANCELLING = "Cancelling"  # The moves under way are being cancelled.
+    CANCELLED = "Cancelled"  # A user cancelled the plan. Completed moves stay.
+    STOPPED = "Stopped"  # The plan no longer fits the cluster. Make a new plan.
 
-    # A plan is approved, or waits.
-    PLAN_APPROVED = "PlanApproved"  # A plan was approved just now, and is carried out.
-    REASSIGNING = "Reassigning"  # A Reassignment, which the message names, is under way; the rest comes after it.
-    PLAN_SETTLING = "PlanSettling"  # The plan begins once racks and plan have stayed the same for a while.
-    OUTSIDE_WINDOW = "OutsideWindow"  # The plan is approved, and waits for a maintenance window, whose time is given.
-    PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan is too large to begin by itself: a person has to approve it.
-    STALE_APPROVAL = "StaleApproval"  # The approved plan is not the current plan: review the current one.
+    # Approval of plans.
+    PLAN_APPROVED = "PlanApproved"  # A plan was just approved and is carried out.
+    REASSIGNING = "Reassigning"  # The Reassignment in the message is under way. The rest of the plan follows.
+    PLAN_SETTLING = "PlanSettling"  # The plan begins after racks and plan have been unchanged for a while.
+    OUTSIDE_WINDOW = "OutsideWindow"  # The approved plan waits for a maintenance window. The message has its time.
+    PLAN_ABOVE_LIMIT = "PlanAboveLimit"  # The plan exceeds the limits of automatic approval. A user has to approve it.
+    STALE_APPROVAL = "StaleApproval"  # The approved plan is not the current plan. Review the current plan.
 
-    # Held to prevent harm.
-    MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas stays while partitions have no leader, until one is back.
+    # Changes that are held to prevent harm.
+    MIN_INSYNC_HELD = "MinInsyncHeld"  # min.insync.replicas does not change while partitions have no leader.
 
-    # A person asked for it.
-    PAUSED = "Paused"  # The annotation rackspan.dev/paused leaves the topic alone, or pauses Reassignments.
+    # Requested by a user.
+    PAUSED = "Paused"  # The annotation rackspan.dev/paused pauses the topic, or the Reassignments.
 
-    # The topic differs from the spec, and only moves of replicas can change that.
-    PLAN_PENDING = "PlanPending"  # There is a plan that would bring it to the spec, and nobody has carried it out.
-    NOT_COMPLIANT = "NotCompliant"  # Some partitions' replicas are not spread as asked.
-    REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than asked.
-    HOLDS_UP_DRAIN = "HoldsUpDrain"  # The explicit assignment names brokers that the topology is to drain.
-    ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not where the explicit assignment puts them.
+    # The topic differs from the spec, and only moves of replicas change that.
+    PLAN_PENDING = "PlanPending"  # A plan would make the topic match the spec. It is not carried out yet.
+    NOT_COMPLIANT = "NotCompliant"  # The replicas of some partitions are not spread as requested.
+    REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers"  # Partitions have more or fewer replicas than requested.
+    HOLDS_UP_DRAIN = "HoldsUpDrain"  # The explicit assignment names brokers that the topology drains.
+    ASSIGNMENT_DIFFERS = "AssignmentDiffers"  # Replicas are not on the brokers of the explicit assignment.
 
-    # Brokers or racks are drained.
-    DRAINED = "Drained"  # Kafka shows no replica there.
-    DRAINING = "Draining"  # Replicas are left there; status.drains says whose, and what they wait for.
-    UNKNOWN_RACK = "UnknownRack"  # No broker stands in a domain of that name.
-    EXPLICIT_ASSIGNMENT = "ExplicitAssignment"  # The topic's own assignment keeps replicas there.
-    NOT_MANAGED = "NotManaged"  # No KafkaTopic declares the topic, so nothing plans for it.
+    # Drains of brokers and racks.
+    DRAINED = "Drained"  # Kafka reports no replica on the drained brokers.
+    DRAINING = "Draining"  # Replicas are left on the brokers; status.drains says which, and why.
+    UNKNOWN_RACK = "UnknownRack"  # No broker is in a domain with this name.
+    EXPLICIT_ASSIGNMENT = "ExplicitAssignment"  # The topic's explicit assignment keeps replicas on the brokers.
+    NOT_MANAGED = "NotManaged"  # No KafkaTopic declares the topic, so no plan moves it.
 
-    # The spec cannot be satisfied. No retry until it, or what it refers to, changes.
+    # The spec cannot be fulfilled. The operator retries after the spec, or an object it refers to, changes.
     INVALID_SPEC = "InvalidSpec"  # A field cannot be read.
-    INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation says nothing that is understood, or has no effect there.
-    UNKNOWN_PLACER = "UnknownPlacer"  # No placer of that name is installed.
-    PLACER_FAILED = "PlacerFailed"  # The placer has a defect, which the message quotes.
-    TOO_LARGE = "TooLarge"  # Too many replicas to compute with, or brokers for one object.
-    UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level of that name.
-    UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker of that id.
-    INFEASIBLE = "Infeasible"  # The brokers that there are cannot hold it as asked.
-    DURABILITY_UNSATISFIABLE = "DurabilityUnsatisfiable"  # Replicas, placement and min ISR cannot keep the promise.
-    PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink"  # Kafka has more partitions than the spec says.
+    INVALID_ANNOTATION = "InvalidAnnotation"  # An annotation has an invalid value, or has no effect on this object.
+    UNKNOWN_PLACER = "UnknownPlacer"  # No placer with this name is installed.
+    PLACER_FAILED = "PlacerFailed"  # The placer failed. The message has its error.
+    TOO_LARGE = "TooLarge"  # Too many replicas to compute, or too many brokers for one object.
+    UNKNOWN_LEVEL = "UnknownLevel"  # The topology has no level with this name.
+    UNKNOWN_BROKER = "UnknownBroker"  # The cluster has no broker with this id.
+    INFEASIBLE = "Infeasible"  # The present brokers cannot hold the replicas as requested.
+    DURABILITY_UNSATISFIABLE = "DurabilityUnsatisfiable"  # Replicas and placement cannot keep the durability.
+    PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink"  # The topic in Kafka has more partitions than the spec.
     INVALID_CONFIG = "InvalidConfig"  # Kafka refuses a topic config.
     INVALID_TOPIC_NAME = "InvalidTopicName"  # Kafka refuses the topic's name.
-    KAFKA_REFUSED = "KafkaRefused"  # Kafka refuses for a reason of its own, which the message quotes.
+    KAFKA_REFUSED = "KafkaRefused"  # Kafka refuses the request. The message has its error.
 
-    # The topic or the cluster is not the expected one. Nothing is changed until a person decides.
-    TOPIC_CONFLICT = "TopicConflict"  # An older KafkaTopic, which the message names, owns the topic.
-    TOPIC_VANISHED = "TopicVanished"  # Somebody else deleted the topic, and onTopicLoss is Stall.
-    TOPIC_ID_MISMATCH = "TopicIdMismatch"  # Somebody else recreated the topic: same name, other id.
-    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # Another Kafka cluster answers than the one that is meant.
-    DELETION_HELD = "DeletionHeld"  # Too many deletions at once, or a namespace's end: a person has to confirm them.
-    DELETION_BLOCKED = "DeletionBlocked"  # The topic cannot be deleted safely now, so the object waits.
+    # The topic or the cluster is not the expected one. Nothing is changed until a user decides.
+    TOPIC_CONFLICT = "TopicConflict"  # An older KafkaTopic owns the topic. The message names it.
+    TOPIC_VANISHED = "TopicVanished"  # Another client deleted the topic, and onTopicLoss is Stall.
+    TOPIC_ID_MISMATCH = "TopicIdMismatch"  # Another client recreated the topic: the name is the same, the id differs.
+    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"  # A different Kafka cluster responds than before.
+    DELETION_HELD = "DeletionHeld"  # Many topics, or a namespace, are deleted at once. A user has to confirm that.
+    DELETION_BLOCKED = "DeletionBlocked"  # The topic cannot be deleted safely now. The object waits.
 
     TOPOLOGY_IN_USE = "TopologyInUse"  # KafkaTopics with deletionPolicy Delete need the RackTopology, so it goes last.
 
-    # The RackTopology does not serve the topic.
-    TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # There is no such RackTopology.
-    TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology has a problem of its own, and its conditions say which.
-    TOO_MANY_TOPOLOGIES = "TooManyTopologies"  # The namespace has more RackTopologies than the operator serves.
-    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces leave this namespace out.
+    # The RackTopology does not accept the topic.
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"  # The RackTopology does not exist.
+    TOPOLOGY_NOT_READY = "TopologyNotReady"  # The RackTopology itself is not ready. Its conditions say why.
+    TOO_MANY_TOPOLOGIES = "TooManyTopologies"  # The namespace has more RackTopologies than the operator reconciles.
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"  # The RackTopology's allowedNamespaces excludes this namespace.
 
-    TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology gives this namespace other names for its topics.
-    QUOTA_EXCEEDED = "QuotaExceeded"  # The namespace would have more in Kafka than the RackTopology gives to it.
-    INTERNAL_TOPIC = "InternalTopic"  # It is Kafka's or a tool's own: not listed in internalTopics, or not declared.
-    ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic was there already, and this namespace may not take it over.
+    TOPIC_NAME_NOT_ALLOWED = "TopicNameNotAllowed"  # The RackTopology does not allow this topic name in this namespace.
+    QUOTA_EXCEEDED = "QuotaExceeded"  # The namespace would exceed its quota in the RackTopology.
+    INTERNAL_TOPIC = "InternalTopic"  # An internal topic of Kafka or of a tool: not in internalTopics, or not declared.
+    ADOPTION_NOT_ALLOWED = "AdoptionNotAllowed"  # The topic exists already, and this namespace may not adopt it.
 
     # Restarts of brokers' pods.
-    RESTARTING = "Restarting"  # One broker's pod was evicted, and the broker is not back yet.
-    RESTARTED = "Restarted"  # The broker is back in all ISRs.
-    RESTART_WAITING = "RestartWaiting"  # A broker needs a restart, which is not safe or of no use now.
-    RESTART_NOT_ALLOWED = "RestartNotAllowed"  # The operator may not evict the pod, or nothing would bring it back.
-    RESTART_DID_NOT_MEND = "RestartDidNotMend"  # A broker reports the old rack after its restart, and is left alone.
+    RESTARTING = "Restarting"  # The pod of one broker was evicted. The broker is not back yet.
+    RESTARTED = "Restarted"  # The broker has joined all its ISRs again.
+    RESTART_WAITING = "RestartWaiting"  # A broker needs a restart, but a restart is not safe or not useful now.
+    RESTART_NOT_ALLOWED = "RestartNotAllowed"  # The operator may not evict the pod, or no controller would recreate it.
+    RESTART_DID_NOT_MEND = "RestartDidNotMend"  # A broker reports the old rack after a restart. No other follows.
 
-    # The racks are not known well enough to place anything.
-    BROKER_PODS_NOT_SHARED = "BrokerPodsNotShared"  # The namespace of the brokers' pods does not consent to be read.
-    MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and some have not.
-    DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim one broker id.
+    # The racks are not known well enough to place replicas.
+    BROKER_PODS_NOT_SHARED = "BrokerPodsNotShared"  # The namespace of the broker pods has not allowed reading them.
+    MISSING_RACKS = "MissingRacks"  # Some brokers have a rack and others have none.
+    DUPLICATE_BROKER_ID = "DuplicateBrokerId"  # Two pods claim the same broker id.
     NO_BROKERS = "NoBrokers"  # No broker was found.
-    INVALID_RACK = "InvalidRack"  # A node's label or a broker's rack cannot be a rack path.
-    EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at one of the levels: a wrong label, or a level too many.
-    CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: a ConfigMap of that name belongs to another owner.
-    CORDONS_LEFT = "CordonsLeft"  # The RackTopology went while Kafka was away, or to another cluster: cordons stay.
-    BROKER_OFFLINE = "BrokerOffline"  # Brokers are away, which the message names; what lies on them stays there.
-    RACK_DRIFT = "RackDrift"  # Brokers report another rack than their nodes have; the message says what ends that.
+    INVALID_RACK = "InvalidRack"  # A node label or a broker's rack is not a valid rack path.
+    EMPTY_LEVEL = "EmptyLevel"  # No broker has a domain at a level: the label is wrong, or the level is superfluous.
+    CONFIG_MAP_TAKEN = "ConfigMapTaken"  # Racks are not published: the ConfigMap belongs to another owner.
+    CORDONS_LEFT = "CordonsLeft"  # The RackTopology was deleted, and Kafka still has cordons of its drains.
+    BROKER_OFFLINE = "BrokerOffline"  # The brokers in the message are offline. Their replicas do not move.
+    RACK_DRIFT = "RackDrift"  # Brokers report another rack than their nodes have. The message has the next step.
 
-    # Kafka cannot be asked. Retried with back-off.
-    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  # A Secret, or a key in it, is not there.
-    AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the log-in, or there is no token for one.
-    TLS_FAILED = "TlsFailed"  # No encrypted connection comes about: certificates, names or versions do not fit.
-    KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker answers.
-    KAFKA_CLIENT_FAILED = "KafkaClientFailed"  # The process of the Kafka client ended, hung or grew too large.
-    KAFKA_CLIENT_WAITING = "KafkaClientWaiting"  # The Kafka clients of other namespaces take all places now.
-    LEASE_NOT_HELD = "LeaseNotHeld"  # The operator is not sure that no other one acts, and changes nothing.
-    API_SERVER_UNREACHABLE = "ApiServerUnreachable"  # The Kubernetes API does not take a request now.
-    API_SERVER_REFUSED = "ApiServerRefused"  # The Kubernetes API takes a request for wrong; the message quotes why.
-    NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs do not let the operator do it.
-    PLACER_TIMED_OUT = "PlacerTimedOut"  # A placer that is not built in takes too long. Retried with back-off.
-    UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has more.
+    # Kafka or the API server cannot be reached. The operator retries with backoff.
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  # A Secret, or a key in a Secret, does not exist.
+    AUTHENTICATION_FAILED = "AuthenticationFailed"  # Kafka refuses the login, or no token could be fetched.
+    TLS_FAILED = "TlsFailed"  # The TLS handshake fails: certificates, host names or versions do not match.
+    KAFKA_UNREACHABLE = "KafkaUnreachable"  # No broker responds.
+    KAFKA_CLIENT_FAILED = "KafkaClientFailed"  # The process of the Kafka client ended, hung or used too much memory.
+    KAFKA_CLIENT_WAITING = "KafkaClientWaiting"  # The Kafka clients of other namespaces use all processes now.
+    LEASE_NOT_HELD = "LeaseNotHeld"  # The operator does not hold its Lease, so it changes nothing.
+    API_SERVER_UNREACHABLE = "ApiServerUnreachable"  # The Kubernetes API server does not respond.
+    API_SERVER_REFUSED = "ApiServerRefused"  # The Kubernetes API server refuses a request. The message has its error.
+    NOT_AUTHORIZED = "NotAuthorized"  # Kafka's ACLs deny the request.
+    PLACER_TIMED_OUT = "PlacerTimedOut"  # An installed placer takes too long. The operator retries with backoff.
+    UNEXPECTED_ERROR = "UnexpectedError"  # A defect of the operator. Its log has the traceback.
 
 
 PLAN_GOES_ON: Final = frozenset({Reason.REASSIGNING, Reason.PLAN_SETTLING, Reason.OUTSIDE_WINDOW})
