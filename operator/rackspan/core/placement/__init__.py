@@ -1,4 +1,4 @@
-"""Placing replicas: what a placer is asked and answers. Placers are found by name, see `rackspan.placers`."""
+"""Placement of replicas: the input and output of placers. Placers are looked up by name, see `rackspan.placers`."""
 
 from rackspan.core.placement.seeds import seed_for
 from rackspan.core.placer import (

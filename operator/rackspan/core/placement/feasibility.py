@@ -1,4 +1,4 @@
-"""Checking a request before placing: what can be refused with a sentence is refused here, for all placers alike."""
+"""Checks of a request before placement, shared by all placers. They refuse impossible requests and give the reason."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from rackspan.core.topology import RackTree, TopologyError
 
 
 def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
-    """Give the tree with the eligibility that `spec` leaves. Raises InfeasibleError where its numbers cannot be met."""
+    """Return the tree in which only brokers that `spec` selects are eligible. Raises InfeasibleError."""
     if spec.partitions < len(spec.current):
         raise InfeasibleError(
             f"the topic has {plural(len(spec.current), 'partition')} and {spec.partitions} {be(spec.partitions)} asked "
@@ -37,13 +37,13 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
 
 
 def _named(tree: RackTree, spec: PlacementSpec) -> int:
-    """How many brokers `include` and `exclude` leave, whether they are eligible or not."""
+    """Return the number of brokers that `include` and `exclude` select, eligible or not."""
     every = RackTree(tree.levels, tuple(replace(broker, eligible=True) for broker in tree.brokers))
     return every.selected(spec.include, spec.exclude).capacity
 
 
 def refuse_too_few(tree: RackTree, size: int) -> None:
-    """Raise InfeasibleError where fewer brokers than replicas are eligible and open."""
+    """Raise InfeasibleError if fewer than `size` brokers are eligible and open."""
     room = tree.without_closed().capacity
     if room < size:
         state, _ = reopening(tree)
@@ -56,7 +56,7 @@ def refuse_too_few(tree: RackTree, size: int) -> None:
 
 
 def reopening(tree: RackTree) -> tuple[str, str]:
-    """What brokers that may get new replicas are, and what would make the others so."""
+    """Return the state that brokers need to get new replicas, and how the user can bring the closed brokers into it."""
     offline = [broker.id for broker in tree.brokers if broker.eligible and not broker.online]
     closed = (
         ("online", offline, "bring {} back, or drain {} if gone for good"),
@@ -72,18 +72,18 @@ def reopening(tree: RackTree) -> tuple[str, str]:
 
 
 def _cordoned(tree: RackTree) -> list[int]:
-    """The brokers that would get replicas if they were not cordoned: those that are drained would not."""
+    """Return the cordoned brokers that could get replicas after an uncordon. Drained brokers could not."""
     return [broker.id for broker in tree.brokers if broker.cordoned and broker.eligible]
 
 
 def refuse_missing_racks(tree: RackTree) -> None:
-    """Raise MissingRackError where some brokers have a rack id and some have not."""
+    """Raise MissingRackError if some brokers have a rack id and some do not."""
     if tree.missing_racks:
         raise MissingRackError(tree.missing_racks)
 
 
 def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
-    """Raise InfeasibleError for a spread to be refused that small domains make impossible, or over an unknown level."""
+    """Raise InfeasibleError if a spread has an unknown level, or must be refused because domains are too small."""
     if not spec.spread:
         return
     try:

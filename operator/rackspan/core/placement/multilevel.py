@@ -2,29 +2,29 @@
 The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
 
 GOALS
-In this order; a later goal never costs an earlier one anything:
+In this order. A later goal never weakens an earlier one:
 
 1. every domain of every level splits its replicas of each partition fairly among its children (see
    `rackspan.core.compliance.fair_split`);
-2. where replicas lie already, as few as can be move;
-3. brokers hold equally many replicas, what lies on them already counted;
+2. as few existing replicas as possible move;
+3. brokers hold equally many replicas, including the replicas that they hold already;
 4. brokers lead equally many partitions;
-5. so do domains, in proportion to their brokers, top level first;
-6. partner brokers vary, so that what a failing broker led spreads over many.
+5. domains lead equally many partitions in proportion to their brokers, top level first;
+6. the brokers of a partition vary, so that the leaders of a failed broker move to many other brokers.
 
-So a small rack that must hold a replica of every partition gets one of every partition, however full its brokers are.
-In general racks should be of similar size.
+So if a small rack must hold a replica of every partition, it gets one of every partition, however full its brokers are.
+In general racks should have similar sizes.
 
 CONSTRAINTS
-No broker holds two replicas of a partition. Brokers that are not eligible hold none, brokers that are offline get no
-new one. A placement that cannot be is refused with the smallest change that would make it possible.
+No broker holds two replicas of a partition. Brokers that are not eligible hold no replicas. Brokers that are offline or
+cordoned get no new ones. An impossible placement is refused with the smallest change that would make it possible.
 
 ALGORITHM
-The fair split leaves each domain a window of at most two sizes per partition. From there:
+The fair split gives each domain a window of at most two sizes per partition. From these windows:
 
-1. quotas pour the replicas of the whole topic into these windows, broker by broker (`engine.allocation.quotas`);
-2. the wrap-around rule turns quotas into partitions (`engine.allocation.wrap_around`), in orders of the brokers that
-   change from round to round (`engine.allocation.broker_orders`);
+1. quotas distribute the replicas of the whole topic to brokers within the windows (`engine.allocation.quotas`);
+2. the wrap-around rule turns quotas into partitions (`engine.allocation.wrap_around`), with a new order of the brokers
+   in each round (`engine.allocation.broker_orders`);
 3. leaders are an optimal semi-matching of partitions to brokers (`engine.balance.leaders`).
 
 Three data centres of two racks of one broker, RF 3, 4 partitions:
@@ -38,8 +38,8 @@ Three data centres of two racks of one broker, RF 3, 4 partitions:
     partition 2              *1               3       4
     partition 3               1       2              *4                * leads
 
-What lies there already and is fair is left alone; what is not is repaired with the fewest moves there are
-(`engine.repair.partitions`).
+Existing partitions that are fair stay unchanged. The others are repaired with the fewest possible moves
+(`engine.repair.partition_repair`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,11 +69,11 @@ from rackspan.core.placer import ClusterView, InfeasibleError, Placement, Placem
 from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
-_Ids = npt.NDArray[np.int32]  # as Kafka holds them
+_Ids = npt.NDArray[np.int32]  # Kafka's type of broker ids
 
 _GROUPS = 0x600  # purpose of hashes
-_ATTEMPTS, _SMALL = 16, 1 << 10  # small topics are dealt anew while preferred brokers could not lead equally many
-_APART = 1 << 20  # what their seeds differ by
+_ATTEMPTS, _SMALL = 16, 1 << 10  # up to this size, a topic is placed again while its preferred brokers lead unevenly
+_APART = 1 << 20  # difference between the seeds of attempts
 
 
 class MultiLevel:
@@ -88,7 +88,7 @@ class MultiLevel:
 
 
 def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Placement:
-    """Keep what is fair, repair what is not, create what is missing, on a tree that was checked before."""
+    """Keep fair partitions, repair the others and create the missing ones. The caller has checked the tree."""
     loads = Loads.of(tree, cluster.replicas, cluster.leaders)
     preferred = _preferred_brokers(tree, reachable_leaders(tree, spec.leaders))
     rows = _repaired(tree, spec, loads, preferred) if spec.current else []
@@ -100,7 +100,7 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
 
 def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
     """
-    Place the partitions beyond those there are, where least lies; gives broker ids, shape (partitions, replicas).
+    Place the new partitions on the least loaded brokers. Return broker ids, shape (partitions, replicas).
 
     Raises InfeasibleError.
     """
@@ -122,7 +122,7 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
 
 def freedom(tree: RackTree, spec: PlacementSpec, placed: IntArray) -> Iterator[tuple[Windows, IntArray]]:
     """
-    Give the windows that new partitions were placed by, and which of them by these, as row numbers.
+    Yield each set of windows by which new partitions were placed, with the row numbers of these partitions.
 
     `placed` (partitions, replicas) are positions, the leader first.
     """
@@ -140,7 +140,7 @@ def freedom(tree: RackTree, spec: PlacementSpec, placed: IntArray) -> Iterator[t
 def _created(
     tree: RackTree, spec: PlacementSpec, count: int, replicas: IntArray, leaders: IntArray, attempt: int
 ) -> IntArray:
-    """Positions of new partitions; each gets a replica in one of the preferred domains if there are any."""
+    """Return positions of new partitions. If there are preferred domains, each gets a replica in one of them."""
     seed = spec.seed + len(spec.current)
     windows = _windows(tree, spec.replication_factor)
     if not spec.leaders:
@@ -162,7 +162,11 @@ def _created(
 
 
 def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolArray) -> list[Sequence[int]]:
-    """Rows of the partitions there are: as they are where that is fair, repaired elsewhere. Updates the loads."""
+    """
+    Return the rows of the existing partitions, repaired unless they are fair. Updates the loads.
+
+    A row that cannot be repaired stays unchanged. Raises InfeasibleError if such a row has the wrong size.
+    """
     size = spec.replication_factor
     rows: list[Sequence[int]] = list(spec.current)
     wrong = judge(tree, rows, spec.spread).broken | np.array([len(row) != size for row in rows])
@@ -189,7 +193,7 @@ def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: Bool
 
 
 def _windows(tree: RackTree, size: int) -> Windows:
-    """Windows of new partitions: fair over all eligible brokers if those online suffice for that, else over these."""
+    """Return windows of new partitions: fair over all eligible brokers if the open ones suffice, else over the open."""
     windows = usable_windows(tree, size)
     if windows.feasible:
         return windows
@@ -198,24 +202,24 @@ def _windows(tree: RackTree, size: int) -> Windows:
 
 
 def _preferred_brokers(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
-    """Brokers that should lead, shape (brokers,); all that can where nothing is preferred."""
+    """Return which brokers should lead, shape (brokers,); all that can lead if no domain is preferred."""
     return _named(tree, leaders) & tree.eligible & tree.open
 
 
 def reachable_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> tuple[RackPath, ...]:
     """
-    The domains preferred for leaders, or none while all their brokers are offline: until they are back, others lead.
+    Return the domains preferred for leaders, or none while all their brokers are offline or cordoned: then others lead.
 
-    Raises InfeasibleError where none of their brokers is eligible.
+    Raises InfeasibleError if none of their brokers is eligible.
     """
     return leaders if (lasting_leaders(tree, leaders) & tree.open).any() else ()
 
 
 def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
     """
-    Brokers that should lead, shape (brokers,), those included that are offline now: they come back.
+    Return which brokers should lead, shape (brokers,), including brokers that are offline now, because they come back.
 
-    Raises InfeasibleError where none of those preferred is eligible.
+    Raises InfeasibleError if no preferred broker is eligible.
     """
     named = _named(tree, leaders) & tree.eligible
     if leaders and not named.any():
@@ -228,7 +232,7 @@ def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
 
 
 def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
-    """The brokers of these domains; all where there are none."""
+    """Return which brokers are in these domains, shape (brokers,); all brokers if `leaders` is empty."""
     named = np.full(len(tree), not leaders)
     for path in leaders:
         named[tree.positions(tree.matches(domain_name(path)))] = True
@@ -236,7 +240,7 @@ def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
 
 
 def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:
-    """Level and index of each preferred domain that can lead, without those inside another one."""
+    """Return level and index of each preferred domain that can lead, without domains inside another preferred one."""
     found: list[tuple[int, int]] = []
     covered = ~(tree.eligible & tree.open)
     for path in sorted(leaders, key=len):
@@ -250,7 +254,7 @@ def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tu
 
 
 def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
-    """Replicas that may lead: the preferred ones of a partition, all where it has none."""
+    """Return which replicas may lead: the preferred ones of a partition, or all if it has none."""
     allowed = preferred[placed]
     if not allowed.all():
         allowed |= ~allowed.any(axis=0)
@@ -259,12 +263,12 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
 
 def _led(ids: _Ids, lead: IntArray) -> _Ids:
     """
-    Rows of broker ids, shape (partitions, replicas), from columns `ids`, those that `lead` first.
+    Return rows of broker ids, shape (partitions, replicas), from columns `ids`; the replica at `lead` is the first.
 
-    The others follow in turns that vary, as the next leaders should.
+    The order of the other replicas varies between partitions, so that the next leaders vary, too.
     """
     size, count = ids.shape
-    twice = np.concatenate([ids, ids[:-1]]).reshape(-1)  # so that no replica after the leader is beyond the end
+    twice = np.concatenate([ids, ids[:-1]]).reshape(-1)  # so that no index after a leader is out of range
     at, turns = lead * count + np.arange(count), max(size - 1, 1)
     led = np.empty((count, size), dtype=ids.dtype)
     led[:, 0] = twice.take(at)

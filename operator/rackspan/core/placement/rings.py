@@ -1,36 +1,38 @@
 """
-The rings placer: KIP-879's multi-level assignment, repaired where its steps go wrong.
+The rings placer: KIP-879's multi-level assignment, with fixes for two faults of the published algorithm.
 
 GOALS
 First, replicas of a partition alternate over the children of every domain, at every level. Second, leaders and
-followers go round the brokers.
+followers rotate over the brokers.
 
 CONSTRAINTS
-No broker twice in a partition; all brokers have a rack id or none has; only open eligible brokers.
+A partition has at most one replica per broker. Either all brokers have a rack id or none has. Only open eligible
+brokers get replicas.
 
 ALGORITHM
 KIP-879 in four steps:
 
-1. Build the tree of racks; the children of each domain form a ring.
-2. For the next replica, ask the root. A domain that is asked passes the question to the child its ring points at.
-3. The ring moves on by one each time it was asked.
-4. A broker that is asked takes the replica.
+1. Build the tree of racks. The children of each domain form a ring with a pointer to one child.
+2. For the next replica, start at the root and follow the pointers from domain to child.
+3. Advance the pointer of each ring on this path by one.
+4. The broker at the end of the path gets the replica.
 
-Taken literally this goes wrong twice:
+The published steps have two faults:
 
-- A ring that is asked as often for each partition as it has children, or a multiple of that, turns by whole turns, and
-  every leader is below the same child; so it goes at any level. Repair: of the replicas of a partition, in the order in
-  which the rings gave them, the one whose broker leads fewest leads, the first of those; the others follow in turn.
-- In an uneven tree a small domain is asked twice for one partition and names the same broker twice. Repair: a ring
-  passes over children whose brokers all have a replica of this partition.
+- If the number of replicas that a ring assigns per partition is a multiple of its children, the pointer is back at the
+  same child for each partition, so all leaders are below that child. This may happen at any level. First fix: the
+  replica whose broker leads the fewest partitions leads, the first one if several are equal. The other replicas follow
+  in the order of the rings, starting after the leader.
+- In an uneven tree, a small domain is visited twice for one partition and gives the same broker twice. Second fix: a
+  ring skips children whose brokers all have a replica of this partition.
 
-    /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             literally   repaired
+    /dc1/r1: 0   /dc2/r1: 1   /dc2/r2: 2, RF 3             published   fixed
     partition 0                                              0 1 0      0 1 2
     partition 1                                              2 0 1      1 2 0
 
-With the second repair the rings deal each partition by a fair split, since a turn gives one replica to each child that
-has a broker free. They do not balance brokers over uneven domains, and do not see what lies on brokers already. A
-choice of leader is not taken back, so that leaders are nearly, not always quite, as even as they could be.
+With the second fix, each partition has a fair split, because one turn of a ring gives one replica to each child that
+has a free broker. The rings do not balance brokers of domains of different sizes, and ignore the present load of
+brokers. A leader is never changed afterwards, so leaders are almost, but not always, as even as possible.
 """
 
 from itertools import islice
@@ -49,7 +51,7 @@ class Rings:
     """KIP-879."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
-        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError where some racks are missing."""
+        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""
         checked = checked_tree(spec, cluster.tree)
         refuse_missing_racks(checked)
         if resized(spec):
@@ -62,7 +64,7 @@ class Rings:
 
 
 class _Rings:
-    """Where every ring points, from partition to partition."""
+    """The pointers of all rings. They keep their state from partition to partition."""
 
     def __init__(self, tree: RackTree, spec: PlacementSpec) -> None:
         self._ids = tree.ids.tolist()
@@ -79,10 +81,10 @@ class _Rings:
         self._led = dict.fromkeys(self._ids, 0)
 
     def place(self, size: int) -> tuple[int, ...]:
-        """Replicas of the next partition."""
+        """Return the replicas of the next partition."""
         taken: list[dict[int, int]] = [{} for _ in self._room]
         asked = [self._ids[self._ask(taken)] for _ in range(size)]
-        leader = min(range(size), key=lambda at: self._led[asked[at]])  # the first repair
+        leader = min(range(size), key=lambda at: self._led[asked[at]])  # the first fix
         self._led[asked[leader]] += 1
         return (*asked[leader:], *asked[:leader])
 
@@ -91,7 +93,7 @@ class _Rings:
         for depth, rings in enumerate(self._rings):
             ring, at = rings[domain], self._points[depth][domain]
             held, room = taken[depth + 1], self._room[depth + 1]
-            while held.get(ring[at], 0) >= room[ring[at]]:  # the second repair
+            while held.get(ring[at], 0) >= room[ring[at]]:  # the second fix
                 at = (at + 1) % len(ring)
             self._points[depth][domain] = (at + 1) % len(ring)
             domain = ring[at]

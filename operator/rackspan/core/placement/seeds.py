@@ -1,9 +1,9 @@
 """
-Randomness that is the same on every machine.
+Pseudo-random choices that are the same on every machine.
 
-A plan that was reviewed is the plan that is applied, so nothing is drawn: every arbitrary choice is a hash of the seed,
-of what is being decided and of the thing itself. The mixers are MurmurHash3's 32-bit finaliser and BLAKE2; neither
-depends on the version of Python or numpy.
+The plan that a user applies must be the plan that the user has reviewed. So there is no random generator: every
+arbitrary choice is a hash of the seed, the purpose of the choice and the candidate. The hashes are MurmurHash3's 32-bit
+finaliser and BLAKE2; neither depends on the version of Python or numpy.
 """
 
 from hashlib import blake2b
@@ -16,12 +16,12 @@ _MASK = 0xFFFFFFFF
 
 
 def seed_for(topic_name: str) -> int:
-    """Seed of a topic that was given none: 63 bits of the hash of its name."""
+    """Return the default seed of a topic: 63 bits of the hash of its name."""
     return int.from_bytes(blake2b(topic_name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def scrambled(seed: int, purpose: int, values: npt.NDArray[np.integer]) -> npt.NDArray[np.uint32]:
-    """Hashes of `values`, in their shape, independent between seeds and between purposes."""
+    """Return hashes of `values`, in the same shape, independent between seeds and between purposes."""
     key = _mixed((seed ^ (seed >> 32)) + _GOLDEN * (purpose + 1))
     mixed = values.astype(np.uint32)
     mixed *= np.uint32(_GOLDEN)

@@ -1,10 +1,10 @@
 """
-Where small domains make a spread impossible, and the smallest change that makes it possible.
+The domains that are too small for a spread, and the smallest change that makes the spread possible.
 
-A fair split over children of which the smallest is full leaves the others above it. It keeps within a skew when the
-smallest hold `t` and the largest `t + skew` at most, so for each `t` it is known how many brokers are missing: those
-that lift smaller children to `t`, and then those that make room for what is left. A domain that has grown may be given
-more replicas, and others in it fewer, so what was added is looked at again until nothing is missing.
+If the smallest child of a domain is full in a fair split, the other children hold more. The split is within a skew if
+the smallest child holds `t` and the largest child at most `t + skew`. So for each `t` the number of missing brokers is
+known: first those that grow smaller children to `t`, then those that make room for the remaining replicas. A domain
+that has grown may get more replicas, and other domains fewer, so the check is repeated until no broker is missing.
 """
 
 from collections import Counter
@@ -19,16 +19,16 @@ from rackspan.core.rack_path import RackPath, domain_name
 from rackspan.core.text import plural
 from rackspan.core.topology import Broker, RackTree
 
-_ROUNDS = 32  # of adding brokers and looking again
+_ROUNDS = 32  # of adding brokers and checking again
 
 
 @dataclass(frozen=True, slots=True)
 class DomainShortfall:
     """
-    A domain that cannot spread the replicas it is given: `held` of one partition over children of these `capacities`.
+    A domain that cannot spread `held` replicas of one partition over children with these `capacities`.
 
-    `depth` is the level of the children in `tree.nodes`, `children` their numbers there, `skew` the difference that
-    their fair split has.
+    `depth` is the level of the children in `tree.nodes`, `children` are their indexes there, `domain` is the index of
+    the domain in the level above. `skew` is the skew of the fair split.
     """
 
     rule: Spread
@@ -41,7 +41,11 @@ class DomainShortfall:
 
 
 def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[DomainShortfall]:
-    """All that makes a spread of `size` replicas impossible where that shall be refused. Raises TopologyError."""
+    """
+    Return the domains that are too small for a spread of `size` replicas with `Unsatisfiable.REFUSE`.
+
+    Raises TopologyError for an unknown level.
+    """
     found = []
     windows = fair_windows(tree, size)
     for rule in spread:
@@ -58,7 +62,7 @@ def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[Doma
 
 
 def smallest_change(tree: RackTree, size: int, spread: Iterable[Spread]) -> str:
-    """Say what would make an impossible spread possible: more brokers, larger skews, or to ask for less."""
+    """Return text for the user: which brokers, larger skews or `whenUnsatisfiable: Best` make the spread possible."""
     rules = tuple(spread)
     skews: dict[str, int] = {}
     for short in shortfalls(tree, size, rules):
@@ -78,7 +82,7 @@ def smallest_change(tree: RackTree, size: int, spread: Iterable[Spread]) -> str:
 
 
 def additions(tree: RackTree, size: int, spread: Iterable[Spread]) -> Mapping[RackPath, int]:
-    """Brokers to be added, by rack, with which a spread is possible; none where that is not found."""
+    """Return the number of brokers to add per rack that makes a spread possible; empty if no solution is found."""
     rules, added = tuple(spread), Counter[RackPath]()
     for _ in range(_ROUNDS):
         found = shortfalls(tree, size, rules)
@@ -98,7 +102,7 @@ def additions(tree: RackTree, size: int, spread: Iterable[Spread]) -> Mapping[Ra
 
 
 def _skew(capacities: tuple[int, ...], held: int) -> int:
-    """The difference between the fullest and the emptiest child in a fair split."""
+    """Return the difference between the fullest and the emptiest child in a fair split."""
     split = [0] * len(capacities)
     for _ in range(held):
         free = [at for at, capacity in enumerate(capacities) if split[at] < capacity]
@@ -107,7 +111,7 @@ def _skew(capacities: tuple[int, ...], held: int) -> int:
 
 
 def _missing(short: DomainShortfall) -> list[int]:
-    """The fewest brokers to add to children, for each of them."""
+    """Return the number of brokers to add to each child, with the smallest sum."""
     skew = short.rule.max_skew
     ways = []
     for least in range(1, short.held + 1):
@@ -123,7 +127,7 @@ def _missing(short: DomainShortfall) -> list[int]:
 
 
 def _racks(tree: RackTree, depth: int, domain: int, count: int) -> Iterable[RackPath]:
-    """Racks for `count` more brokers in a domain, always in the smallest domain of each level below."""
+    """Yield racks for `count` more brokers in a domain, always in the smallest domain of each level below."""
     leaves = tree.nodes[-2]
     levels = [nodes.of_broker[leaves.first_broker] for nodes in tree.nodes[depth:-1]]
     sizes = [nodes.capacity.copy() for nodes in tree.nodes[depth:-1]]

@@ -1,25 +1,25 @@
 """
-The simple placer: round robin over all brokers, without regard to racks, as Kafka's AdminUtils has always done it.
+The simple placer: round robin over all brokers, regardless of racks. This is the algorithm of Kafka's AdminUtils.
 
 GOALS
-Leaders go round the brokers; the followers of one broker's partitions vary from round to round.
+Leaders rotate over the brokers. The followers of the partitions that one broker leads vary from round to round.
 
 CONSTRAINTS
-No broker twice in a partition; only brokers that are eligible, online and not cordoned.
+A partition has at most one replica per broker. Only brokers that are eligible, online and not cordoned get replicas.
 
 ALGORITHM
-With `n` brokers in ascending order of id, partition `p` starts at broker `(p + startIndex) mod n`; its follower `j` is
+With `n` brokers in ascending order of id, partition `p` starts at broker `(p + startIndex) mod n`. Its follower `j` is
 
     1 + (shift + j) mod (n - 1)
 
-brokers further on, and `shift` grows by one with each round of `n` partitions. Three brokers, start index 2, shift 2,
-RF 3:
+brokers after the first one, and `shift` grows by one with each round of `n` partitions. With three brokers, start index
+2, shift 2 and RF 3:
 
     partition       0      1      2      3      4      5
     shift           2      2      2      3      3      3
     replicas      2 0 1  0 1 2  1 2 0  2 1 0  0 2 1  1 0 2
 
-Where only the start index is given the shift starts there too, as in Kafka; where neither is, the seed gives both.
+If only the start index is given, it is also the first shift, as in Kafka. If neither is given, the seed sets both.
 """
 
 import numpy as np
@@ -50,12 +50,12 @@ class Simple:
 
 
 def resized(spec: PlacementSpec) -> bool:
-    """Whether partitions there are change their replication factor: the published rules only create."""
+    """Check whether existing partitions change their replication factor: the published rules only create partitions."""
     return any(len(row) != spec.replication_factor for row in spec.current)
 
 
 def started(spec: PlacementSpec, brokers: int) -> tuple[int, int]:
-    """Start index and shift: as given, else from the seed."""
+    """Return start index and shift: as given, else from the seed."""
     if spec.start_index is None:
         first, shift = spec.seed % brokers, spec.seed // brokers % brokers
         return first, shift if spec.shift is None else spec.shift
@@ -63,10 +63,10 @@ def started(spec: PlacementSpec, brokers: int) -> tuple[int, int]:
 
 
 def next_replica(shift: IntArray, follower: IntArray, brokers: int) -> IntArray:
-    """How many brokers after the first one a follower is."""
+    """Return how many brokers after the first replica a follower is."""
     return 1 + (shift + follower) % max(brokers - 1, 1)
 
 
 def usable(tree: RackTree) -> RackTree:
-    """Give the tree without the brokers that can be given no replica."""
+    """Return the tree without the brokers that cannot get replicas."""
     return RackTree(tree.levels, tuple(broker for broker in tree.brokers if broker.eligible and broker.open))

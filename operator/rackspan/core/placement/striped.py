@@ -1,20 +1,21 @@
 """
-The striped placer: KIP-36's rack-aware assignment, as Kafka's AdminUtils did it until 4.0.
+The striped placer: KIP-36's rack-aware assignment, the algorithm of Kafka's AdminUtils until 4.0.
 
 GOALS
-First, the replicas of a partition are in as many racks as possible. Second, leaders go round the brokers, racks
-alternating. Third, followers vary from round to round.
+First, the replicas of a partition are in as many racks as possible. Second, leaders rotate over the brokers and
+alternate between racks. Third, followers vary from round to round.
 
-A rack here is the whole rack id, taken as one word: `/eu/dc1/r1` and `/eu/dc1/r2` are as far apart as `/eu` and
-`/us`. Where racks differ in size a broker of a small rack is given more than others.
+A rack is the whole rack id as one string: `/eu/dc1/r1` and `/eu/dc1/r2` are as far apart as `/eu` and `/us`. If racks
+differ in size, brokers of small racks get more replicas than others.
 
 CONSTRAINTS
-No broker twice in a partition; all brokers have a rack id or none has; only open eligible brokers.
+A partition has at most one replica per broker. Either all brokers have a rack id or none has. Only open eligible
+brokers get replicas.
 
 ALGORITHM
 Brokers are listed with racks alternating: the first of each rack in order, then the second of each, and so on. With `n`
-brokers, partition `p` starts at `(p + startIndex) mod n` of that list. Followers are sought as in the simple placer,
-with the shift multiplied by the number of racks, and a candidate is skipped while
+brokers, partition `p` starts at index `(p + startIndex) mod n` of that list. The candidates for followers are those of
+the simple placer, with the shift multiplied by the number of racks. A candidate is skipped if
 
 1. its rack has a replica and some rack has none, or
 2. it holds a replica itself and some broker holds none.
@@ -26,7 +27,7 @@ For example, with start index and shift 0 and RF 3:
     partition      0     1     2     3     4     5       6     7     8     9    10    11
     replicas     0,3,1 3,1,5 1,5,4 5,4,2 4,2,0 2,0,3   0,4,2 3,2,0 1,0,3 5,3,1 4,1,5 2,5,4
 
-The seventh partition starts a new round: its followers are sought three (the number of racks) further on.
+The seventh partition starts a new round: the shift grows by three, the number of racks.
 """
 
 import numpy as np
@@ -42,7 +43,7 @@ class Striped:
     """KIP-36."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
-        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError where some racks are missing."""
+        """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""
         checked = checked_tree(spec, cluster.tree)
         refuse_missing_racks(checked)
         if resized(spec):
@@ -60,14 +61,14 @@ class Striped:
 
 
 def alternated(tree: RackTree) -> IntArray:
-    """Positions of the brokers of a tree of one level, racks alternating."""
+    """Return the positions of the brokers of a tree of one level, racks alternating."""
     racks = tree.nodes[1]
     turn = np.arange(len(tree)) - racks.first_broker[racks.of_broker]
     return np.lexsort((racks.of_broker, turn))
 
 
 def _stripes(racks: IntArray, start: IntArray, shift: IntArray, size: int) -> IntArray:
-    """Indexes into the alternated list, shape (partitions, size): all partitions take their next candidate together."""
+    """Return indexes into the alternated list, shape (partitions, size). All partitions try a candidate at once."""
     brokers, distinct = len(racks), len(np.unique(racks))
     chosen = np.empty((len(start), size), dtype=np.int64)
     chosen[:, 0] = start
@@ -79,7 +80,7 @@ def _stripes(racks: IntArray, start: IntArray, shift: IntArray, size: int) -> In
             tried[seeking] += 1
             before = chosen[seeking, :replica]
             skip = (before == candidate[:, None]).any(axis=1)
-            if replica < distinct:  # while racks are left, each replica so far has its own
+            if replica < distinct:  # each replica so far has a rack of its own, and some rack has none
                 skip |= (racks[before] == racks[candidate][:, None]).any(axis=1)
             done = seeking[~skip]
             chosen[done, replica] = candidate[~skip]

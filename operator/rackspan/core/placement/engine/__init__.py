@@ -1,10 +1,10 @@
 """
-The placement engine: one function over matrices of partitions and replicas, one pass per level of the tree.
+The placement engine: functions over matrices of partitions and replicas, with one pass per level of the tree.
 
-- `allocation`: new partitions. Quotas per broker, and from these replicas per partition
-- `repair`: partitions that are not what they should be, with the fewest moves
-- `balance`: even loads. Which replica, and which leader, could as well be elsewhere
-- `loads`, `tasks`, `weighted_choice`: what all three use
+- `allocation`: new partitions. Quotas per broker, and from the quotas the replicas of each partition
+- `repair`: partitions that do not meet their requirements, with the fewest moves
+- `balance`: even loads. Which replicas and leaders can change brokers
+- `loads`, `tasks`, `weighted_choice`: shared by the three packages
 
-Positions are those of brokers in depth-first order (int64), -1 for none or beyond the end of a shorter row.
+A position is the index of a broker in depth-first order (int64). -1 means no broker, or pads a shorter row.
 """
