@@ -1,4 +1,4 @@
-"""What lies on brokers: replicas, leaders and bytes, as arrays that planning keeps up to date."""
+"""The loads of brokers: replicas, leaders and bytes, as arrays that planning keeps up to date."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from rackspan.core.topology import FloatArray, IntArray, RackTree
 
 ByteSums = FloatArray
-"""Sums of bytes: exact up to 2^53, and beyond that they round where int64 would wrap."""
+"""Sums of bytes: exact up to 2^53. Larger sums are rounded, whereas int64 would wrap."""
 
 
 @dataclass(slots=True, eq=False)
@@ -16,7 +16,7 @@ class Loads:
     """
     Replicas, leaders and bytes per broker, shape (brokers,) each, in depth-first order.
 
-    Whoever moves replicas keeps them up to date.
+    Code that moves replicas must update the loads.
     """
 
     replicas: IntArray
@@ -25,7 +25,7 @@ class Loads:
 
     @classmethod
     def of(cls, tree: RackTree, replicas: Mapping[int, int], leaders: Mapping[int, int]) -> "Loads":
-        """What lies on brokers, by their ids; one that is missing has none. Bytes are not known."""
+        """Return loads from counts by broker id. A broker that is missing there has none. All bytes are 0."""
         held, led = (
             np.array([counts.get(broker, 0) for broker in tree.ids.tolist()], dtype=np.int64)
             if counts
@@ -35,19 +35,19 @@ class Loads:
         return cls(held, led, np.zeros(len(tree)))
 
     def copy(self) -> "Loads":
-        """Give the same counts, to be changed apart from these."""
+        """Return a copy of the loads that can be changed independently."""
         return Loads(self.replicas.copy(), self.leaders.copy(), self.size_bytes.copy())
 
     def add(self, placed: IntArray, size_bytes: IntArray) -> None:
-        """Count partitions: rows of positions, -1 for none, the leader first; bytes of one replica, -1 for unknown."""
+        """Add partitions: rows of positions, -1 for none, the leader first; bytes of one replica, -1 if unknown."""
         self._count(placed, size_bytes, 1)
 
     def remove(self, placed: IntArray, size_bytes: IntArray) -> None:
-        """Take partitions off."""
+        """Subtract partitions; the arguments are those of `add`."""
         self._count(placed, size_bytes, -1)
 
     def cover(self, placed: IntArray) -> None:
-        """Raise the counts to what these partitions alone amount to: the counts may be older than they are."""
+        """Raise the counts to at least the counts of these partitions, because the counts may be older."""
         own = Loads(np.zeros_like(self.replicas), np.zeros_like(self.leaders), np.zeros_like(self.size_bytes))
         own.add(placed, np.zeros(len(placed), dtype=np.int64))
         np.maximum(self.replicas, own.replicas, out=self.replicas)
@@ -63,9 +63,9 @@ class Loads:
 
 def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> ByteSums:
     """
-    Bytes on each broker, shape (brokers,): rows of positions, -1 for none, and the bytes of one replica per row.
+    Return the bytes on each broker, shape (brokers,), from rows of positions and the bytes of one replica per row.
 
-    A size that is not known, -1, counts as 0.
+    A position of -1 means no replica. An unknown size, -1, counts as 0.
     """
     row, column = np.nonzero(placed >= 0)
     known = np.maximum(size_bytes[row], 0)

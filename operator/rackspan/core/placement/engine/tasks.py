@@ -1,4 +1,4 @@
-"""Partitions that are worked on under the same rules."""
+"""Groups of partitions that are placed under the same rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,8 @@ class Task:
     """
     Partitions under the same rules, by their row numbers.
 
-    `rows` has the shape (partitions,). `tree` says which brokers are eligible for them, `size` is their replication
-    factor, `skews` are those of `rackspan.core.compliance.allowed_skews`, `preferred` (brokers,) the brokers that
-    should lead.
+    `rows` has the shape (partitions,). `tree` has the eligible brokers, `size` is the replication factor, `skews` are
+    those of `rackspan.core.compliance.allowed_skews`, and `preferred` (brokers,) marks the brokers that should lead.
     """
 
     tree: RackTree

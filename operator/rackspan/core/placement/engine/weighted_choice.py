@@ -1,9 +1,9 @@
 """
-Drawing one of many by weight, where each who draws must leave some out.
+Weighted draws of one candidate, where each draw excludes some candidates.
 
-Candidates stand in a line and each has a weight, so that a number below the sum of the weights names one of them. What
-has to be left out are few stretches of the line: their weight is skipped. That takes time in proportion to the
-stretches, however many candidates there are.
+The candidates form a line and each has a weight, so a number below the sum of the weights selects one candidate. The
+excluded candidates are a few stretches of the line, whose weight is skipped. That takes time in proportion to the
+number of stretches, regardless of the number of candidates.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 def prefix_of(weights: IntArray) -> IntArray:
-    """Sums of the weights ahead of each candidate, and of all of them at last."""
+    """Return the sum of the weights before each candidate; the last entry is the sum of all weights."""
     return np.concatenate([[0], np.cumsum(weights)])
 
 
@@ -27,42 +27,42 @@ def drawn(
     fraction: FloatArray,
 ) -> IntArray:
     """
-    Draw for each row one of the candidates from `low` up to but not including `high`, -1 where all have no weight.
+    Draw for each row a candidate from `low` up to but not including `high`, or -1 if none of them has a weight.
 
-    `first` and `last` (rows, stretches) bound the stretches that each row leaves out: apart from each other, in order,
-    between `low` and `high`; empty ones may be anywhere. `fraction` (rows,), from 0 up to 1, says which part of the
-    remaining weight is meant.
+    `first` and `last` (rows, stretches) bound the stretches that each row excludes. They are disjoint, in order, and
+    between `low` and `high`; empty stretches may be anywhere. `fraction` (rows,), from 0 up to 1, selects the candidate
+    at that part of the remaining weight.
     """
     begin = prefix[first]
     skipped = prefix[last] - begin
     total = prefix[high] - prefix[low] - skipped.sum(axis=1)
     mark = prefix[low] + np.minimum((fraction * total).astype(np.int64), np.maximum(total - 1, 0))
-    begin -= np.cumsum(skipped, axis=1) - skipped  # where each stretch begins once those ahead of it are taken out
+    begin -= np.cumsum(skipped, axis=1) - skipped  # where each stretch begins after the removal of those before it
     mark += np.where(begin <= mark[:, None], skipped, 0).sum(axis=1)
     found: IntArray = np.where(total > 0, np.searchsorted(prefix, mark, side="right") - 1, -1)
     return found
 
 
 def spaced(numbers: IntArray) -> FloatArray:
-    """Fractions from 0 up to 1, those of neighbouring numbers far apart."""
+    """Return fractions from 0 up to 1; those of consecutive numbers are far apart."""
     fractions: FloatArray = np.modf(numbers * _GOLDEN)[0]
     return fractions
 
 
 def ranks(values: IntArray) -> IntArray:
-    """Which of its equals each one is, in order, where equal ones stand together."""
+    """Return the rank of each value among its equals, in order. Equal values must be adjacent."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
 
 
 def sorted_by(values: IntArray, limit: int) -> IntArray:
-    """Give the order of numbers from 0 up to but not including `limit`, equal ones as they stood."""
-    small = values.astype(np.uint16) if limit <= 1 << 16 else values  # numpy sorts these by radix
+    """Return the stable order of numbers from 0 up to but not including `limit`."""
+    small = values.astype(np.uint16) if limit <= 1 << 16 else values  # numpy sorts 16 bits by radix
     return np.argsort(small, kind="stable")
 
 
 def turns(values: IntArray) -> IntArray:
-    """How many equal ones are ahead of each."""
+    """Return for each value the number of equal values before it."""
     order = sorted_by(values, int(values.max(initial=0)) + 1)
     turn = np.empty_like(order)
     turn[order] = ranks(values[order])
@@ -71,10 +71,11 @@ def turns(values: IntArray) -> IntArray:
 
 def poured(lies: IntArray, able: BoolArray, bounds: IntArray, amount: IntArray) -> IntArray:
     """
-    How many of the `amount` (stretches,) each candidate gets, so that those of a stretch end as even as can be.
+    Return how many of the `amount` (stretches,) each candidate gets, so that each stretch ends as even as possible.
 
-    `lies` (candidates,) is there already, `able` says who may get any, and `bounds` (stretches + 1,) where stretches
-    begin; none is empty. What is poured into a stretch where nobody is able is lost.
+    `lies` (candidates,) is the present load, `able` marks the candidates that may get any, and `bounds`
+    (stretches + 1,) are the starts of the stretches; none is empty. The amount of a stretch without able candidates is
+    lost.
     """
     sizes = np.diff(bounds)
     there = np.add.reduceat(able.astype(np.int64), bounds[:-1])

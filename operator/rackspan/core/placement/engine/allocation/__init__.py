@@ -1,1 +1,1 @@
-"""New partitions: how many replicas each broker gets (quotas), and which partitions these belong to (wrap-around)."""
+"""New partitions: how many replicas each broker gets (quotas), and of which partitions (wrap-around)."""

@@ -1,12 +1,12 @@
 """
-Orders of the brokers, one after another, in which neighbours change as much as they can.
+A sequence of orders of the brokers, in which neighbours vary as much as possible.
 
-Every order is depth-first: what is in one domain stays together. The children of a domain stand around a clock with a
-prime number of hours, and child `x` is at hour `x * t` in order `t`. So the distance of any two children goes through
-all hours before it repeats, like the pairings of a round-robin tournament; and since each domain's clock is turned by
-an amount that depends on the domain's own place, the distance to the children of another domain does, too. Once half of
-the clock is used up, since the other half repeats it backwards, the children are numbered anew: by the inverses of
-`x + c` for a number `c` that is hashed for each domain.
+Every order is depth-first: the brokers of a domain are adjacent. The children of a domain are arranged on a clock with
+a prime number of hours, and child `x` is at hour `x * t` in order `t`. So the distance of any two children takes all
+values before it repeats, like the pairings of a round-robin tournament. The distance to children of another domain
+varies as well, because each domain's clock is turned by an amount that depends on the place of the domain. The second
+half of the clock repeats the first half backwards. So after the first half the children get new numbers: the inverses
+of `x + c`, with a hashed number `c` for each domain.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from rackspan.core.topology import IntArray, Level, RackTree
 _Words = npt.NDArray[np.unsignedinteger]
 
 _WORD = 32  # bits
-_HOUR_BITS = 10  # what must be left for hours in a word, else it takes two
+_HOUR_BITS = 10  # that a word must have left for hours; otherwise a key takes two words
 _NUMBER, _AGAIN, _TURN = 0x000, 0x100, 0x200  # purposes of hashes
 
 
@@ -34,7 +34,7 @@ class Orders:
         self._clocks = [_Clock.of(above, below, seed, depth) for depth, (above, below) in enumerate(pairwise(levels))]
 
     def laid_out(self, first: int, brokers: npt.NDArray[np.integer]) -> _Words:
-        """Sort each row of `brokers`, positions of shape (orders, any), by the next order from number `first` on."""
+        """Sort each row of `brokers`, positions of shape (orders, any): row `r` by the order number `first + r`."""
         keys, position = self._keys(np.arange(first, first + len(brokers)))
         at = np.empty(brokers.shape, dtype=np.int64)
         np.add(brokers, np.arange(0, keys.size, keys.shape[1])[:, None], out=at)
@@ -44,7 +44,7 @@ class Orders:
         return laid
 
     def _keys(self, numbers: IntArray) -> tuple[_Words, np.unsignedinteger]:
-        """Words that sort brokers, shape (orders, brokers), and which bits of a word are the broker's position."""
+        """Return words that sort brokers, shape (orders, brokers), and the mask of the broker's position in a word."""
         keys: _Words = np.zeros((len(numbers), 1), dtype=np.uint32)
         position: np.unsignedinteger = np.uint32(0)
         for clock in self._clocks:
@@ -54,7 +54,7 @@ class Orders:
 
 
 def _inverted(orders: _Words) -> npt.NDArray[np.uint32]:
-    """Where each domain stands in each order, from the domains in that order, shape (orders, domains)."""
+    """Return the place of each domain in each order, shape (orders, domains), from the domains in that order."""
     count, domains = orders.shape
     place = np.empty(orders.shape, dtype=np.uint32)
     at = orders + np.arange(0, orders.size, domains)[:, None]
@@ -64,11 +64,11 @@ def _inverted(orders: _Words) -> npt.NDArray[np.uint32]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Clock:
-    """How the domains of one level stand below those of the level above."""
+    """The clocks of one level: how its domains are arranged below the domains of the level above."""
 
     parent: IntArray
-    number: IntArray  # (domains,) of each child in its domain, below `hours`
-    again: npt.NDArray[np.uint32]  # (2 * hours,) the inverse of each number, in parts of a whole word, twice over
+    number: IntArray  # (domains,) the number of each child in its domain, below the number of hours
+    again: npt.NDArray[np.uint32]  # (2 * hours,) the inverse of each number, in parts of a whole word, listed twice
     domains: int  # in the level above
     seed: int
     depth: int
@@ -85,9 +85,9 @@ class _Clock:
 
     def keys(self, numbers: IntArray, place: npt.NDArray[np.uint32]) -> tuple[_Words, np.unsignedinteger]:
         """
-        Words that sort by the place of the domain, then by hour, then by position, which can be read there.
+        Return words that sort by the place of the domain, then by hour, then by position, and the mask of the position.
 
-        `place` (orders, domains) says where each domain of the level above stands in each order.
+        `place` (orders, domains) is the place of each domain of the level above in each order.
         """
         low, high = (len(self.parent) - 1).bit_length(), (self.domains - 1).bit_length()
         hours, places = self._hours(numbers, place)
@@ -107,7 +107,7 @@ class _Clock:
         return keys, position
 
     def _hours(self, numbers: IntArray, place: npt.NDArray[np.uint32]) -> tuple[_Words, _Words]:
-        """The hour of each child, in parts of a whole word, and its domain's place, shapes (orders, children)."""
+        """Return each child's hour, in parts of a whole word, and its domain's place, shapes (orders, children)."""
         size = len(self.again) // 2
         turn, step = np.divmod(numbers, max(size // 2, 1))
         turns, at = np.arange(turn[0], turn[-1] + 1), turn - turn[0]
@@ -127,13 +127,13 @@ class _Clock:
 
 
 def _hour(size: int) -> np.uint32:
-    """One of so many hours, in parts of a whole word."""
+    """Return the length of one of `size` hours, in parts of a whole word."""
     return np.uint32((1 << _WORD) // size)
 
 
 @lru_cache(maxsize=256)
 def _inverses(least: int) -> IntArray:
-    """The inverse of each number modulo the smallest prime that is no less than `least`; that of 0 be 0."""
+    """Return the inverse of each number modulo the smallest prime that is at least `least`; that of 0 is 0."""
     prime = max(least, 2)
     while any(prime % factor == 0 for factor in range(2, int(prime**0.5) + 1)):
         prime += 1

@@ -1,13 +1,13 @@
 """
-How many replicas of a whole topic each domain gets: water poured over the load that lies there already.
+How many replicas of a whole topic each domain gets, computed like water that is poured over the present load.
 
-With `count` partitions a domain can be given between `count * low` and `count * high` replicas. Among all totals that
-keep to this at every domain, the ones computed here make the load of the brokers as even as can be: pour water into
-the tree until the replicas are used up; a domain that has reached its most takes no more, one that has not reached
-its least is filled up to it. Because the windows are nested (a laminar family) pouring top-down is exact, and because
-they are intervals of whole numbers, every set of totals found here can be dealt to single partitions.
+With `count` partitions a domain can get between `count * low` and `count * high` replicas. Of all totals within these
+bounds, this module returns those that make the load of the brokers as even as possible. It pours water into the tree
+until all replicas are used: a domain at its upper bound takes no more, a domain below its lower bound is filled up to
+it. Pouring top-down is exact because the windows are nested (a laminar family). The totals can always be split into
+single partitions because the windows are intervals of integers.
 
-    load 4 0 0 | 2 2 2, 8 replicas over two domains that take 3 to 5 of them each:   0 2 3 | 1 1 1
+    load 4 0 0 | 2 2 2, 8 replicas over two domains that take 3 to 5 replicas each:   0 2 3 | 1 1 1
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ _POUR = 0x700
 
 def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: int) -> IntArray:
     """
-    Replicas for each broker, shape (brokers,); each domain gets between `count * low` and `count * high` of them.
+    Return the replicas for each broker, shape (brokers,). Each domain gets between `count * low` and `count * high`.
 
-    `load` is what lies on each broker already, shape (brokers,), depth-first. `windows` must be feasible.
+    `load` is the present number of replicas on each broker, shape (brokers,), depth-first. `windows` must be feasible.
     """
     least = [count * low for low in windows.low]
     most = [count * high for high in windows.high]
@@ -34,10 +34,10 @@ def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: i
 
 
 def poured(load: IntArray, takers: BoolArray, amount: int, seed: int) -> IntArray:
-    """Pour `amount` over the brokers that take any, without windows; gives what each takes, shape (brokers,)."""
+    """Return how many of `amount` each broker gets, shape (brokers,), if it is poured over `takers` without windows."""
     order = np.lexsort((scrambled(seed, _POUR, np.arange(len(load))), load, ~takers))[: np.count_nonzero(takers)]
     heights = load[order]
-    to_reach = heights * np.arange(len(order)) - (np.cumsum(heights) - heights)  # what lifts all lower ones up to it
+    to_reach = heights * np.arange(len(order)) - (np.cumsum(heights) - heights)  # to lift all lower brokers to each
     wet = order[: np.count_nonzero(to_reach <= amount)]
     whole, rest = divmod(amount + int(load[wet].sum()), len(wet))
     given = np.zeros_like(load)
@@ -49,7 +49,7 @@ def poured(load: IntArray, takers: BoolArray, amount: int, seed: int) -> IntArra
 def _split(
     tree: RackTree, depth: int, totals: IntArray, least: list[IntArray], most: list[IntArray], load: IntArray, seed: int
 ) -> IntArray:
-    """Split the totals of one level over the level below, each domain at the water level that uses its total up."""
+    """Split the totals of one level over the level below, each domain at the water level that uses up its total."""
     level = tree.nodes[depth]
     if len(level) == len(tree.nodes[depth + 1]):
         return totals
@@ -70,7 +70,7 @@ def _split(
 def _volumes(
     tree: RackTree, depth: int, water: IntArray, least: list[IntArray], most: list[IntArray], load: IntArray
 ) -> IntArray:
-    """What each domain below level `depth` takes when its ancestor there is filled to the level `water`."""
+    """Return what each child of the domains of level `depth` takes if those are filled to the water level `water`."""
     volume: IntArray = np.clip(water[tree.nodes[depth].of_broker] - load, least[-1], most[-1])
     for at in range(len(tree.nodes) - 2, depth, -1):
         volume = np.clip(np.add.reduceat(volume, tree.nodes[at].first_child), least[at], most[at])
@@ -78,7 +78,7 @@ def _volumes(
 
 
 def _shares(tree: RackTree, depth: int, left: IntArray, room: IntArray, seed: int) -> IntArray:
-    """Share what is `left` in each domain among its children in proportion to their `room`, by largest remainder."""
+    """Split what is `left` in each domain over its children in proportion to their `room`, by largest remainder."""
     above, below = tree.nodes[depth], tree.nodes[depth + 1]
     whole = np.maximum(np.add.reduceat(room, above.first_child), 1)[below.parent]
     wanted = left[below.parent] * room

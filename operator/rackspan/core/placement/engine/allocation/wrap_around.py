@@ -1,22 +1,21 @@
 """
-From replicas per broker to replicas per partition, exactly and for all levels at once.
+Split the replicas of each broker over partitions, exactly and for all levels at once.
 
-Lay the replicas of the topic in a line, all of a broker side by side and all of a domain side by side, break the line
-into as many rows as a partition has replicas, and read the columns: each is a partition (McNaughton's wrap-around
-rule, systematic sampling in statistics).
+Put the replicas of the topic in a line, so that those of a broker and those of a domain are adjacent. Break the line
+into as many rows as a partition has replicas. Then each column is a partition (McNaughton's wrap-around rule, called
+systematic sampling in statistics).
 
     6 partitions, quotas a 3, b 3 in one rack, c 2, d 4 in another:        0 1 2 3 4 5
                                                                            a a a b b b
                                                                            c c d d d d
 
-What lies side by side and is `q` long meets each of `n` columns `floor(q / n)` or `ceil(q / n)` times. No broker meets
-a column twice, since its quota is at most `n`; and each domain keeps to its window
-(`rackspan.core.compliance.fair_split`), which is of two sizes at most, since its quota lies between `n` times the one
-and `n` times the other.
+`q` adjacent replicas meet each of `n` columns `floor(q / n)` or `ceil(q / n)` times. No broker is in a column twice,
+because its quota is at most `n`. Each domain keeps to its window (`rackspan.core.compliance.fair_split`), which has at
+most two sizes, because its quota is between `n` times the smaller size and `n` times the larger one.
 
-Such neighbours meet the same partners all along. So the line is only used to share the quotas out, again to within one,
-over many small rounds of columns (column `p` belongs to round `p` modulo their number), in which a broker has about one
-replica. Each round is laid out anew, in an order of its own (`engine.allocation.broker_orders`).
+In one line, the same brokers would share partitions again and again. So the line only splits the quotas, again to
+within one, over many small rounds of columns (column `p` belongs to round `p` modulo the number of rounds), in which a
+broker has about one replica. Each round is then laid out in its own order (`engine.allocation.broker_orders`).
 """
 
 import numpy as np
@@ -27,14 +26,14 @@ from rackspan.core.topology import IntArray, RackTree
 
 _Positions = npt.NDArray[np.int32]
 
-_AT_ONCE = 1 << 16  # replicas: what is worked on stays in the processor's cache
+_AT_ONCE = 1 << 16  # replicas per step, so that their arrays stay in the processor's cache
 
 
 def wrap_around(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntArray:
     """
-    Deal `quota`, replicas of each broker (see `quotas`), to `count` partitions.
+    Split `quota`, the replicas of each broker (see `quotas`), over `count` partitions.
 
-    Gives depth-first broker positions of shape (replicas, count); no order within a partition is promised.
+    Returns depth-first broker positions of shape (replicas, count). The order within a partition is arbitrary.
     """
     size = int(quota.sum()) // count
     orders = Orders(tree, seed)
@@ -45,7 +44,7 @@ def wrap_around(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntAr
 
 
 def _dealt_anew(line: _Positions, rounds: int, orders: Orders) -> _Positions:
-    """Deal each round of columns, `rounds` apart, in an order of its own."""
+    """Lay out each round again in its own order. The columns of a round are `rounds` apart."""
     size, count = line.shape
     columns, longer = divmod(count, rounds)
     table = np.zeros((size, (columns + (longer > 0)) * rounds), dtype=np.int32)
