@@ -1,1 +1,1 @@
-"""Partitions that are not what they should be: the nearest placement that is, at the fewest moves."""
+"""Repair of partitions that do not meet their requirements: the closest placement that does, with the fewest moves."""

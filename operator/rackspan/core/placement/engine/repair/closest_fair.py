@@ -1,11 +1,11 @@
 """
-The closest fair placement of partitions that hold replicas already: no other one keeps more of them.
+The closest fair placement of partitions that already hold replicas: no other fair placement keeps more of them.
 
-`rackspan.core.compliance.fewest_moves` says, for each partition and domain that holds any of it, whether one replica
-more there keeps one more of those that lie there. Taking children that gain first, from the root down, keeps the most
-that can be kept. Whatever choice remains is drawn by the deficits of domains: water is poured over what lies in them,
-and each gets its part. That is done for all partitions at once, one level after the other, and looks at no domain that
-a partition leaves alone. What is uneven after that is for `engine.balance.replicas`.
+`rackspan.core.compliance.fewest_moves` computes, for each partition and each domain with some of its replicas, whether
+one replica more in the domain keeps one more existing replica (a gain). Choosing children with a gain first, from the
+root down, keeps as many replicas as possible. Remaining choices are drawn by the deficits of domains: water is poured
+over their loads, and each domain gets its part. All partitions are processed at once, level by level, and a partition
+costs no work for domains without its replicas. `engine.balance.replicas` evens out what is still uneven.
 """
 
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ from rackspan.core.topology import BoolArray, FloatArray, IntArray, RackTree
 
 _GAIN, _FREE = 0x400, 0x480  # purposes of hashes
 _ROUNDING = 1e-6  # of a domain's deficit, in replicas
-_WIDTH = 8  # rows in a block are fewer by this much than replicas looked at in one go
+_WIDTH = 8  # replicas per unit of width in `blocks`: blocks are larger by about this factor
 
 
 def closest_fair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, seed: int) -> IntArray:
     """
-    Give each partition a compliant set of brokers that keeps as many of its replicas as any can.
+    Return for each partition a compliant set of brokers that keeps as many of its replicas as possible.
 
-    `held` (partitions, replicas) are the depth-first positions it may keep, -1 for none; `load`, shape (brokers,), is
-    what lies on the brokers without these partitions, and is added to. Gives positions of shape (partitions,
-    replicas); a row of -1 where the brokers that are online do not suffice.
+    `held` (partitions, replicas) are the depth-first positions that may be kept, -1 for none. `load`, shape (brokers,),
+    is the load without these partitions; their replicas are added to it. Returns positions of shape (partitions,
+    replicas). A row is -1 if the open brokers do not suffice.
     """
     size = int(windows.low[0][0])
     placed = np.full((len(held), size), -1, dtype=np.int64)
-    still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
+    still = np.bincount(held[held >= 0], minlength=len(tree))  # replicas of partitions that are not placed yet
     for block in blocks(len(held), max(size, held.shape[1]) // _WIDTH):
         mine = held[block]
         kept = most_kept(tree, windows, mine, tree.eligible & tree.open)
@@ -49,7 +49,7 @@ def closest_fair(tree: RackTree, windows: Windows, held: IntArray, load: IntArra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Descent:
-    """The choice of brokers for some `rows`, from the root down; `load` (brokers,) is about what will lie there."""
+    """The choice of brokers for some `rows`, from the root down. `load` (brokers,) estimates the final load."""
 
     tree: RackTree
     windows: Windows
@@ -59,8 +59,8 @@ class _Descent:
     seed: int
 
     def brokers(self) -> IntArray:
-        """Positions, shape (rows, replicas)."""
-        more = np.empty((2, 0), dtype=np.int64)  # partition and domain that holds one above its least
+        """Return the positions of the chosen brokers, shape (rows, replicas)."""
+        more = np.empty((2, 0), dtype=np.int64)  # partition and domain that holds one more than its `low`
         for depth in range(len(self.tree.nodes) - 1):
             more = self._children(depth, *self._needs(depth, *more))
         always = np.flatnonzero(self.windows.low[-1])
@@ -70,7 +70,7 @@ class _Descent:
         return np.concatenate([np.broadcast_to(always, (len(self.rows), len(always))), chosen], axis=1)
 
     def _needs(self, depth: int, row: IntArray, domain: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Partitions and domains that have to give children replicas above their least, in that order, and how many."""
+        """Return ordered pairs of partition and domain, and how many replicas the children hold above their `low`."""
         extras = self.windows.extras[depth]
         always = np.flatnonzero(extras)
         rows = np.concatenate([np.repeat(self.rows, len(always)), row])
@@ -84,16 +84,16 @@ class _Descent:
         return keys[first] // len(extras), keys[first] % len(extras), count
 
     def _children(self, depth: int, row: IntArray, domain: IntArray, need: IntArray) -> IntArray:
-        """Partitions and children that hold one above their least, shape (2, pairs)."""
+        """Return the partitions and children that hold one more than their `low`, shape (2, pairs)."""
         below, pairs = self.tree.nodes[depth + 1], self.kept.holdings[depth + 1]
         gains, able = self.kept.gains[depth + 1], self.kept.able[depth + 1]
         first, count = _inside(self.kept.holdings[depth], len(pairs), len(self.tree.nodes[depth]), row, domain)
-        # Children that hold some of the partition already, by who asks.
+        # Children that already hold replicas of the partition, for each pair of partition and domain.
         asks = np.repeat(np.arange(len(row)), count)
         at = np.arange(len(asks)) + np.repeat(first - (np.cumsum(count) - count), count)
         taken = self._gaining(depth, asks, at, gains[at], need)
         left = need - np.bincount(asks[taken], minlength=len(row))
-        out = taken | ~able[at]  # what cannot be drawn any more
+        out = taken | ~able[at]  # children that cannot be drawn
         chosen = [np.stack([pairs.row[at[taken]], pairs.domain[at[taken]]])]
         weight = self._deficits(depth, np.bincount(domain, weights=left, minlength=len(self.tree.nodes[depth])))
         free = np.flatnonzero(left)
@@ -120,10 +120,10 @@ class _Descent:
         gains: BoolArray,
         need: IntArray,
     ) -> BoolArray:
-        """Which children that gain are taken: as many as are needed."""
+        """Return which children with a gain are taken: as many as are needed."""
         gaining = np.flatnonzero(gains)
         plenty = np.bincount(asks[gaining], minlength=len(need)) > need
-        some = gaining[plenty[asks[gaining]]]  # the others are all taken
+        some = gaining[plenty[asks[gaining]]]  # of other pairs, all are taken
         order = some[np.lexsort((scrambled(self.seed, _GAIN + depth, at[some]), asks[some]))]
         begins = np.searchsorted(asks[order], asks[order])
         taken = gains & ~plenty[asks]
@@ -131,7 +131,7 @@ class _Descent:
         return taken
 
     def _deficits(self, depth: int, amount: IntArray) -> IntArray:
-        """The deficit of each child below the water level when `amount` is poured into each domain above."""
+        """Return the deficit of each child to the water level if `amount` is poured into each domain above."""
         below = self.tree.nodes[depth + 1]
         child = np.flatnonzero(self.kept.elsewhere[depth + 1] & (amount > 0)[below.parent])
         deficit = np.zeros(len(below), dtype=np.int64)
@@ -141,12 +141,12 @@ class _Descent:
         room, parent = below.capacity[child].astype(np.float64), below.parent[child]
         order = np.lexsort((held / room, parent))
         child, held, room, parent = child[order], held[order], room[order], parent[order]
-        # The water level if it reaches a child and those that are less full, in the same domain above.
+        # For each child, the water level if water reaches the child and all less full ones in the same domain above.
         first = np.flatnonzero(np.diff(parent, prepend=-1))
         group = np.repeat(np.arange(len(first)), np.diff(first, append=len(child)))
         volume, surface = (np.cumsum(part) - (np.cumsum(part) - part)[first][group] for part in (held, room))
         water = (volume + amount[parent]) / surface
-        reached = np.add.reduceat((held / room <= water).astype(np.int64), first)  # the less full ones, one at least
+        reached = np.add.reduceat((held / room <= water).astype(np.int64), first)  # at least one each
         level = water[first + reached - 1][group]
         deficit[child] = np.ceil(np.maximum(level * room - held - _ROUNDING, 0.0))
         return deficit
@@ -154,7 +154,7 @@ class _Descent:
     def _drawn(
         self, depth: int, weight: IntArray, row: IntArray, domain: IntArray, barred: IntArray, turn: int
     ) -> IntArray:
-        """A child for each that asks, by weight; any that is able where nothing is left of that; -1 for none."""
+        """Draw a child for each pair by weight, or any able child if no weight is left; -1 if there is none."""
         below = self.tree.nodes[depth + 1]
         bounds = np.append(self.tree.nodes[depth].first_child, len(below))
         fraction = _evenly(domain, scrambled(self.seed, _FREE + depth, row * turn))
@@ -171,7 +171,7 @@ class _Descent:
 def _inside(
     pairs: DomainHoldings, below: int, domains: int, row: IntArray, domain: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Where the pairs below each partition and domain begin, and how many there are."""
+    """Return where the pairs below each partition and domain begin, and how many there are."""
     if not len(pairs):
         return np.zeros_like(row), np.zeros_like(row)
     keys, wanted = pairs.row * domains + pairs.domain, row * domains + domain
@@ -181,7 +181,7 @@ def _inside(
 
 
 def _lists(wanted: IntArray, key: IntArray, value: IntArray, keys: int) -> IntArray:
-    """The values of each wanted key, in order, -1 in front of shorter lists; shape (wanted, most values)."""
+    """Return the values of each wanted key, in order, with -1 before shorter lists; shape (wanted, most values)."""
     order = np.argsort(key * (int(value.max(initial=0)) + 1) + value, kind="stable")  # mostly in order already
     key, value = key[order], value[order]
     counts = np.bincount(key, minlength=keys)
@@ -193,14 +193,14 @@ def _lists(wanted: IntArray, key: IntArray, value: IntArray, keys: int) -> IntAr
 
 
 def _first_of(wanted: IntArray, key: IntArray, value: IntArray, barred: IntArray, values: int) -> IntArray:
-    """The first value of each wanted key that is not barred."""
+    """Return the first value of each wanted key that is not barred."""
     fits = ~np.isin(key * values + value, barred)
     key, value = key[fits], value[fits]
     return value[np.searchsorted(key, wanted)]
 
 
 def _evenly(group: IntArray, order: npt.NDArray[np.uint32]) -> FloatArray:
-    """Fractions from 0 to 1 that lie evenly in each group, dealt in that order."""
+    """Return fractions from 0 to 1 that are evenly spaced in each group and increase with `order`."""
     by = np.argsort((group << 32) | order)
     first = np.flatnonzero(np.diff(group[by], prepend=-1))
     count = np.diff(first, append=len(by))

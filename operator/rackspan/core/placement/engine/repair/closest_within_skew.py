@@ -1,11 +1,11 @@
 """
-Repairing under a loosened spread: the fewest moves when some levels allow more than the fair split.
+Repair under a loosened spread: the fewest moves if some levels allow a larger skew than the fair split.
 
-With `maxSkew` above one the sizes that a domain may hold no longer form a window, so they are tried one by one: for
-each domain and size, the best split over its children, found child by child for each base size of the split. That is
-done for many partitions at once. Among splits that keep equally many replicas the most even one is taken, and among
-those one that is drawn by the deficits of domains: each new replica pays a price there, an exponentially distributed
-number by the weight of the domain, so that the cheapest of several domains is each of them as often as its weight says.
+With `maxSkew` above one, the sizes that a domain may hold no longer form a window, so all sizes are tried: for each
+domain and size, the best split over its children, computed child by child for each base size of the split. Many
+partitions are processed at once. Of the splits that keep equally many replicas, the most even one is chosen. Of equally
+even splits, one is drawn by the deficits of domains: each new replica has a price in its domain, an exponentially
+distributed number divided by the weight of the domain. So each domain is the cheapest as often as its weight says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +21,14 @@ from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _PRICE, _TIE, _DRAW = 0x800, 0x840, 0x880  # purposes of hashes
-_KEPT, _UNEVEN = 1 << 40, 1 << 24  # what a replica that stays is worth, and what a square of replicas in a domain costs
-_STEPS, _CHEAPEST = 2000, -30.0  # of prices, which are logarithms; in all below 1 << 17
+_KEPT, _UNEVEN = 1 << 40, 1 << 24  # value of a kept replica, and cost factor of a domain's squared number of replicas
+_STEPS, _CHEAPEST = 2000, -30.0  # resolution and minimum of prices, which are logarithms; all are below 1 << 17
 _NEVER = -(1 << 60)
-_WIDTH = 8  # rows in a block are more by this much than tables would have cells looked at in one go
+_WIDTH = 8  # table cells per unit of width in `blocks`: blocks are larger by about this factor
 
 
 def inside_lowest_domains(tree: RackTree, size: int) -> Windows:
-    """Windows under which a replica may go to other brokers of its lowest domain, and nowhere else."""
+    """Return windows under which a replica may move only to other brokers of its lowest domain."""
     most = tuple(np.full(len(nodes), size) for nodes in tree.nodes)
     return Windows(most, most, tuple(np.zeros(len(nodes), dtype=np.int64) for nodes in tree.nodes))
 
@@ -42,21 +42,21 @@ def closest_within_skew(
     seed: int,
 ) -> IntArray:
     """
-    Give each partition a placement of `size` within `skews` that keeps the most it can.
+    Return for each partition a placement of `size` within `skews` that keeps as many replicas as possible.
 
-    `skews` are those of `rackspan.core.compliance.fewest_moves`; `held` (partitions, replicas) are the positions it may
-    keep, -1 for none; `load` (brokers,) is added to. Gives positions of shape (partitions, size), a row of -1 where
-    there is none over the brokers that are online.
+    `skews` are those of `rackspan.core.compliance.fewest_moves`. `held` (partitions, replicas) are the positions that
+    may be kept, -1 for none. The new replicas are added to `load` (brokers,). Returns positions of shape (partitions,
+    size). A row is -1 if no placement on the open brokers exists.
     """
     placed = np.full((len(held), size), -1, dtype=np.int64)
-    still = np.bincount(held[held >= 0], minlength=len(tree))  # what lies in partitions that come later
+    still = np.bincount(held[held >= 0], minlength=len(tree))  # replicas of partitions that are not placed yet
     new = np.maximum(size - (held >= 0).sum(axis=1), 0)
     usable = tree.eligible & tree.open
     tops = np.append(tree.nodes[1].first_broker, len(tree))
     room = np.add.reduceat(usable.astype(np.int64), tops[:-1])
     for block in blocks(len(held), len(tree.nodes[-2]) * (size + 1) // _WIDTH):
         mine = held[block]
-        # The deficit of one top domain cannot be met in another: each gets its part of what is still to come.
+        # A deficit of one top domain cannot be met in another, so each gets its part of the remaining new replicas.
         deficit = poured(load + still, usable, tops, -(-new[block.start :].sum() * room // max(int(room.sum()), 1)))
         sizes, possible = _Splits(tree, size, skews).best(mine, _prices(tree, deficit, len(mine), seed + block.start))
         chosen = _brokers(tree, size, mine[possible], sizes[possible], (load, deficit), seed + block.start)
@@ -67,7 +67,7 @@ def closest_within_skew(
 
 
 def _prices(tree: RackTree, deficit: IntArray, rows: int, seed: int) -> IntArray:
-    """What a new replica pays in each lowest domain, shape (rows, lowest domains)."""
+    """Return the price of a new replica in each lowest domain, shape (rows, lowest domains)."""
     weight = np.add.reduceat(deficit, tree.nodes[-2].first_broker).astype(np.float64)
     weight = np.maximum(weight / max(weight.sum(), 1.0), 1e-9)
     hashes = scrambled(seed, _PRICE, np.arange(rows * len(weight))).reshape(rows, len(weight))
@@ -79,10 +79,10 @@ def _prices(tree: RackTree, deficit: IntArray, rows: int, seed: int) -> IntArray
 @dataclass(frozen=True, slots=True, eq=False)
 class _Joint:
     """
-    The best splits of some children of so many brokers: `score` (size + 1, rows) by what they hold together.
+    The best splits over some `children`: `score` (size + 1, rows) by the number of replicas that they hold together.
 
-    `base` (size + 1, rows) is the base size of the best one, and `sums[base]` the best of the first children, of the
-    first two and so on.
+    `capacities` are the eligible brokers of the children. `base` (size + 1, rows) is the base size of the best split.
+    `sums[base]` are the best scores of the first 0, 1, 2 … children.
     """
 
     children: list[IntArray]
@@ -94,14 +94,14 @@ class _Joint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Splits:
-    """The best split of partitions over all domains, within skews."""
+    """The best split of each partition over all domains, within skews."""
 
     tree: RackTree
     size: int
     skews: Mapping[int, tuple[int, bool]]
 
     def best(self, held: IntArray, prices: IntArray) -> tuple[IntArray, BoolArray]:
-        """Replicas in each lowest domain, shape (rows, lowest domains), and which rows there is a split for."""
+        """Return the replicas in each lowest domain, shape (rows, lowest domains), and which rows have a split."""
         nodes = self.tree.nodes
         joints: list[list[_Joint]] = []
         tables = self._lowest(held, prices)
@@ -119,14 +119,14 @@ class _Splits:
         return np.stack(parts, axis=1), possible
 
     def _lowest(self, held: IntArray, prices: IntArray) -> list[IntArray]:
-        """Scores of the lowest domains by what they hold."""
+        """Return the scores of the lowest domains by the number of replicas that they hold."""
         tree, sizes = self.tree, np.arange(self.size + 1)[:, None]
         lowest, brokers = holdings(tree, held)[-2:]
         there, room = (np.zeros(prices.shape, dtype=np.int64) for _ in range(2))
         there[lowest.row, lowest.domain] = lowest.count
         usable = tree.eligible & tree.open
         room += np.add.reduceat(usable.astype(np.int64), tree.nodes[-2].first_broker)
-        resting = ~usable[brokers.domain]  # may stay, though nothing new goes there
+        resting = ~usable[brokers.domain]  # may stay, but the broker gets no new ones
         np.add.at(room, (brokers.row[resting], tree.nodes[-2].of_broker[brokers.domain[resting]]), 1)
         return [
             np.where(
@@ -157,7 +157,7 @@ class _Splits:
         return _Joint(children, capacities, score, best, sums)
 
     def _parts(self, joint: _Joint, own: IntArray, possible: BoolArray) -> list[IntArray]:
-        """What each child holds where they hold `own` (rows,) together."""
+        """Return what each child holds in the best split of `own` (rows,) replicas over all children."""
         rows = np.arange(len(own))
         base, parts = joint.base[own, rows], [np.zeros(len(own), dtype=np.int64) for _ in joint.children]
         for one, sums in joint.sums.items():
@@ -177,7 +177,7 @@ class _Splits:
 
 
 def _bases(capacities: Sequence[int], size: int, *, strict: bool) -> Iterator[int]:
-    """The base sizes that a split of at most `size` may have: what each child holds at least, or is full."""
+    """Yield base sizes that a split of at most `size` may have: each child holds at least that many or is full."""
     for base in range(size + 1):
         if strict and any(0 < capacity < base for capacity in capacities):
             return
@@ -190,9 +190,9 @@ def _brokers(
     tree: RackTree, size: int, held: IntArray, sizes: IntArray, loads: tuple[IntArray, IntArray], seed: int
 ) -> IntArray:
     """
-    Positions of partitions that have so many in each lowest domain: those that stay, and others by deficits.
+    Return positions of partitions with the given `sizes` in each lowest domain: kept replicas, then draws by deficits.
 
-    `sizes` has the shape (rows, lowest domains); `loads` are what lies on the brokers, and their deficits.
+    `sizes` has the shape (rows, lowest domains). `loads` are the present loads of the brokers and their deficits.
     """
     leaves, (load, deficit) = tree.nodes[-2], loads
     row, column = np.nonzero(held >= 0)
@@ -211,7 +211,7 @@ def _brokers(
     while (need > 0).any():
         turn += 1
         row, domain = np.nonzero(need > 0)
-        some = np.flatnonzero(np.diff(row, prepend=-1))  # one of each row at a time
+        some = np.flatnonzero(np.diff(row, prepend=-1))  # one domain of each row at a time
         row, domain = row[some], domain[some]
         low, high = bounds[domain], bounds[domain + 1]
         barred = np.sort(kept[row], axis=1)

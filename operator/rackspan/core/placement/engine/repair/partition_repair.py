@@ -1,9 +1,9 @@
 """
-Repairing partitions: made what they should be with the fewest moves, and then as even as that allows.
+Repair of partitions with the fewest moves, and then as even as these moves allow.
 
-In this order: as few replicas as can be are copied; brokers hold equally many; they lead equally many; the bytes on the
-fullest broker are few. A leader that stays goes on leading, and one that goes is followed by a replica that is there
-already, unless another one makes the leaders more even.
+The goals in this order: as few replicas as possible are copied; brokers hold equally many replicas; they lead equally
+many partitions; the fullest broker holds few bytes. A leader whose replica stays continues to lead. A leader whose
+replica leaves is replaced by an existing replica. Another replica leads only if that makes the leaders more even.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ def repair_partitions(
     tree: RackTree, tasks: Sequence[Task], current: IntArray, size_bytes: IntArray, loads: Loads, seed: int
 ) -> IntArray:
     """
-    Give each row that a task names its new replicas, the leader first: positions, shape (rows, replicas).
+    Return the new replicas of each row that a task names, the leader first: positions, shape (rows, replicas).
 
-    `current` (rows, replicas) are the positions now, -1 for unknown brokers and beyond the end; `size_bytes` (rows,)
-    the bytes of one replica, -1 if unknown. `loads` counts everything on the brokers, these rows included, and is kept
-    up to date. A row is -1 throughout where the brokers that are online do not suffice: it stays as it is.
+    `current` (rows, replicas) are the present positions, -1 for unknown brokers and as padding; `size_bytes` (rows,)
+    are the bytes of one replica, -1 if unknown. `loads` counts all replicas on the brokers, including these rows, and
+    is updated. A row is all -1 if the open brokers do not suffice: its partition stays unchanged.
     """
     count = len(current)
     placed = np.full((count, max((task.size for task in tasks), default=0)), -1, dtype=np.int64)
@@ -69,7 +69,7 @@ def repair_partitions(
 
 
 def _can_stay(current: IntArray, tree: RackTree) -> IntArray:
-    """Replicas on eligible brokers, each broker once; -1 for the others."""
+    """Return the replicas on eligible brokers, each broker once; -1 for the others."""
     return once(np.where(np.append(tree.eligible, [False])[current], current, -1))
 
 
