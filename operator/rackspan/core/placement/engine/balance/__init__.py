@@ -1,1 +1,1 @@
-"""Even loads: replicas, leaders and bytes per broker, at as few moves as that takes."""
+"""Even loads: replicas, leaders and bytes per broker, with as few moves as possible."""

@@ -1,19 +1,20 @@
 """
-Evening out loads along augmenting paths: chains of hand-overs from a loaded broker to one with less.
+Even loads by augmenting paths: chains of hand-overs from a loaded broker to a less loaded one.
 
-Brokers hold items (leaders of partitions, replicas) and could hand some of them to certain others. Where the ways to
-share the items out form an M-convex set, as they do for leaders and for fair placements, the load vector is as even as
-it can be exactly when no chain of hand-overs leads from a broker to one whose load is lower by two or more.
+Brokers hold items (leaders of partitions, replicas) and can hand some of them over to certain other brokers. If the
+possible distributions of items form an M-convex set, as for leaders and for fair placements, the load vector is as even
+as possible exactly if no chain of hand-overs leads from a broker to one whose load is lower by two or more.
 
-So cut at a load: let chains lead from brokers above it to brokers below it until none does. What the brokers above it
-can still reach then has at least that load, and the rest at most. Nothing that is worth anything leads from one part to
-the other, so each is evened out by itself. Cutting at the mean takes a few turns, however far apart the loads are.
+So the algorithm cuts at a load: it uses chains from brokers above the cut to brokers below it until there are none.
+Then all brokers that those above the cut can still reach have at least that load, and the others at most. No useful
+chain connects the two parts, so each is evened out separately. With cuts at the mean, this takes a few rounds, however
+far apart the loads are.
 
-A search goes breadth-first, strictly distance by distance, until it meets brokers below the cut, and finds many chains
-at once: brokers on the way may be passed by several, but no partition is used by two. One chain may use a partition
-twice. That is safe because chains are shortest: were the hand-overs of one partition not possible together, it could
-hand over from an earlier broker of the chain to a later one, and the chain were shorter (Frank: "A weighted matroid
-intersection algorithm", 1981, on paths without shortcuts).
+A search is breadth-first, strictly distance by distance, until it meets brokers below the cut. It finds many chains at
+once: several chains may pass a broker, but no two chains use the same partition. One chain may use a partition twice.
+That is safe because chains are shortest: if the hand-overs of one partition were not possible together, the partition
+could hand over from an earlier broker of the chain to a later one, and the chain would be shorter (Frank: "A weighted
+matroid intersection algorithm", 1981, on paths without shortcuts).
 """
 
 from dataclasses import dataclass
@@ -24,36 +25,36 @@ import numpy as np
 from rackspan.core.placement.engine.weighted_choice import sorted_by
 from rackspan.core.topology import BoolArray, IntArray
 
-_FIRST_STEP = 16  # brokers searched at once, if not all sources; each further step takes twice as many
+_FIRST_STEP = 16  # least number of brokers in the first step of a search; each further step takes twice as many
 _NONE = np.empty(0, dtype=np.int64)
 
 
 class Graph(Protocol):
-    """Who holds what, and who could hand it to whom. An item is a partition, and a slot in it."""
+    """The items that brokers hold, and the possible hand-overs. An item is a partition and a slot in it."""
 
     load: IntArray
 
     @property
     def involved(self) -> BoolArray:
-        """Brokers that hold any item or could be given one, shape (brokers,)."""
+        """The brokers that hold an item or could get one, shape (brokers,)."""
 
     def handovers(self, givers: BoolArray, takers: BoolArray, deficit: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """
-        Give partition, slot and taker of hand-overs between two sets of brokers, as parallel arrays.
+        Return partition, slot and taker of hand-overs from `givers` to `takers`, as parallel arrays.
 
-        There is one to each taker that any giver can reach. Where takers have a `deficit` (brokers,), there are as many
-        to these as there may be chains, and none to others.
+        There is at least one to each taker that a giver can reach. If that includes takers with a `deficit` (brokers,),
+        there are as many to these as there may be chains, and hand-overs to other takers may be missing.
         """
 
     def holder(self, partition: int, slot: int) -> int:
-        """Give the broker that holds an item now."""
+        """Return the broker that holds an item now."""
 
     def hand_over(self, partition: int, slot: int, taker: int) -> None:
-        """Give an item to a broker; the load is not counted here."""
+        """Give an item to a broker, without updating the load."""
 
 
 class HeldBy:
-    """Which items brokers hold: `holder` (items,) says who held each at first, `moved` which changed hands since."""
+    """The items that brokers hold: `holder` (items,) are the initial holders, `moved` the items that moved since."""
 
     def __init__(self, holder: IntArray, brokers: int) -> None:
         self._items = sorted_by(holder, brokers)
@@ -61,7 +62,7 @@ class HeldBy:
         self.moved: list[int] = []
 
     def at(self, brokers: BoolArray) -> IntArray:
-        """What any of these brokers held at first, and what has moved; in order of items, so that chains differ."""
+        """Return initial items of these brokers and all moved items, in order of items, so that chains differ."""
         chosen = np.flatnonzero(brokers)
         begin, count = self._first[chosen], self._first[chosen + 1] - self._first[chosen]
         found = np.zeros(len(self._items), dtype=bool)
@@ -82,7 +83,7 @@ class Chain:
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
     """
-    What a search has reached, which targets it met, and hand-overs to each broker from brokers one step nearer.
+    The brokers that a search has reached, the targets it met, and hand-overs to each broker from one step nearer.
 
     `partition` and `slot` are parallel; the hand-overs to broker b are those from `first[b]` up to `first[b + 1]`.
     """
@@ -126,9 +127,9 @@ def search(graph: Graph, sources: BoolArray, deficit: IntArray, passable: BoolAr
 
 class Chains:
     """
-    Chains from the sources of a search, of which no two share a partition.
+    Chains from the sources of a search. No two chains share a partition.
 
-    `gives` (brokers,) says how many may begin at each source, and is counted down.
+    `gives` (brokers,) is the number of chains that may begin at each source. It is counted down.
     """
 
     def __init__(self, graph: Graph, found: Search, gives: IntArray) -> None:
@@ -138,7 +139,7 @@ class Chains:
         self._used: set[int] = set()
 
     def to(self, end: int) -> Chain | None:
-        """Give another chain to a broker that was met, or None where there is none."""
+        """Return another chain to a broker that was met, or None if there is none."""
         found, way, steps = self._found, [end], list[tuple[int, int, int]]()
         while way:
             broker = way[-1]
@@ -159,7 +160,7 @@ class Chains:
         return None
 
     def _usable(self, broker: int) -> int | None:
-        """The next hand-over to a broker of a partition that is in no chain, None for a source."""
+        """Return the next hand-over to a broker from a partition that is in no chain; None if none, or for a source."""
         if self._found.sources[broker]:
             return None
         first = self._found.first
@@ -193,9 +194,9 @@ def level(graph: Graph) -> None:
 
 def _cut(graph: Graph, part: BoolArray, cut: int) -> BoolArray | None:
     """
-    Hand over from brokers with more than `cut` to such with less, until nothing leads from one to the other.
+    Hand over from brokers with more than `cut` to brokers with less, until no chain connects them.
 
-    Gives what those with more can still reach; None where there are no brokers with more, or none with less.
+    Returns the brokers that those with more can still reach, or None if no broker has more or none has less.
     """
     while True:
         sources, deficit = part & (graph.load > cut), np.where(part, np.maximum(cut - graph.load, 0), 0)

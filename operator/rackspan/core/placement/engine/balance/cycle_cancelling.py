@@ -1,22 +1,22 @@
 """
-Rebalancing with the fewest moves by cancelling negative cycles: what went a long way round is brought back.
+Rebalancing with the fewest moves by cancelling negative cycles: unnecessary moves are undone.
 
-Brokers are the nodes of a graph. An arc leads from a broker to another where some partition could hand a replica over,
-and costs what that adds to the moves: 1 if the replica lay on the giver at first, -1 if one lay on the taker, 0 if both
-or neither. An arc for nothing leads back where the giver holds one replica more than the taker: then both may change
-their loads for each other's. Fair placements being bases of matroids, loads that are as even as can be cost the fewest
-moves exactly when no circle of arcs costs less than nothing (Murota: "Discrete Convex Analysis", 2003, on cancelling
-negative cycles in M-convex submodular flows).
+Brokers are the nodes of a graph. An arc leads from one broker to another if some partition could hand over a replica.
+Its cost is what that adds to the moves: 1 if the giver held the partition initially, -1 if the taker did, 0 if both or
+neither. An arc of cost 0 also leads from a broker to each broker with one replica more, because the two brokers may
+exchange their loads. Fair placements are bases of matroids. So loads that are as even as possible take the fewest moves
+exactly if no cycle of arcs has a negative cost (Murota: "Discrete Convex Analysis", 2003, on cancelling negative cycles
+in M-convex submodular flows).
 
-A circle may use a partition twice where that cannot be done at once. Then an arc of that partition cuts the circle
-short, and a shorter one still costs less than nothing.
+A cycle may use a partition twice although both hand-overs are not possible together. Then another arc of that partition
+closes a shorter cycle, which still has a negative cost.
 
-When no such circle is left, the distances in the graph are prices of brokers that prove it
+When no such cycle is left, the distances in the graph are prices of brokers that prove it
 (`engine.balance.moves_by_prices`).
 
-A replica may go to a stretch of brokers, less a few stretches (`Reach`), all at the same cost but for those where the
-partition lay at first. So hand-overs are counted by where these stretches begin and end, in time by replicas and by
-pairs of brokers, not by replicas times brokers.
+A replica may go to a stretch of brokers except for a few stretches inside it (`Reach`). The cost is the same for all
+brokers except those that held the partition initially. So hand-overs are counted by where these stretches begin and
+end. That takes time in proportion to replicas and to pairs of brokers, not to replicas times brokers.
 """
 
 from collections.abc import Iterator
@@ -32,26 +32,26 @@ from rackspan.core.shortest_paths import relaxed
 from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, IntArray
 
-_Numbers = npt.NDArray[np.int32]  # half the memory, for what there is for each pair of brokers
-_ONE = np.int32(1)  # of their kind: a plain 1 makes numpy convert, which takes 30 times as long
+_Numbers = npt.NDArray[np.int32]  # half the memory of int64, for arrays over pairs of brokers
+_ONE = np.int32(1)  # of the same type, because numpy has to convert a plain 1, which takes 30 times as long
 MOST_BROKERS = 1 << 11
-"""Brokers up to which this is done: it takes memory by their pairs."""
+"""The largest number of brokers for cycle cancelling, which needs memory for each pair of brokers."""
 MOST_PAIRS = 1 << 28
-"""Pairs of brokers that are counted, for each set of brokers that partitions may use."""
+"""The largest number of pairs of brokers, summed over the sets of brokers that partitions may use."""
 MOST_CELLS = 1 << 25
-"""Replicas times replicas of their partitions up to which this is done."""
+"""The largest number of replicas times replicas per partition."""
 _MOST_WORK = 1 << 28
-"""Pairs of brokers, and replicas times where they might go, that are looked at until moves are left as they are."""
+"""The work after which cycle cancelling gives up, in pairs of brokers and in replicas times brokers."""
 _NEVER = 1 << 20
 _Step = tuple[int, int, int, int]  # partition, column, giver, taker
 
 
 class Exchanges:
     """
-    Every hand-over there is between two brokers, counted by what it costs.
+    All possible hand-overs between two brokers, counted by cost.
 
-    All replicas of `graph` may change hands; its rows are fair placements, and are kept up to date. `size_bytes`
-    (partitions,) choose between partitions: the smallest are moved, the largest brought back.
+    All replicas of `graph` may change hands. Its rows are fair placements, and are updated. `size_bytes` (partitions,)
+    decides between partitions: the smallest are moved, the largest are moved back.
     """
 
     def __init__(self, graph: PlacedReplicas, size_bytes: IntArray) -> None:
@@ -64,9 +64,9 @@ class Exchanges:
 
     def cancel_cycles(self) -> IntArray | None:
         """
-        Make the moves as few as loads as even allow; gives the prices of brokers that prove it, shape (brokers,).
+        Make the moves the fewest for equally even loads. Return the prices of brokers that prove it, shape (brokers,).
 
-        None where that would take too long, or what is left of circles cannot be cancelled.
+        Returns None if that takes too long, or if the remaining cycles cannot be cancelled.
         """
         cancelled = [True]
         while any(cancelled):
@@ -79,7 +79,7 @@ class Exchanges:
         return None
 
     def _counted(self) -> _Numbers:
-        """How many hand-overs there are, shape (3, brokers, brokers): by what they cost from -1, giver and taker."""
+        """Return the number of hand-overs, shape (3, brokers, brokers): by cost from -1, giver and taker."""
         graph, brokers = self._graph, self._brokers
         counts = np.zeros((3, brokers, brokers), dtype=np.int32)
         kind = graph.kind_of(np.arange(len(graph.placed)))
@@ -92,7 +92,7 @@ class Exchanges:
         return counts
 
     def _count(self, rows: IntArray, able: BoolArray, edges: _Numbers, counts: _Numbers) -> None:
-        """Add hand-overs of some partitions: at the `edges` of where they lead, but in `counts` where those lay before.
+        """Add the hand-overs of some partitions: in `counts` to brokers that held them before, else in `edges`.
 
         `edges` has 1 where a stretch of takers begins and -1 where it ends, shape (2 * brokers * (brokers + 1),).
         """
@@ -114,7 +114,7 @@ class Exchanges:
         np.subtract.at(counts, arc[able[home]] + brokers * brokers, _ONE)
 
     def _costs(self) -> _Numbers:
-        """Least cost of a hand-over, shape (brokers, brokers)."""
+        """Return the least cost of a hand-over, shape (brokers, brokers)."""
         load = self._graph.load
         costs = np.where(load[:, None] + 1 == load, 0, _NEVER).astype(np.int32)
         for cost in (1, 0, -1):
@@ -122,7 +122,7 @@ class Exchanges:
         return costs
 
     def _cancel(self, circle: list[int], costs: _Numbers) -> bool:
-        """Hand over along a circle of brokers, or along a part of it; says whether that could be done."""
+        """Hand over along a cycle of brokers, or along a part of it. Return whether that was possible."""
         shorter: list[int] | None = circle
         while shorter is not None:
             steps = self._steps(shorter, costs)
@@ -132,7 +132,7 @@ class Exchanges:
         return False
 
     def _steps(self, circle: list[int], costs: _Numbers) -> list[_Step] | None:
-        """A hand-over for each arc of a circle but those for nothing; None where there is none any more."""
+        """Return a hand-over for each arc of a cycle, except exchanges of loads; None if one is no longer possible."""
         steps: list[_Step] = []
         for giver, taker in pairwise([*circle, circle[0]]):
             found = self._partition(giver, taker, int(costs[giver, taker]), {step[0] for step in steps})
@@ -143,7 +143,7 @@ class Exchanges:
         return steps
 
     def _handed_over(self, steps: list[_Step]) -> bool:
-        """Hand over, unless that cannot be done at once."""
+        """Hand over all steps unless they are not possible together. Return whether they were."""
         touched = np.unique([step[0] for step in steps])
         self._left -= len(touched) * self._graph.placed.shape[1] * self._brokers
         before = self._arcs(touched)
@@ -159,7 +159,7 @@ class Exchanges:
         return fits
 
     def _partition(self, giver: int, taker: int, cost: int, used: set[int]) -> tuple[int, int] | None:
-        """A partition, not `used` if possible, and the column to be handed over at this cost."""
+        """Return a partition, not in `used` if possible, and its column that can be handed over at this cost."""
         graph = self._graph
         row, column = np.divmod(self._held.at(np.arange(self._brokers + 1) == giver), graph.placed.shape[1])
         there = graph.placed[row, column] == giver
@@ -174,9 +174,9 @@ class Exchanges:
         return int(row[best]), int(column[best])
 
     def _shortened(self, circle: list[int], steps: list[_Step], costs: _Numbers) -> list[int] | None:
-        """A part of the circle, closed by an arc of a partition that is used twice, which costs less than nothing.
+        """Return a part of the cycle with a negative cost, closed by an arc of a partition that is used twice.
 
-        None where there is none, which has not been seen.
+        None if there is none, which has not been observed.
         """
         for row, column, giver, _ in steps:
             for other, _, _, taker in steps:
@@ -198,7 +198,7 @@ class Exchanges:
         self._held.moved.append(row * self._graph.placed.shape[1] + column)
 
     def _arcs(self, rows: IntArray) -> IntArray:
-        """All hand-overs of a few partitions, as indexes into the counts."""
+        """Return all hand-overs of a few partitions, as indexes into the counts."""
         graph, brokers = self._graph, self._brokers
         at, column = np.nonzero(graph.placed[rows] >= 0)
         giver, reach = graph.placed[rows[at], column], graph.reach(rows[at], column)
@@ -212,22 +212,22 @@ class Exchanges:
         return arcs
 
     def _cost(self, row: IntArray, giver: IntArray, taker: IntArray) -> IntArray:
-        """What hand-overs add to the moves."""
+        """Return what hand-overs add to the moves."""
         return self._graph.is_home(row, giver).astype(np.int64) - self._graph.is_home(row, taker)
 
 
 def _add_edges(edges: _Numbers, line: IntArray, reach: Reach) -> None:
-    """Add 1 where a stretch of brokers begins that a replica may go, -1 where it ends, from `line` (replicas,) on."""
+    """Add 1 where a stretch of brokers in `reach` begins, -1 where it ends, with the offsets `line` (replicas,)."""
     np.add.at(edges, np.append(line + reach.low, line[:, None] + reach.last), _ONE)
     np.subtract.at(edges, np.append(line + reach.high, line[:, None] + reach.first), _ONE)
 
 
 def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:
     """
-    Circles of nodes that cost less than nothing, no node in two; and distances, shape (nodes,), final where none is.
+    Return disjoint cycles of nodes with negative cost, and distances, shape (nodes,), which are final if there is none.
 
-    `costs` (nodes, nodes) are those of arcs. Circles of two nodes come first, as many as there are. Then it is Bellman
-    and Ford's search from everywhere at once: circles among the ways that it came by cost less than nothing.
+    `costs` (nodes, nodes) are the costs of arcs. If there are cycles of two nodes, only these are returned. Otherwise
+    Bellman and Ford's search runs from all nodes at once: a cycle of predecessors in it has a negative cost.
     """
     distances, came_by = np.zeros(len(costs), dtype=np.int32), np.full(len(costs), -1)
     pairs = _pairs(costs)
@@ -243,7 +243,7 @@ def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:
 
 
 def _pairs(costs: _Numbers) -> list[list[int]]:
-    """Pairs of nodes with arcs there and back that cost less than nothing, no node in two."""
+    """Return disjoint pairs of nodes whose two arcs together have a negative cost."""
     used, found = set[int](), []
     for pair in np.argwhere(np.triu(costs + costs.T) < 0).tolist():
         if used.isdisjoint(pair):
@@ -253,7 +253,7 @@ def _pairs(costs: _Numbers) -> list[list[int]]:
 
 
 def _circles(came_by: list[int]) -> Iterator[list[int]]:
-    """Nodes in the order of the arcs, wherever going back leads round in a circle."""
+    """Yield each cycle of predecessors, its nodes in the order of the arcs."""
     seen = [-1] * len(came_by)
     for start in range(len(came_by)):
         at = start

@@ -1,11 +1,11 @@
 """
-Disk usage: fewer bytes on the fullest brokers, at the cost of nothing else.
+Disk usage: fewer bytes on the fullest brokers, without any other cost.
 
-Of two brokers one holds more bytes than the other. A follower on each that could as well lie on the other changes
-places with it, or one goes to a broker with one replica fewer: moves, replicas per broker and leaders stay as they are.
-In each round many pairs of brokers do that at once, those with the most bytes first, each with a broker that one of its
-replicas drew by the deficits of brokers in bytes. A round looks at some replicas of a broker, so its cost grows with
-brokers and not with partitions. To do better than that is a packing problem, which is hard.
+Two brokers with different numbers of bytes exchange two followers, if each follower could be on the other broker.
+Or one follower goes to a broker with one replica fewer. The number of moves, the evenness of replicas and the leaders
+do not change. In each round many pairs of brokers do this at once, those with the most bytes first. The partner of a
+broker is drawn for one of its replicas, by the deficits of brokers in bytes. A round examines only some replicas of a
+broker, so its cost grows with brokers and not with partitions. A better result is a packing problem, which is hard.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import BoolArray, IntArray
 
 _ROUNDS = 32
-_IDLE = 6  # rounds in a row that may bring nothing
-_SAMPLE = 24  # replicas of a broker that are looked at in a round
-_ASKED = 4  # of them, that draw a broker
-_FULLEST, _DRAWS = 16, 8  # brokers that get a closer look, and how often each of theirs draws
-_PART = 1 << 20  # a broker's deficit in bytes, as a part of that of all: small enough to add up
-_SORTED = 8  # rounds after which followers are sorted by broker again, if any was just given
+_IDLE = 6  # consecutive rounds without a change after which the search ends
+_SAMPLE = 24  # replicas of a broker that are examined in a round
+_ASKED = 4  # of these, the ones that draw a broker
+_FULLEST, _DRAWS = 16, 8  # brokers that are examined more closely, and the draws of each of their replicas
+_PART = 1 << 20  # deficits in bytes are scaled to at most this number, so that their sum does not overflow
+_SORTED = 8  # rounds after which followers are sorted by broker again, if any moved without an exchange
 _PICK = 0xA00
 
 
@@ -32,8 +32,7 @@ def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: ByteSums) -
     """
     Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
 
-    `size_bytes` (partitions,) are the bytes of one replica, -1 if unknown. `load` (brokers,), in bytes, is kept up to
-    date.
+    `size_bytes` (partitions,) are the bytes of one replica, -1 if unknown. `load` (brokers,), in bytes, is updated.
     """
     sizes = np.maximum(size_bytes, 0)
     shelf, idle, given = _Shelf.of(replicas), 0, 0
@@ -49,9 +48,9 @@ def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: ByteSums) -
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shelf:
     """
-    Followers that may lie elsewhere, by broker: row, column and broker of each, and where those of each broker begin.
+    Followers that may move, sorted by broker: row, column and broker of each, and where those of each broker begin.
 
-    One that was just given away stands where it stood until all are sorted again, and is not looked at.
+    A follower that moved without an exchange keeps its place, and is ignored, until all are sorted again.
     """
 
     row: IntArray
@@ -69,7 +68,7 @@ class _Shelf:
         return cls(row[order], column[order], holder[order], np.concatenate([[0], np.cumsum(count)]))
 
     def some(self, brokers: IntArray, seed: int) -> IntArray:
-        """Some followers of each broker, as places on the shelf, -1 beyond the last; shape (brokers, at most)."""
+        """Return some followers of each broker as places on the shelf, padded with -1; shape (brokers, most)."""
         count = self.first[brokers + 1] - self.first[brokers]
         width = min(_SAMPLE, int(count.max(initial=0)))
         start = scrambled(seed, _PICK, brokers) % np.maximum(count, 1)
@@ -80,19 +79,19 @@ class _Shelf:
         return places
 
     def swap(self, one: IntArray, other: IntArray) -> None:
-        """Let followers change places."""
+        """Exchange followers between two places."""
         for part in (self.row, self.column):
             part[one], part[other] = part[other], part[one]
 
 
 def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: ByteSums, turn: int) -> tuple[int, int]:
-    """Let pairs of brokers exchange what brings them closest together; say how many did, and how many just gave."""
+    """Let pairs of brokers make their best exchange. Return the number of exchanges, and of moves without a return."""
     giver, taker = _pairs(replicas, shelf, load, turn)
     if not len(giver):
         return 0, 0
     out, back = shelf.some(giver, turn), shelf.some(taker, turn)
     out_fits, back_fits = _fits(replicas, shelf, out, taker), _fits(replicas, shelf, back, giver)
-    # One more in return: nothing at all, where that leaves replicas per broker as even as they are.
+    # Another option is to get nothing in return, if replicas per broker stay equally even.
     alone = replicas.load[giver] == replicas.load[taker] + 1
     back = np.concatenate([back, np.full((len(giver), 1), -1)], axis=1)
     back_fits = np.concatenate([back_fits, alone[:, None]], axis=1)
@@ -124,9 +123,9 @@ def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: ByteS
 
 def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: ByteSums, turn: int) -> tuple[IntArray, IntArray]:
     """
-    Brokers with many bytes, each beside some with fewer that one of its replicas could go to.
+    Return pairs of a broker with many bytes and a broker with fewer that one of its replicas could go to.
 
-    In turn all that are above the mean beside few that are below it, and the fullest ones beside many of the others.
+    Rounds alternate: all brokers above the mean, each with a few below it, then the fullest, each with many others.
     """
     held = np.diff(shelf.first) > 0
     giver = np.flatnonzero(held & (load > load.mean()))
@@ -148,7 +147,7 @@ def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: ByteSums, turn: int) -
 
 
 def _best(giver: IntArray, taker: IntArray, gain: ByteSums, load: ByteSums) -> IntArray:
-    """The pairs that gain most, no broker twice, those with the fullest brokers first."""
+    """Return the pairs that gain most, no broker twice, those with the fullest brokers first."""
     order = np.lexsort((-gain, -load[giver]))
     order = order[gain[order] > 0]
     for brokers in (giver, taker):
@@ -157,7 +156,7 @@ def _best(giver: IntArray, taker: IntArray, gain: ByteSums, load: ByteSums) -> I
 
 
 def _fits(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: IntArray) -> BoolArray:
-    """Which of the followers at these places could lie on the broker of their line instead."""
+    """Return which of the followers at these places could be on the broker of their line instead."""
     line, nth = np.nonzero(places >= 0)
     at = places[line, nth]
     fits = np.zeros(places.shape, dtype=bool)
@@ -166,7 +165,7 @@ def _fits(replicas: PlacedReplicas, shelf: _Shelf, places: IntArray, broker: Int
 
 
 def _apart(pair: IntArray, leaving: IntArray, coming: IntArray, row: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Leave out pairs that touch a partition which one ahead of them touches: what fits may not fit any more."""
+    """Drop pairs that touch a partition of an earlier pair, because their exchange may no longer fit."""
     touched = np.stack([row[leaving], np.where(coming < 0, row[leaving], row[coming])], axis=1).ravel()
     first = np.unique(touched, return_index=True)[1]
     ahead = np.zeros(len(touched), dtype=bool)

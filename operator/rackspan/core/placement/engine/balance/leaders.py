@@ -1,14 +1,15 @@
 """
-Choosing leaders: an optimal semi-matching of partitions to brokers.
+Choice of leaders: an optimal semi-matching of partitions to brokers.
 
-Each partition picks one of its replicas so that the leaders per broker are as even as any choice could make them
-(Harvey, Ladner, Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006).
+One replica of each partition leads, so that the leaders per broker are as even as any choice can make them (Harvey,
+Ladner, Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006).
 
-1. Greedy in shrinking batches: each partition of a batch takes its least loaded replica. This lands near the optimum.
-2. Leaders that are there already are handed over directly, many at a time, where that makes them more even.
-3. Chains of hand-overs (`engine.balance.augmenting_paths`) make it optimal: first among the last partitions, which as a
-   rule suffices.
-4. A chain between loads that differ by one only swaps the two loads. Such chains even out the domains, top level first.
+1. Greedy in shrinking batches: each partition of a batch takes its least loaded replica. This is close to the optimum.
+2. Existing leaders are handed over directly, many at a time, if that makes the leaders more even.
+3. Chains of hand-overs (`engine.balance.augmenting_paths`) make the choice optimal: first among the last partitions,
+   which usually suffices.
+4. A chain between loads that differ by one swaps the two loads. For new partitions, such chains also even out the
+   domains, top level first.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +24,12 @@ from rackspan.core.placement.seeds import scrambled
 from rackspan.core.topology import BoolArray, FloatArray, IntArray, Level, RackTree
 
 _TIE = 0x300
-_TURNS = 32  # of direct hand-overs; chains do the rest
-_BATCHES = 10  # each batch is a tenth of what remains,
-_HERD = 16  # but so small that where each broker is among the least loaded of a partition it takes no more than these
-_LAST, _FEW = 8, 1 << 12  # chains are looked for among the last eighth first, if that is more than a few
-_ROWS = 8  # up to so many replicas are compared row by row
-_DOMAIN_PULL = 0.4  # of one leader: steers ties between brokers to the domain with fewer leaders per broker
+_TURNS = 32  # rounds of direct hand-overs; chains do the rest
+_BATCHES = 10  # each batch is a tenth of the remaining partitions,
+_HERD = 16  # but small enough that on average a broker has replicas of at most this many partitions of a batch
+_LAST, _FEW = 8, 1 << 12  # chains start with the last eighth of the partitions, if it has more than this many
+_ROWS = 8  # up to this replication factor, replicas are compared row by row
+_DOMAIN_PULL = 0.4  # of one leader: between equal brokers, prefers the domain with fewer leaders per broker
 _ROUNDING = 1e-9
 _PRIME = 7919
 
@@ -37,12 +38,12 @@ def choose_leaders(
     tree: RackTree, placed: IntArray, allowed: BoolArray, load: IntArray, seed: int, first: BoolArray | None = None
 ) -> IntArray:
     """
-    Choose which replica of each partition leads; gives its row in `placed`, shape (partitions,).
+    Choose which replica of each partition leads. Return its row in `placed`, shape (partitions,).
 
-    `placed` are depth-first broker positions, shape (replicas, partitions), -1 where a partition has fewer; `allowed`,
-    same shape, says which replicas may lead (at least one per partition); `load` are the leaders each broker has
-    already, shape (brokers,). The choice starts among `first`, some of those allowed in each partition, and leaves them
-    for more even brokers, but not for more even domains.
+    `placed` are depth-first broker positions, shape (replicas, partitions), padded with -1. `allowed`, same shape,
+    marks the replicas that may lead (at least one per partition). `load` are the leaders that each broker already has,
+    shape (brokers,). `first` marks some allowed replicas of each partition with which the choice starts. Other replicas
+    are then chosen only to make the brokers more even, not the domains.
     """
     choice, leaders = (
         _greedy(tree, placed, allowed, load, seed) if first is None else _settled(tree, placed, first, load, seed)
@@ -65,7 +66,7 @@ def choose_leaders(
 def _hand_over_directly(
     placed: IntArray, allowed: BoolArray, choice: IntArray, leaders: IntArray, load: IntArray
 ) -> None:
-    """Hand over what makes leaders more even, many at a time; changes all but what may lead."""
+    """Hand over leaders to make them more even, many at a time. Updates `choice`, `leaders` and `load`."""
     for _ in range(_TURNS):
         lying = np.where(allowed, load[placed], np.iinfo(np.int64).max)
         least = lying.argmin(axis=0)
@@ -81,7 +82,7 @@ def _hand_over_directly(
 def _settled(
     tree: RackTree, placed: IntArray, first: BoolArray, load: IntArray, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Choose among `first`: partitions without a choice count before the others choose."""
+    """Choose among `first`. Partitions with only one such replica are counted before the others choose."""
     choice = first.argmax(axis=0)
     bound = first.sum(axis=0) == 1
     load = load + np.bincount(placed[choice[bound], np.flatnonzero(bound)], minlength=len(load))
@@ -92,7 +93,7 @@ def _settled(
 def _greedy(
     tree: RackTree, placed: IntArray, allowed: BoolArray, load: IntArray, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Choose for each partition which replica leads; give the brokers chosen, too."""
+    """Return which replica of each partition leads, and the broker of that replica."""
     count = placed.shape[1]
     load = load.astype(np.float64)
     choice, leaders = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -121,7 +122,7 @@ def _greedy(
 
 
 def _lowest(score: FloatArray, batch: IntArray, barred: FloatArray | None) -> tuple[npt.NDArray[np.integer], IntArray]:
-    """Which row of each column has the lowest score, and the broker there."""
+    """Return the row of each column with the lowest score, and the broker there."""
     if barred is not None or len(batch) > _ROWS:
         scores = score[batch] if barred is None else score[batch] + barred
         chosen: IntArray = scores.argmin(axis=0)
@@ -139,7 +140,7 @@ def _lowest(score: FloatArray, batch: IntArray, barred: FloatArray | None) -> tu
 
 @dataclass(slots=True)
 class _Leaders:
-    """Who leads what; an item is a partition and which of its replicas would lead it next."""
+    """The leaders as a graph of hand-overs. An item is a partition and the replica that would lead it next."""
 
     placed: IntArray
     allowed: BoolArray
@@ -184,7 +185,7 @@ class _Leaders:
 
 @dataclass(slots=True, eq=False)
 class _Shares:
-    """How many leaders the domains of one level have, and what one more or one fewer means."""
+    """The number of leaders in the domains of one level, and the effect of one leader more or fewer."""
 
     level: Level
     held: IntArray
@@ -196,16 +197,16 @@ class _Shares:
 
     @property
     def relief(self) -> FloatArray:
-        """What the sum of held² / capacity loses when a domain has one leader fewer."""
+        """The decrease of the sum of held² / capacity if a domain has one leader fewer."""
         return (2 * self.held - 1) / self.capacity
 
     @property
     def burden(self) -> FloatArray:
-        """What it gains when a domain has one leader more."""
+        """The increase of the sum of held² / capacity if a domain has one leader more."""
         return (2 * self.held + 1) / self.capacity
 
     def gain(self, giver: int) -> FloatArray:
-        """What it loses when a leader goes from a domain to that of each broker, shape (brokers,)."""
+        """Return the decrease of the sum if a leader moves from a domain to that of each broker, shape (brokers,)."""
         gain = (self.relief[giver] - self.burden)[self.level.of_broker]
         return np.where(self.level.of_broker == giver, 0.0, gain)
 
@@ -215,7 +216,7 @@ class _Shares:
 
 
 def _level_domains(graph: _Leaders, levels: list[Level]) -> None:
-    """Even out the leaders per broker of the domains, top level first, leaving the brokers as even as they are."""
+    """Even out the leaders per broker of the domains, top level first. The brokers stay equally even."""
     shares = [_Shares.of(level, graph.load) for level in levels]
     for at in range(len(levels)):
         while _ease_one_domain(graph, shares[:at], shares[at], shares):
@@ -223,7 +224,7 @@ def _level_domains(graph: _Leaders, levels: list[Level]) -> None:
 
 
 def _ease_one_domain(graph: _Leaders, above: list[_Shares], own: _Shares, everywhere: list[_Shares]) -> bool:
-    """Take leaders from the fullest domain that can pass any on, at no cost further up; say whether there was one."""
+    """Move leaders out of the fullest domain that can improve at no cost to levels above. Return whether one can."""
     everyone = np.ones(len(graph.load), dtype=bool)
     relief = own.relief
     for giver in np.argsort(-relief, kind="stable").tolist():

@@ -1,14 +1,14 @@
 """
-How few moves loads can take, counted from prices of brokers and from what lay there at first, whatever the plan is.
+A lower bound of the moves to given loads, computed from prices of brokers and the initial replicas, for every plan.
 
-Each partition pays for its moves and is paid the price of each broker that it takes, and does the best it can. What all
-have paid then, and the prices of all replicas that lie on brokers, is no more than the moves of any plan with such
-loads: that is linear programming's weak duality. So no prices are too good or too bad to prove something, and the bound
-needs no trust in how they were found.
+Each partition pays 1 per move, receives the price of each broker that it uses, and pays as little as possible in total.
+The sum of these payments and the prices of all replicas on brokers is at most the number of moves of any plan with such
+loads (weak duality of linear programming). So any prices give a valid bound, however they were found.
 
-A partition's best is found as in `rackspan.core.compliance.fewest_moves`: each domain is asked for its least, and for
-one more. Prices are whole numbers, and few different ones. So what one more would cost in each child of a domain is
-counted by cost, once for all partitions, and each partition changes the counts of the few domains that hold any of it.
+The least payment of a partition is computed as in `rackspan.core.compliance.fewest_moves`: for each domain with its
+`low` and with one replica more. Prices are integers with few different values. So the costs of one more replica in the
+children of a domain are counted per cost, once for all partitions. Each partition then changes only the counts of the
+few domains with its replicas.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,20 +20,20 @@ from rackspan.core.compliance.domain_counts import DomainHoldings, blocks, holdi
 from rackspan.core.placement.engine.balance.replicas import BalanceRules
 from rackspan.core.topology import BoolArray, IntArray
 
-_Lying = tuple[BalanceRules, int, tuple[DomainHoldings, ...]]  # rules, partitions, and where these lie
+_Lying = tuple[BalanceRules, int, tuple[DomainHoldings, ...]]  # rules, number of partitions, holdings
 _NEVER = 1 << 20
-_PARTS, _SAMPLE = 8, 1 << 13  # thresholds compared at once, and the partitions by which
+_PARTS, _SAMPLE = 8, 1 << 13  # thresholds compared at once, and partitions in the sample for this
 
 
 def fewest_by_prices(
     rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, prices: IntArray
 ) -> int:
     """
-    A number of moves that no way to share fair placements out to loads of `load` (brokers,) goes below.
+    Return a lower bound of the moves from `before` to fair placements with the loads `load` (brokers,).
 
-    `before` (partitions, replicas) are positions, -1 for none; `rules[rule[p]]` hold for partition p. `load` counts
-    these partitions alone. Where a broker with one replica more has the higher price nowhere, the number holds for all
-    loads as even, if the loads are as even as can be.
+    `before` (partitions, replicas) are positions, -1 for none; `rules[rule[p]]` are the rules of partition p. `load`
+    counts only these partitions. If the loads are as even as possible, and no broker has a higher price than a broker
+    with one replica fewer, the bound holds for all equally even loads.
     """
     return int((prices * load).sum()) + _least(_lying(rules, rule, before), prices)
 
@@ -42,10 +42,10 @@ def fewest_by_surplus(
     rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, total: IntArray
 ) -> int:
     """
-    The same for all loads that are as even as `load`, by the best prices that set brokers with a surplus apart.
+    Return such a bound for all loads that are as even as `load`, from prices that set brokers with a surplus apart.
 
-    A broker's surplus is what it holds before above what it holds after. Those with more than a threshold have the
-    price 0, all others 1. `total` (brokers,) is the load with what else lies there.
+    A broker's surplus is what it holds before minus what it holds after. Brokers with more than a threshold have the
+    price 0, all others 1; the best threshold is used. `total` (brokers,) is the load including all other replicas.
     """
     surplus = np.bincount(before[before >= 0], minlength=len(load)) - load
     some = np.arange(0, len(before), max(1, len(before) // _SAMPLE))
@@ -68,10 +68,10 @@ def fewest_by_surplus(
 
 def _at_least(load: IntArray, total: IntArray, some: BoolArray) -> int:
     """
-    What `some` brokers hold of these partitions at least, in all loads that are as even as `total`.
+    Return the least that `some` brokers hold of these partitions, over all loads that are as even as `total`.
 
-    Loads that are as even as can be differ by one at most, and change places: the other brokers hold no more than their
-    own, one more where there are such loads, and no more of the high ones than there are.
+    Loads that are as even as possible differ by at most one if brokers can exchange them. So each other broker holds
+    at most its own load, or one more if such a load exists, and the high loads are at most as many as in `total`.
     """
     values = np.unique(total)
     most = np.sort(np.where(np.isin(total + 1, values), total + 1, total)[~some])[::-1]
@@ -80,7 +80,7 @@ def _at_least(load: IntArray, total: IntArray, some: BoolArray) -> int:
 
 
 def _lying(rules: Sequence[BalanceRules], rule: IntArray, before: IntArray) -> Iterator[_Lying]:
-    """What lies where, by rules and in parts that are looked at in one go."""
+    """Yield the holdings of all partitions, by rules and in blocks."""
     for number, one in enumerate(rules):
         rows, eligible = np.flatnonzero(rule == number), np.append(one.tree.eligible, [False])
         for block in blocks(len(rows), before.shape[1]):
@@ -89,18 +89,18 @@ def _lying(rules: Sequence[BalanceRules], rule: IntArray, before: IntArray) -> I
 
 
 def _least(parts: Iterable[_Lying], prices: IntArray) -> int:
-    """The least that all partitions pay together."""
+    """Return the least that all partitions pay together."""
     return sum(_least_by(*part, prices) for part in parts)
 
 
 def _least_by(one: BalanceRules, partitions: int, pairs: tuple[DomainHoldings, ...], prices: IntArray) -> int:
-    """The least that some partitions under the same rules pay together."""
+    """Return the least that some partitions under the same rules pay together."""
     tree, windows = one.tree, one.windows
-    costs = np.append(np.arange(-int(prices.max()), 2 - int(prices.min())), _NEVER)  # of a replica, by its number below
+    costs = np.append(np.arange(-int(prices.max()), 2 - int(prices.min())), _NEVER)  # of one replica
     new, never = 1 - prices - costs[0], len(costs) - 1
     lies, flexible = pairs[-1].domain, windows.high[-1] > windows.low[-1]
     forced = windows.low[-1] > 0
-    # What children pay for their least, and the number of what one more costs there: where nothing lies, and in pairs.
+    # What children pay for their `low`, and the index in `costs` of one more: for empty domains, then for pairs.
     total, more = np.where(forced, 1 - prices, 0), np.where(flexible & tree.eligible & tree.open, new, never)
     paid, next_one = np.where(forced[lies], -prices[lies], 0), np.where(flexible[lies], new[lies] - 1, never)
     for at in range(len(tree.nodes) - 2, -1, -1):
@@ -121,12 +121,12 @@ def _least_by(one: BalanceRules, partitions: int, pairs: tuple[DomainHoldings, .
 
 
 def _counted(group: IntArray, number: IntArray, groups: int, numbers: int) -> IntArray:
-    """How often each number is in each group, shape (groups, numbers)."""
+    """Return how often each number is in each group, shape (groups, numbers)."""
     return np.bincount(group * numbers + number, minlength=groups * numbers).reshape(groups, numbers)
 
 
 def _cheapest(counts: IntArray, extras: IntArray, costs: IntArray) -> tuple[IntArray, IntArray]:
-    """What the cheapest `extras` of each group cost together, and the number of the next one."""
+    """Return the total cost of the cheapest `extras` of each group, and the index in `costs` of the next one."""
     upto = np.cumsum(counts, axis=1)
     taken = np.clip(extras[:, None] - (upto - counts), 0, counts)
     following = np.minimum((upto <= extras[:, None]).sum(axis=1), len(costs) - 1)

@@ -1,15 +1,15 @@
 """
-Rebalancing: moves that compliance does not need, so that replicas and leaders lie as evenly as fair splits allow.
+Rebalancing: moves beyond those for compliance, so that replicas and leaders are as even as fair splits allow.
 
-Any replica may go to any broker that its partition's windows allow. First the loads become as even as can be, and then
-the moves as few as can be for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. Where that
-would take too long the prices of the bound set brokers with a surplus apart (`engine.balance.moves_by_prices`),
-and it is not always reached.
+Any replica may go to any broker that its partition's windows allow. First the loads are made as even as possible, then
+the moves as few as possible for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. If that
+would take too long, the bound uses two prices, for brokers with and without a surplus
+(`engine.balance.moves_by_prices`), and the plan does not always reach the bound.
 
-Partitions to be created take part: to place them elsewhere copies nothing.
+Partitions to be created take part, because a new place for them copies nothing.
 
-Where fair splits are loosened the bound comes from the loads alone: each broker has to end between its `floor` and its
-`ceiling`, and one move brings one replica to one broker and takes it from one other.
+If fair splits are loosened, the bound comes from the loads alone: each broker has to end between its `floor` and its
+`ceiling`, and one move adds one replica to one broker and removes one from another.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ def rebalance_loads(
     seed: int,
 ) -> tuple[IntArray, int | None]:
     """
-    Even out compliant rows that tasks name, the smallest partitions first.
+    Even out the compliant rows that tasks name, the smallest partitions first.
 
-    `windows` are those that the rows of each task keep to. `placed` (rows, replicas) are positions, the leader first,
-    of which `before` (rows, replicas) lie where they are now. Gives the rows anew, and the fewest moves of them with
-    which loads are as even, None where that is not known: all replicas of a row that lies nowhere before are moves.
-    `loads` is kept up to date.
+    `windows` are the windows of each task's rows. `placed` (rows, replicas) are planned positions, the leader first;
+    `before` (rows, replicas) are the present ones. Returns the new rows, and a lower bound of their moves for equally
+    even loads, or None if it is not known. All replicas of a row without present positions count as moves. `loads` is
+    updated.
     """
     rule = np.zeros(len(placed), dtype=np.int64)
     for number, task in enumerate(tasks):
@@ -80,9 +80,9 @@ def _cheapened(
     cost: IntArray,
 ) -> int | None:
     """
-    Make the moves as few as can be, unless that takes too long; and give a number that they cannot go below.
+    Make the moves as few as possible, unless that takes too long. Return a lower bound of the moves.
 
-    None where fair splits are loosened.
+    Returns None if fair splits are loosened.
     """
     if any(loosened(task.skews) for task in tasks):
         return None
@@ -97,10 +97,10 @@ def _cheapened(
 
 def moves_to_balance(before: IntArray, after: IntArray, able: BoolArray, *, even: bool = True) -> int:
     """
-    A number of moves that no way from `before` to loads as even as `after` goes below, shape (brokers,) each.
+    Return a lower bound of the moves from `before` to loads as even as `after`, shape (brokers,) each.
 
-    Brokers that are not `able` to be given replicas end as in `after`. `even` says that `after` is as even as can be;
-    otherwise loads may change places among brokers in any way.
+    Brokers that are not `able` to get replicas end as in `after`. `even` says that `after` is as even as possible;
+    otherwise brokers may exchange loads in any way.
     """
     floor, ceiling = after.copy(), after.copy()
     if even:

@@ -1,4 +1,4 @@
-"""The order of a partition's replicas: who leads, and in which order the others follow."""
+"""The order of a partition's replicas: which one leads, and the order of the followers."""
 
 from collections.abc import Sequence
 
@@ -23,12 +23,12 @@ def with_leader_first(
     seed: int,
 ) -> IntArray:
     """
-    The rows with their leader first: the one of now, else one that lies there already, else any.
+    Return the rows with their leader first: the present leader, else an existing replica, else any replica.
 
-    Of those that should lead, one that is online; where none is, one that will lead when it is back.
-    Another one than that only where it makes the leaders per broker more even.
+    Only preferred replicas that are online are considered, or preferred ones that are offline if there are no others,
+    or all if none is preferred. Another leader is chosen only if that makes the leaders per broker more even.
     """
-    preferred = np.array([np.append(task.preferred, [False]) for task in tasks])  # the last is what -1 finds
+    preferred = np.array([np.append(task.preferred, [False]) for task in tasks])  # the last entry is for index -1
     wanted = preferred[rule[:, None], placed]
     allowed = wanted & np.append(tree.online, [False])[placed]
     allowed |= ~allowed.any(axis=1, keepdims=True) & wanted
@@ -44,7 +44,7 @@ def with_leader_first(
 
 
 def with_followers_as_before(led: IntArray, current: IntArray, seed: int) -> IntArray:
-    """The followers in the order they had, new ones behind them in an order that varies."""
+    """Return the rows with the followers in their previous order, then new followers in an order that varies."""
     rank = np.full(led.shape, current.shape[1] + 1.0)
     rank += scrambled(seed, _ORDER, np.arange(led.size)).reshape(led.shape) / (1 << 32)
     for column in range(current.shape[1] - 1, -1, -1):

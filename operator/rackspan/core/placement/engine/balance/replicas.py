@@ -1,17 +1,17 @@
 """
-Evening out what brokers hold: which replica of which partition could lie elsewhere at no cost.
+Even numbers of replicas per broker: which replicas of which partitions could be elsewhere at no cost.
 
-Two kinds of replicas can change hands. One that has to be copied anyway may go to any broker that its partition's
-windows allow. One that stays where it lies can only make room for another that would stay as well: the number of moves
-is the same. Partitions that are not anchored, as in rebalancing, give any replica to any broker.
+Two kinds of replicas can change hands. A replica that has to be copied anyway may go to any broker that its partition's
+windows allow. A replica that stays can only make room for another existing replica that stays instead: the number of
+moves is the same. Partitions that are not anchored, as in rebalancing, can give any replica to any broker.
 
-Where a replica may go is said without a list of brokers: it can move about in the largest domain above it of which
-every one below may lose a replica, but not into those that have their most, which are few stretches of brokers. So
-which brokers could be given any of some replicas takes time by the replicas, not by replicas times brokers.
+The possible takers of a replica need no list of brokers. A domain that holds more than its `low` may lose a replica.
+A replica can move inside the largest domain around it such that all smaller domains around it may lose it, but not into
+domains that hold their `high`, which are a few stretches of brokers. So the brokers that could get any of some replicas
+are found in time proportional to the replicas, not to replicas times brokers.
 
-Direct hand-overs come first, many at a time: each replica is offered a broker with a deficit, out of the largest
-domain that it can move about in. Chains of hand-overs (`engine.balance.augmenting_paths`) then make the loads as even
-as they can be.
+Direct hand-overs come first, many at a time: each replica is offered to a broker with a deficit in the largest domain
+in which it can move. Chains of hand-overs (`engine.balance.augmenting_paths`) then make the loads as even as possible.
 """
 
 from collections.abc import Sequence
@@ -27,19 +27,19 @@ from rackspan.core.placement.engine.weighted_choice import drawn, poured, prefix
 from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, FloatArray, IntArray, RackTree
 
-_CELLS = 1 << 18  # brokers that replicas draw in one go
-_TURNS = 4  # times that offers of a round are looked at again: others were accepted meanwhile
-_WAYS = 4  # hand-overs to a broker that are looked for
-_RETRIES = 1 << 14  # offers of a replica that are counted
-_SPARE = 4  # replicas of a broker that are offered beyond twice those it has too many: some find no taker
+_CELLS = 1 << 18  # brokers that replicas draw at once
+_TURNS = 4  # checks of the offers of a round, because accepted offers change the loads
+_WAYS = 4  # hand-overs to search per broker
+_RETRIES = 1 << 14  # up to this number, the offers of a replica are counted
+_SPARE = 4  # offers of a broker beyond twice its surplus, because some replicas find no taker
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
     """
-    Where replicas may go: to brokers from `low` up to but not including `high`, shape (replicas,).
+    The brokers that replicas may go to: from `low` up to but not including `high`, shape (replicas,).
 
-    Not to those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.weighted_choice`.
+    Except those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.weighted_choice`.
     """
 
     low: IntArray
@@ -48,16 +48,16 @@ class Reach:
     last: IntArray
 
     def of(self, some: IntArray) -> "Reach":
-        """Give that of some of the replicas."""
+        """Return the reach of some of the replicas."""
         return Reach(self.low[some], self.high[some], self.first[some], self.last[some])
 
     def includes(self, broker: IntArray) -> BoolArray:
-        """Whether the broker (replicas,) is among these."""
+        """Return whether the replicas may go to `broker` (replicas,)."""
         out = (self.first <= broker[:, None]) & (broker[:, None] < self.last)
         return (self.low <= broker) & (broker < self.high) & ~out.any(axis=1)
 
     def drawn(self, prefix: IntArray, offset: IntArray, fraction: FloatArray) -> IntArray:
-        """Draw a broker for each, -1 where there is none; `offset` (replicas,) is the broker where weights begin."""
+        """Draw a broker for each replica, -1 if there is none; weights begin at the broker `offset` (replicas,)."""
         low, high = self.low - offset, self.high - offset
         found = drawn(prefix, low, high, self.first - offset[:, None], self.last - offset[:, None], fraction)
         return np.where(found < 0, -1, found + offset)
@@ -65,7 +65,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BalanceRules:
-    """What holds for some partitions: brokers that are eligible, and the windows of every domain."""
+    """The rules of some partitions: the eligible brokers, and the windows of every domain."""
 
     tree: RackTree
     windows: Windows
@@ -73,11 +73,11 @@ class BalanceRules:
 
 class PlacedReplicas:
     """
-    Who holds which replica of some partitions; an item is a partition and a column of `placed`.
+    The replicas of some partitions as a graph of hand-overs. An item is a partition and a column of `placed`.
 
-    `placed` (partitions, replicas) and `before` (partitions, replicas) are positions, -1 where a row is shorter; an
-    entry of `before` that cannot stay is -1 as well. `rules[rule[p]]` are those of partition p. `anchored[p]` says that
-    as many replicas as now have to stay where they were. `load` (brokers,) counts what lies there, these included.
+    `placed` (partitions, replicas) and `before` (partitions, replicas) are positions, padded with -1; an entry of
+    `before` that cannot stay is -1 as well. `rules[rule[p]]` are the rules of partition p. `anchored[p]` says that as
+    many replicas as now must stay on brokers of `before`. `load` (brokers,) counts all replicas, including these.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class PlacedReplicas:
         self._anchored = anchored
         trees = [one.tree for one in rules]
         self._eligible = np.array([tree.eligible for tree in trees])
-        # Brokers that may be given a replica, and which of these sets holds for each rule.
+        # The distinct sets of brokers that may get a replica, and the set of each rule.
         self.able, kind = np.unique(self._eligible & [tree.open for tree in trees], axis=0, return_inverse=True)
         self._kind: IntArray = kind.ravel()
-        # Brokers that are offline: a replica that lies there now may stay, or come back while nothing is carried out.
+        # Brokers that are offline or cordoned: a replica there may stay, and planning may undo its move away.
         self._resting: BoolArray = np.logical_or.reduce(self._eligible & [~tree.open for tree in trees])
         # Per named level: the domain of each broker, -1 for none, and the windows by rule.
         self._domains = [np.append(nodes.of_broker, -1) for nodes in trees[0].nodes[1:-1]]
@@ -112,8 +112,8 @@ class PlacedReplicas:
         self._kept = in_row(placed, before) & (placed >= 0)
         self._choosy = anchored & (self._kept.sum(axis=1) < (before >= 0).sum(axis=1))
         self._row, self._column = np.nonzero((placed >= 0) & (~self._kept | (self._choosy | ~anchored)[:, None]))
-        # The level of the largest domain that each replica can move about in, 0 for the root. The replicas of each row
-        # in order, and per named level whether their domains have their most. Not so in `_stale` rows.
+        # The level of the largest domain in which each replica can move, 0 for the root; the replicas of each row in
+        # order; and per named level whether their domains hold their `high`. Outdated in `_stale` rows.
         self._levels = np.empty(placed.shape, dtype=np.int8)
         self._ordered = np.empty_like(placed)
         self._full = np.empty((len(self._domains), *placed.shape), dtype=bool)
@@ -124,14 +124,14 @@ class PlacedReplicas:
 
     @property
     def involved(self) -> BoolArray:
-        """Brokers with a replica that might change hands, and those that may be given one."""
+        """The brokers with a replica that might change hands, and those that may get one."""
         row, column = self.movable()
         holds = np.bincount(self.placed[row, column], minlength=len(self.load)) > 0
         involved: BoolArray = holds | np.logical_or.reduce(self.able) | self._resting
         return involved
 
     def handovers(self, givers: BoolArray, takers: BoolArray, deficit: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Hand-overs to all takers that any giver can reach, or to many of those with a deficit."""
+        """Return hand-overs to all takers that a giver can reach, or to many of those with a deficit."""
         if self._held is None:
             movable = np.full(self.placed.shape, len(self.load))
             movable[self.movable()] = self.placed[self.movable()]
@@ -157,11 +157,11 @@ class PlacedReplicas:
         return rows, columns, brokers
 
     def holder(self, partition: int, column: int) -> int:
-        """The broker that holds a replica now."""
+        """Return the broker that holds a replica now."""
         return int(self.placed[partition, column])
 
     def hand_over(self, partition: int, column: int, taker: int) -> None:
-        """Give a replica to a broker; the load is not counted here."""
+        """Give a replica to a broker, without updating the load."""
         self.placed[partition, column] = taker
         self._kept[partition, column] = bool((self.before[partition] == taker).any())
         self._stale.append(partition)
@@ -171,40 +171,40 @@ class PlacedReplicas:
     # --- Replicas that are free to move ------------------------------------------------------------------------------
 
     def kind_of(self, row: IntArray) -> IntArray:
-        """Which row of `able` holds for each of these partitions."""
+        """Return the row of `able` that applies to each of these partitions."""
         return self._kind[self._rule[row]]
 
     def is_home(self, row: IntArray, broker: IntArray) -> BoolArray:
-        """Whether each partition lay on that broker before."""
+        """Return whether each partition had a replica on that broker before."""
         found: BoolArray = (self.before[row] == broker[:, None]).any(axis=1)
         return found
 
     def may_return(self, row: IntArray, home: IntArray) -> BoolArray:
-        """Whether a replica may go to a broker where its partition lay: it may be offline."""
+        """Return whether a replica may go to a broker that held its partition before; the broker may be offline."""
         return self._eligible[self._rule[row], home]
 
     def homes(self, rows: IntArray) -> BoolArray:
-        """Where each partition lay before, shape (partitions, brokers)."""
+        """Return which brokers held each partition before, shape (partitions, brokers)."""
         home = np.zeros((len(rows), len(self.load) + 1), dtype=bool)
         home[np.arange(len(rows))[:, None], self.before[rows]] = True
         return home[:, :-1]
 
     def may_hold(self, rows: IntArray) -> BoolArray:
-        """Which brokers may get a replica of each partition, be it that one returns, shape (partitions, brokers)."""
+        """Return which brokers may get a replica of each partition, new or back, shape (partitions, brokers)."""
         may: BoolArray = self.able[self.kind_of(rows)] | (self.homes(rows) & self._eligible[self._rule[rows]])
         return may
 
     def reach(self, row: IntArray, column: IntArray) -> Reach:
-        """Where windows let each of these replicas go."""
+        """Return the brokers that windows let each of these replicas go to."""
         return self._reach(row, column, self._range(row, column))
 
     def possible(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
-        """Whether each of these replicas may go to that broker, or return to it."""
+        """Return whether each of these replicas may go to that broker, or return to it."""
         might = self.able[self.kind_of(row), taker] | (self.is_home(row, taker) & self.may_return(row, taker))
         return self._allowed(row, column, taker, might)
 
     def keeps_to_windows(self, rows: IntArray) -> bool:
-        """Whether these partitions lie as their windows allow, and on no broker twice."""
+        """Return whether these partitions are within their windows, and on no broker twice."""
         lying, rule = self.placed[rows], self._rule[rows]
         at, column = np.nonzero(lying >= 0)
         brokers = lying[at, column]
@@ -218,11 +218,11 @@ class PlacedReplicas:
     # -----------------------------------------------------------------------------------------------------------------
 
     def movable(self) -> tuple[IntArray, IntArray]:
-        """Partition and column of the replicas that might change hands: the same ones at all times."""
+        """Return partition and column of the replicas that might change hands. These are constant."""
         return self._row, self._column
 
     def drawn(self, row: IntArray, column: IntArray, weights: IntArray, fraction: FloatArray) -> IntArray:
-        """Draw a broker by weight (brokers,) for each of these replicas, the best for one that stays."""
+        """Draw a broker by weight (brokers,) for each of these replicas; one that stays gets the best broker."""
         stays = self._kept[row, column] & self._anchored[row]
         taker = np.full(len(row), -1)
         taker[stays] = self._exchanged(row[stays], column[stays], -weights, weights > 0)
@@ -232,7 +232,7 @@ class PlacedReplicas:
         return taker
 
     def fits(self, row: IntArray, column: IntArray, taker: IntArray) -> BoolArray:
-        """Whether each of these replicas may go to that broker."""
+        """Return whether each of these replicas may go to that broker."""
         rule = self._rule[row]
         lay = self.is_home(row, taker) & self._choosy[row] & self._eligible[rule, taker]
         stays = self._kept[row, column] & self._anchored[row]
@@ -240,10 +240,10 @@ class PlacedReplicas:
 
     def targets(self) -> IntArray:
         """
-        What each broker should end with, shape (brokers,), as far as the ranges of replicas show.
+        Return what each broker should end with, shape (brokers,), estimated from the ranges of replicas.
 
-        Replicas that may lie elsewhere are poured over what stays, those with the smallest ranges first. Ranges lie
-        within one another, so nothing is more even, but for replicas of a partition that stand in each other's way.
+        Replicas that may move are poured over those that stay, the ones with the smallest ranges first. Ranges are
+        nested, so this is as even as possible, except that replicas of one partition may block each other.
         """
         row, column = self.movable()
         free = np.flatnonzero(~(self._kept[row, column] & self._anchored[row]))
@@ -261,10 +261,10 @@ class PlacedReplicas:
 
     def relieve(self, cost: IntArray | None = None, goal: IntArray | None = None) -> int:
         """
-        Hand over directly, most loaded brokers first, wherever that makes loads more even; say how often.
+        Hand over directly if that makes loads more even, most loaded brokers first. Return the number of hand-overs.
 
         `cost` (partitions,) orders the replicas of a broker: the cheapest are handed over first. With a `goal`
-        (brokers,), nobody gives below it or takes above it. Each partition hands over once at most.
+        (brokers,), no broker gives below its goal or takes above it. Each partition hands over at most once.
         """
         self._held = None
         aim = np.zeros_like(self.load) if goal is None else goal
@@ -292,10 +292,10 @@ class PlacedReplicas:
 
     def _offers(self, cost: IntArray | None, above: IntArray, *, bounded: bool) -> tuple[IntArray, IntArray, IntArray]:
         """
-        Hand-overs that windows allow, those of the most loaded brokers first.
+        Return hand-overs that windows allow, those of the most loaded brokers first.
 
-        A broker offers what it has above the least loaded that each replica could go to. Brokers are offered as often
-        as their deficit says. `above` (brokers,) is what they have above what they should have.
+        A broker offers a replica if it holds more than the least loaded broker that the replica could go to. Takers are
+        drawn in proportion to their deficits. `above` (brokers,) is what brokers hold above their target.
         """
         able: BoolArray = np.logical_or.reduce(self.able)
         least = 0 if bounded else int(above[able].min(initial=0)) + 1
@@ -327,7 +327,7 @@ class PlacedReplicas:
         return row[found], column[found], taker[found]
 
     def _exchanged(self, row: IntArray, column: IntArray, above: IntArray, takers: BoolArray) -> IntArray:
-        """For each replica that stays the least loaded of the takers that hold another which could stay instead."""
+        """Return for each replica that stays the least loaded taker where another could stay instead; -1 if none."""
         best = np.full(len(row), -1)
         at, taker = self._could_stay(row, column, takers)
         order = np.argsort(-above[taker], kind="stable")
@@ -337,7 +337,7 @@ class PlacedReplicas:
     def _lacking(
         self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray], above: IntArray, *, bounded: bool
     ) -> IntArray:
-        """A broker for each replica, out of its range (level and domain), by their deficits; -1 where none does."""
+        """Return a broker for each replica from its range (level and domain), drawn by deficits; -1 if none."""
         level, domain = inside
         reach, kind = self._reach(row, column, inside), self.kind_of(row)
         taker = np.full(len(row), -1)
@@ -354,15 +354,15 @@ class PlacedReplicas:
             deficit = np.where(able, np.maximum(water - lies, 0), 0)
             if not deficit.any():
                 deficit = (able & (lies == lies[able].min(initial=0))).astype(np.int64)
-            fraction = spaced(np.arange(len(mine)))  # neighbours have one giver
+            fraction = spaced(np.arange(len(mine)))  # neighbours have the same giver
             taker[mine] = reach.of(mine).drawn(prefix_of(deficit), np.full(len(mine), first), fraction)
         return taker
 
     def _drawn_able(self, row: IntArray, reach: Reach, weights: IntArray, fraction: FloatArray) -> IntArray:
         """
-        Draw by weight (brokers,) a broker for each replica out of those that its partition may be given.
+        Draw by weight (brokers,) a broker for each replica from those that may get one of its partition.
 
-        The brokers of each kind of partition stand in one line, kind after kind: there may be a kind for each topic.
+        The brokers of all kinds of partitions form one line, kind after kind, as there may be a kind for each topic.
         """
         taker, brokers = np.full(len(row), -1), len(weights)
         kinds, kind = np.unique(self.kind_of(row), return_inverse=True)
@@ -374,7 +374,7 @@ class PlacedReplicas:
         return taker
 
     def _reach(self, row: IntArray, column: IntArray, inside: tuple[IntArray, IntArray]) -> Reach:
-        """Where replicas may go that can move about inside those domains (level and domain)."""
+        """Return the brokers that replicas may go to if they can move inside those domains (level and domain)."""
         level, domain = inside
         giver, lying = self.placed[row, column], self._ordered[row]
         low, high = self._edges(level, domain)
@@ -390,7 +390,7 @@ class PlacedReplicas:
         return Reach(low, high, *(np.where(out, low[:, None], edge) for edge in (first, last)))
 
     def _edges(self, level: IntArray, domain: IntArray) -> tuple[IntArray, IntArray]:
-        """Where the brokers of domains (level and domain) begin and end."""
+        """Return where the brokers of domains (level and domain) begin and end."""
         low, high = np.empty(len(level), dtype=np.int64), np.empty(len(level), dtype=np.int64)
         for at, bounds in enumerate(self._bounds):
             here = level == at
@@ -398,7 +398,7 @@ class PlacedReplicas:
         return low, high
 
     def _range(self, row: IntArray, column: IntArray) -> tuple[IntArray, IntArray]:
-        """The largest domain that each replica can move about in: its level (0 is the root) and number there."""
+        """Return the largest domain in which each replica can move: its level (0 is the root) and index there."""
         if self._stale:
             stale = np.unique(np.hstack(self._stale))
             for block in blocks(len(stale), self.placed.shape[1]):
@@ -412,7 +412,7 @@ class PlacedReplicas:
         return level, domain
 
     def _look_at(self, rows: IntArray) -> None:
-        """Note how replicas of some rows lie."""
+        """Update the levels, the orders and the full domains of some rows."""
         order = np.argsort(self.placed[rows], axis=1)
         self._ordered[rows] = lying = np.take_along_axis(self.placed[rows], order, axis=1)
         columns, rule = np.ascontiguousarray(lying.T), self._rule[rows]
@@ -429,7 +429,7 @@ class PlacedReplicas:
         self._levels[rows] = put
 
     def _lowest(self, above: IntArray, able: BoolArray) -> IntArray:
-        """The least of the brokers that are able, for each level and domain; a great deal where there is none."""
+        """Return the least of the able brokers for each level and domain; a very large number if there is none."""
         lowest = np.full((len(self._bounds), len(self.load)), np.iinfo(np.int64).max // 2)
         values = np.where(able, above, lowest[0])
         for at, bounds in enumerate(self._bounds):
@@ -437,12 +437,12 @@ class PlacedReplicas:
         return lowest
 
     def _exchanges(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Replicas that stay, and brokers that hold another one which could stay instead."""
+        """Return replicas that stay, and brokers where another replica of the partition could stay instead."""
         at, taker = self._could_stay(row, column, takers)
         return row[at], column[at], taker
 
     def _could_stay(self, row: IntArray, column: IntArray, takers: BoolArray) -> tuple[IntArray, IntArray]:
-        """The same, with replicas as indices."""
+        """Return the result of `_exchanges` with indexes of replicas."""
         rows, own = np.unique(row, return_inverse=True)
         old = self.before[rows]
         gone = (old >= 0) & np.append(takers, [False])[old] & ~in_row(old, self.placed[rows])
@@ -457,9 +457,9 @@ class PlacedReplicas:
         self, row: IntArray, column: IntArray, wanted: IntArray, deficit: IntArray
     ) -> list[tuple[IntArray, IntArray, IntArray]]:
         """
-        Replicas that are copied, and for each of them a broker out of those with a deficit.
+        Return replicas that are copied, each with a broker drawn from those with a deficit.
 
-        Where that is none of them, brokers out of those `wanted`, which are wanted less then.
+        If there is no such pair, brokers are drawn from those `wanted` instead. Each draw lowers `wanted`.
         """
         level, domain = self._range(row, column)
         low, high = self._edges(level, domain)
@@ -486,14 +486,14 @@ class PlacedReplicas:
         return found
 
     def _allowed(self, row: IntArray, column: IntArray, taker: IntArray, might: BoolArray) -> BoolArray:
-        """Which of the hand-overs that `might` be keep to all windows."""
+        """Return which of the hand-overs in `might` keep to all windows."""
         some = np.flatnonzero(might)
         found = np.zeros(len(row), dtype=bool)
         found[some[self._within(row[some], column[some], taker[some])]] = True
         return found
 
     def _within(self, row: IntArray, column: IntArray, taker: IntArray) -> IntArray:
-        """Which hand-overs keep to all windows, as indices."""
+        """Return the indexes of the hand-overs that keep to all windows."""
         left = np.arange(len(row))
         for at in range(self.placed.shape[1]):
             left = left[self.placed[row[left], at] != taker[left]]
@@ -513,7 +513,7 @@ class PlacedReplicas:
 
 
 def once(placed: IntArray) -> IntArray:
-    """The same positions, shape (partitions, replicas), but -1 where a row names a broker again."""
+    """Return the positions, shape (partitions, replicas), with -1 where a row repeats a broker."""
     found = placed.copy()
     for column in range(1, placed.shape[1]):
         found[(placed[:, :column] == placed[:, column, None]).any(axis=1), column] = -1
@@ -522,15 +522,15 @@ def once(placed: IntArray) -> IntArray:
 
 def even_out(replicas: PlacedReplicas, cost: IntArray | None = None) -> None:
     """Make the loads of the brokers as even as hand-overs can."""
-    replicas.relieve(cost)  # which replicas stay comes first: targets say where the others go
+    replicas.relieve(cost)  # first for the replicas that stay, because targets are for the others
     for goal in (replicas.targets(), None):
-        while replicas.relieve(cost, goal) > len(replicas.load):  # chains take less time than rounds that bring little
+        while replicas.relieve(cost, goal) > len(replicas.load):  # for fewer, chains are faster
             pass
     level(replicas)
 
 
 def _counts(ordered: IntArray) -> IntArray:
-    """How often each entry is in its column, where equal ones stand together."""
+    """Return how often each entry is in its column. Equal entries must be adjacent."""
     counts = np.ones_like(ordered)
     for row in range(1, len(ordered)):
         counts[row] += np.where(ordered[row] == ordered[row - 1], counts[row - 1], 0)
