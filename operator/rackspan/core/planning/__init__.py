@@ -1,4 +1,4 @@
-"""Planning: from what lies in a cluster and what its topics should be to the fewest changes, with a certificate."""
+"""Planning: the fewest changes with which the topics of a cluster meet their requirements, with a certificate."""
 
 from rackspan.core.planning.changes import Change, Changes
 from rackspan.core.planning.planner import fill, fill_topics, plan, plan_topics, rebalance, underfilled

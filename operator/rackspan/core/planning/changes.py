@@ -1,4 +1,4 @@
-"""What a plan changes, partition by partition: in columns, as there may be millions."""
+"""The changes of a plan per partition, in columns, because there may be millions of them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ from rackspan.core.topology import IntArray
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-_AT_ONCE = 1 << 14  # changes made into objects at once
+_AT_ONCE = 1 << 14  # changes converted into objects at once
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One partition and its new replicas, the preferred leader first. `before` is empty for one to be created."""
+    """A partition and its new replicas, the preferred leader first. `before` is empty for a partition to be created."""
 
     topic: str
     partition: int
@@ -29,22 +29,22 @@ class Change:
 
     @property
     def added(self) -> frozenset[int]:
-        """The brokers that hold it only afterwards."""
+        """The brokers that hold the partition only after the change."""
         return frozenset(self.replicas).difference(self.before)
 
     @property
     def copied(self) -> int:
-        """Replicas that have to be copied to a broker that has none; a new partition has nothing to copy."""
+        """The number of replicas to be copied to brokers that have none. A new partition copies nothing."""
         return len(self.added) if self.before else 0
 
     @property
     def removed(self) -> int:
-        """By how many replicas it shrinks. One that a copy replaces is none of these: it goes with the move."""
+        """By how many replicas the partition shrinks. A replica that a copy replaces is not counted."""
         return max(len(self.before) - len(self.replicas), 0)
 
     @property
     def is_reorder(self) -> bool:
-        """Whether the same brokers hold it in another order, so that only its preferred leader changes."""
+        """Whether only the order of the replicas changes, and with it usually the preferred leader."""
         return self.replicas != self.before and set(self.replicas) == set(self.before)
 
 
@@ -60,10 +60,10 @@ class CreatedPartitions:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Changes(Sequence[Change]):
     """
-    Changes in the order of topics and partitions; each is made into a `Change` when it is looked at.
+    Changes in the order of topics and partitions. `Change` objects are created only on access.
 
-    `topic` (n,) is an index into `names`, which are sorted, `number` (n,) the partition's id. `replicas` and `before`
-    (n, replicas) are broker ids, -1 beyond the end, `size_bytes` (n,) is -1 where it is not known.
+    `topic` (n,) is an index into `names`, which are sorted; `number` (n,) is the partition id. `replicas` and `before`
+    (n, replicas) are broker ids, padded with -1. `size_bytes` (n,) is -1 if unknown.
     """
 
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class Changes(Sequence[Change]):
         return repr(tuple(self))
 
     def with_created(self, created: Sequence[CreatedPartitions]) -> Self:
-        """Give these and partitions to be created, of topics among `names`."""
+        """Return these changes and partitions to be created, whose topics must be in `names`."""
         if not created:
             return self
         rank = {name: at for at, name in enumerate(self.names)}
@@ -126,33 +126,33 @@ class Changes(Sequence[Change]):
         return joined[np.lexsort((joined.number, joined.topic))]
 
     def with_sizes(self, sizes: Sequence[int | None]) -> Self:
-        """Give the same changes with the bytes of each partition, None where they are not known."""
+        """Return the same changes with the bytes of each partition, None if unknown."""
         return replace(self, size_bytes=np.array([NONE if size is None else size for size in sizes], dtype=np.int64))
 
     def of_topic(self, topic: int) -> Self:
-        """Give those of one topic, by its index."""
+        """Return the changes of one topic, by its index."""
         start, stop = np.searchsorted(self.topic, (topic, topic + 1)).tolist()
         return self._rows(slice(start, stop))
 
     @property
     def existing(self) -> Self:
-        """Those of partitions that exist."""
+        """The changes of existing partitions."""
         return self._rows(np.flatnonzero(_sizes(self.before)))
 
     @property
     def created(self) -> int:
-        """How many partitions are to be created."""
+        """The number of partitions to be created."""
         return int(np.count_nonzero(_sizes(self.before) == 0))
 
     @property
     def copied(self) -> IntArray:
-        """Replicas that have to be copied, of each, shape (n,); see `Change.copied`."""
+        """The number of replicas to be copied per change, shape (n,); see `Change.copied`."""
         new = ~in_row(self.replicas, self.before) & (self.replicas != NONE)
         return np.where(_sizes(self.before) > 0, new.sum(axis=1), 0)
 
     @property
     def reorders(self) -> int:
-        """How many are reorders; see `Change.is_reorder`."""
+        """The number of reorders; see `Change.is_reorder`."""
         same = (in_row(self.replicas, self.before) | (self.replicas == NONE)).all(axis=1)
         same &= (in_row(self.before, self.replicas) | (self.before == NONE)).all(axis=1)
         width = max(self.replicas.shape[1], self.before.shape[1])
@@ -161,17 +161,17 @@ class Changes(Sequence[Change]):
 
     @property
     def removed(self) -> IntArray:
-        """By how many replicas each shrinks, shape (n,); see `Change.removed`. To take one away copies nothing."""
+        """By how many replicas each partition shrinks, shape (n,); see `Change.removed`. A removal copies nothing."""
         shrunk: IntArray = np.maximum(_sizes(self.before) - _sizes(self.replicas), 0)
         return shrunk
 
     def leaving(self) -> Counter[int]:
-        """How many replicas each broker gives away."""
+        """Return how many replicas each broker loses."""
         gone = ~in_row(self.before, self.replicas) & (self.before != NONE)
         return Counter(self.before[gone].tolist())
 
     def add_to(self, digest: "_Hash", topics: IntArray) -> None:
-        """Hash them; a topic is named by its place among `topics`, which are indices in ascending order."""
+        """Add the changes to a hash. A topic counts as its place among `topics`, which are ascending indices."""
         for column in (np.searchsorted(topics, self.topic), self.number):
             digest.update(column.astype("<i8").tobytes())
         for rows in (self.replicas, self.before):
@@ -190,7 +190,7 @@ class Changes(Sequence[Change]):
 
 
 def stacked(parts: Sequence[npt.NDArray[np.integer]]) -> IntArray:
-    """Give the rows of all parts, of one width."""
+    """Return the rows of all parts, padded to one width."""
     if len(parts) == 1:
         return np.asarray(parts[0], dtype=np.int64)
     width = max(part.shape[1] for part in parts)

@@ -1,7 +1,7 @@
 """
-A plan in the making: the partitions of a cluster, and what has been decided about them so far.
+A draft of a plan: the partitions of a cluster, and the decisions about them so far.
 
-Partitions of topics that should be alike are planned for together, as a group.
+Partitions of topics with the same requirements are planned together, as a group.
 """
 
 from collections import Counter
@@ -29,17 +29,17 @@ _NONE = TopicRequirements()
 
 @dataclass(slots=True)
 class Counted:
-    """How many partitions are out of compliance, and how many are unfair per level."""
+    """The number of non-compliant partitions, and of unfair partitions per level."""
 
     broken: int = 0
     unfair: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> "Counted":
-        """Give the same counts, to be changed apart from these."""
+        """Return a copy of the counts that can be changed independently."""
         return Counted(self.broken, self.unfair.copy())
 
     def add(self, found: Compliance, times: int = 1) -> None:
-        """Add a result, or take it off."""
+        """Add a result, or subtract it if `times` is -1."""
         self.broken += times * found.non_compliant
         for level, count in found.unfair.items():
             self.unfair[level] += times * count
@@ -59,22 +59,22 @@ class PartitionGroup:
 
     @property
     def tree(self) -> RackTree:
-        """Which brokers are eligible for them: made anew each time, as there may be a group for each topic."""
+        """The tree with their eligible brokers. It is not stored, because there may be a group for each topic."""
         return self.cluster.selected(self.spec.include, self.spec.exclude)
 
     @property
     def preferred(self) -> BoolArray:
-        """The brokers that should lead, whether they are online now or not, shape (brokers,)."""
+        """The brokers that should lead, online or not, shape (brokers,)."""
         return lasting_leaders(self.tree, self.spec.leaders)
 
 
 class Draft:
     """
-    Rows of the table, their replicas as decided so far, and the loads before that and from it.
+    The rows of the partition table, their replicas as decided so far, and the loads before and after.
 
-    `before` (partitions, replicas) are the positions now; `replicas` are broker ids, at first those of now; `bound`
-    (partitions,) are the moves that no plan can do without; `created` are partitions that are not in the table yet;
-    `pinned` (partitions,) have an explicit assignment; `compliance` is that of the groups as they lie.
+    `before` (partitions, replicas) are the present positions. `replicas` are broker ids, initially the present ones.
+    `bound` (partitions,) are the moves that every plan needs. `created` are partitions that are not in the table yet.
+    `pinned` (partitions,) marks rows with an explicit assignment. `compliance` is the present one of the groups.
     """
 
     def __init__(self, request: PlanRequest) -> None:
@@ -94,23 +94,23 @@ class Draft:
         self.loads = self.loads_before.copy()
 
     def requirements(self, topic: str) -> TopicRequirements:
-        """What a topic should be."""
+        """Return the requirements of a topic."""
         return self.request.requirements.get(topic, _NONE)
 
     def _loads_before(self) -> Loads:
-        """What lies on the brokers before anything is changed."""
+        """Return the loads of the brokers before any change."""
         loads = Loads.of(self.tree, self.request.elsewhere.replicas, self.request.elsewhere.leaders)
         loads.add(self.before, self.table.size_bytes)
         return loads
 
     @property
     def changed(self) -> IntArray:
-        """Rows whose replicas differ from those of now."""
+        """The rows whose replicas differ from the present ones."""
         before = of_width(self.table.replicas, self.replicas.shape[1])
         return np.flatnonzero((before != self.replicas).any(axis=1))
 
     def decide(self, rows: IntArray, placed: IntArray) -> None:
-        """Note new positions of some rows, shape (rows, replicas), -1 beyond the end."""
+        """Set new positions of some rows, shape (rows, replicas), padded with -1."""
         self.replicas = of_width(self.replicas, max(self.replicas.shape[1], placed.shape[1]))
         self.replicas[rows] = NONE
         self.replicas[rows, : placed.shape[1]] = np.append(self.tree.ids, NONE)[placed]
@@ -125,7 +125,7 @@ def _rows_by_topic(names: tuple[str, ...], topic: IntArray) -> dict[str, IntArra
 
 
 def _grouped(request: PlanRequest, table: Partitions, chosen: BoolArray) -> tuple[list[PartitionGroup], list[Problem]]:
-    """Group the `chosen` rows of a table; what cannot be done is left out of the groups and named."""
+    """Group the `chosen` rows of a table. Rows with impossible requirements are not in a group but in a problem."""
     groups, problems = [], []
     for required, size, rows in _alike(request.requirements, table, np.flatnonzero(chosen)):
         spec = required.placement_spec("", 0, size)
@@ -144,7 +144,7 @@ def _grouped(request: PlanRequest, table: Partitions, chosen: BoolArray) -> tupl
 def _alike(
     requirements: Mapping[str, TopicRequirements], table: Partitions, chosen: IntArray
 ) -> Iterator[tuple[TopicRequirements, int, IntArray]]:
-    """Rows of topics that should be alike, and their replication factor: the required one, else the one they have."""
+    """Yield requirements, replication factor (the required one, else the present one) and rows with both in common."""
     kinds: dict[TopicRequirements, int] = {_NONE: 0}
     of_topic = np.array(
         [

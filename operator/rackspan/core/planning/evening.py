@@ -1,9 +1,8 @@
 """
-Rebalancing a draft: replicas and leaders lie as evenly as fair splits allow, with the fewest moves for that.
+Rebalancing of a draft: replicas and leaders as even as fair splits allow, with the fewest moves for that.
 
-Partitions that are as they should be may lie elsewhere, and so may those that are to be created, which copies nothing.
-All others stay, and count as load: those of topics that may not be changed, explicit assignments, and what cannot be
-repaired.
+Compliant partitions may move. Partitions to be created may be placed elsewhere, which copies nothing. All others stay
+and count as load: those of topics that may not be changed, explicit assignments, and those that cannot be repaired.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,8 +36,8 @@ class _Share:
     """
     Partitions under the same rules: those that are evened out, and all that could be.
 
-    Where a spread is loosened, partitions within it that are not fair stay, but other plans may move them: `movable`
-    (partitions,) are row numbers as those of the task.
+    If a spread is loosened, partitions within it that are not fair stay, but other plans may move them. `movable`
+    (partitions,) are row numbers, like those of the task.
     """
 
     task: Task
@@ -47,7 +46,7 @@ class _Share:
 
 
 def even_out_all(draft: Draft) -> int:
-    """Even out; gives the fewest moves of the whole draft for loads as even as the result's."""
+    """Even out the draft. Return a lower bound of its moves for loads that are as even as the result."""
     count, new = len(draft.table), [one for one in draft.created if isinstance(one, Placed)]
     starts = [count, *(count + np.cumsum([len(one.replicas) for one in new])).tolist()]
     places = [slice(start, stop) for start, stop in pairwise(starts)]
@@ -77,7 +76,7 @@ def even_out_all(draft: Draft) -> int:
 
 
 def _of_groups(draft: Draft) -> Iterator[_Share]:
-    """Partitions that are there, and have all of their replicas."""
+    """Yield the existing partitions that have all of their replicas."""
     for group in draft.groups:
         size, skews = group.spec.replication_factor, allowed_skews(group.tree, group.spec.spread)
         rows = group.rows[(draft.replicas[group.rows] != NONE).sum(axis=1) == size]
@@ -89,7 +88,7 @@ def _of_groups(draft: Draft) -> Iterator[_Share]:
 
 
 def _of_created(new: Sequence[Placed], places: Sequence[slice], placed: IntArray) -> Iterator[_Share]:
-    """Partitions to be created, which lie at these `places` of the rows `placed`, on brokers that are online."""
+    """Yield the partitions to be created, at these `places` of the rows `placed`. They may use open brokers only."""
     alike: dict[tuple[RackTree, PlacementSpec], list[IntArray]] = {}
     for one, at in zip(new, places, strict=True):
         alike.setdefault((one.tree, one.spec), []).append(np.arange(at.start, at.stop))
@@ -105,5 +104,5 @@ def _of_created(new: Sequence[Placed], places: Sequence[slice], placed: IntArray
 
 
 def _counted(tree: RackTree, placed: IntArray) -> IntArray:
-    """Replicas on each broker, shape (brokers,)."""
+    """Return the replicas on each broker, shape (brokers,)."""
     return np.bincount(placed[placed >= 0], minlength=len(tree))

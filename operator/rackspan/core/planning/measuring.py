@@ -1,4 +1,4 @@
-"""How a cluster stands: partitions out of compliance, and how evenly replicas and leaders lie, per level and broker."""
+"""The state of a cluster: non-compliant partitions, and how even replicas and leaders are, per level and broker."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,9 +16,9 @@ from rackspan.core.topology import RackTree
 
 def states(draft: Draft) -> tuple[PlanState, PlanState]:
     """
-    Give the state of the topics that may be changed as they lie, and as they would after what has been decided.
+    Return the state of the topics that may be changed, first at present and then with all decisions of the draft.
 
-    Partitions that are still to be created count in the second one, and are compliant.
+    Partitions to be created count in the second state only, as compliant.
     """
     now, then = draft.compliance.copy(), draft.compliance.copy()
     grouped = np.zeros(len(draft.table), dtype=bool)
@@ -54,7 +54,7 @@ def _state(
 
 
 def _pinned(draft: Draft, replicas: BrokerIds, created: Sequence[CreatedPartitions]) -> Pinned:
-    """The partitions with an explicit assignment, and those that one creates."""
+    """Judge the partitions with an explicit assignment, and those that an assignment creates."""
     rows = np.flatnonzero(draft.pinned)
     lying: list[npt.NDArray[np.integer]] = [replicas[rows]]
     wanted: list[npt.NDArray[np.integer]] = [replicas[:0]]

@@ -1,4 +1,4 @@
-"""What concerns one topic alone: an explicit assignment, and partitions that are to be created."""
+"""Planning for single topics: explicit assignments, and partitions to be created."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from rackspan.core.topology import RackTree
 
 
 def assign(draft: Draft) -> None:
-    """Take explicit assignments as they are: the moves that they ask for are needed."""
+    """Apply explicit assignments unchanged. All moves that they need count in the lower bound."""
     for topic in sorted(set(draft.table.names).intersection(draft.request.requirements)):
         wanted, rows = draft.requirements(topic).assignment, draft.rows_of[topic]
         if not wanted or not draft.chosen[rows].all():
@@ -43,7 +43,7 @@ def assign(draft: Draft) -> None:
 
 
 def _misfit(tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], partitions: int) -> Problem | None:
-    """Say why an assignment cannot be taken as it is."""
+    """Return why an assignment cannot be applied, or None."""
     if len(wanted) < partitions:
         has = plural(len(wanted), "partition")
         reason = f"its assignment has {has}, the topic has {partitions}, and Kafka removes none"
@@ -67,7 +67,7 @@ def _absent(brokers: list[int]) -> str:
 def _onto_cordoned(
     tree: RackTree, topic: str, wanted: tuple[tuple[int, ...], ...], now: list[list[int]]
 ) -> Problem | None:
-    """Say where an assignment has new replicas on brokers that are cordoned."""
+    """Return a problem if an assignment has new replicas on cordoned brokers, else None."""
     cordoned = set(tree.cordoned)
     for number, replicas in enumerate(wanted):
         held = now[number] if number < len(now) else ()
@@ -79,7 +79,7 @@ def _onto_cordoned(
 
 
 def create(draft: Draft) -> None:
-    """Place partitions that are to be created, where least lies after all that has been decided."""
+    """Place the partitions to be created on the brokers that are least loaded after all other decisions."""
     for topic in sorted(draft.request.requirements):
         required = draft.requirements(topic)
         rows = draft.rows_of.get(topic, np.empty(0, dtype=np.int64))
@@ -94,9 +94,9 @@ def create(draft: Draft) -> None:
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed(CreatedPartitions):
     """
-    Those that were placed, and may lie elsewhere.
+    Partitions to be created that the planner has placed, and that rebalancing may place elsewhere.
 
-    `tree` says which brokers are eligible for them; `spec` has their replication factor, spread and preferred leaders.
+    `tree` has their eligible brokers; `spec` has their replication factor, spread and preferred leaders.
     """
 
     tree: RackTree

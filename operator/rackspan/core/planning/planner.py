@@ -1,25 +1,25 @@
 """
-The planner: the fewest moves that make every topic what it should be, whatever the tree.
+The planner: the fewest moves with which every topic meets its requirements, for any tree.
 
 GOALS
 In this order:
 
-1. every partition has the replicas that are required, and a fair split over the eligible brokers;
-2. as few replicas as can be are copied; a partition that is as it should be is not touched;
+1. every partition has the required number of replicas, and a fair split over the eligible brokers;
+2. as few replicas as possible are copied; a partition that meets its requirements is not changed;
 3. brokers hold equally many replicas;
 4. they lead equally many partitions;
 5. the fullest broker holds few bytes.
 
 ALGORITHM
-Repair, drain, another replication factor and a topic as it is are one function with other inputs: judge all partitions
-at once, repair those that fail (`rackspan.core.placement.engine.repair.partition_repair`), create those that are
-missing. The lower bound is computed apart from the result, from what each partition could keep at most
-(`rackspan.core.compliance.fewest_moves`).
+Repair, drain, a new replication factor and an unchanged topic are one function with different inputs: judge all
+partitions at once, repair those that fail (`rackspan.core.placement.engine.repair.partition_repair`), create those that
+are missing. The lower bound is computed independently of the result, from the most replicas that each partition could
+keep (`rackspan.core.compliance.fewest_moves`).
 
-Rebalancing goes on from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
-more even and every split stays fair. Its bound is that of all plans that end as even
-(`rackspan.core.placement.engine.balance.rebalance`). Filling is rebalancing for the sake of brokers that are new or
-were emptied: those that hold less than half of an even share, and would hold twice as much.
+Rebalancing continues from there: partitions give replicas to brokers that have fewer, as long as that makes the loads
+more even and every split stays fair. Its bound is for all plans that end equally even
+(`rackspan.core.placement.engine.balance.rebalance`). Filling is rebalancing for brokers that are new or were emptied:
+brokers that hold less than half of an even share, and would hold at least twice as much afterwards.
 """
 
 from collections import defaultdict
@@ -48,32 +48,32 @@ _SEED = 0  # of choices between topics
 
 def plan(request: PlanRequest) -> Plan:
     """
-    Make the plan with the fewest moves.
+    Return the plan with the fewest moves.
 
-    What cannot be done is among the plan's problems, and those topics stay as they are. Raises MissingRackError where
-    some brokers have a rack id and some have not.
+    Impossible requirements become problems of the plan, and the partitions concerned stay unchanged. Raises
+    MissingRackError if some brokers have a rack id and some do not.
     """
     draft = _repaired(request)
     return _concluded(draft, int(draft.bound.sum()))
 
 
 def rebalance(request: PlanRequest) -> Plan:
-    """Make the same plan, and go on until replicas and leaders lie as evenly as fair splits allow. Raises the same."""
+    """Return the plan of `plan` with replicas and leaders as even as fair splits allow. Raises MissingRackError."""
     draft = _repaired(request)
     return _concluded(draft, even_out_all(draft))
 
 
 def fill(request: PlanRequest) -> Plan:
-    """Make the plan of `rebalance` where that fills a broker with too few replicas, else that of `plan`."""
+    """Return the plan of `rebalance` if that fills a broker with too few replicas, else that of `plan`."""
     draft, bound = _filled(request)
     return _concluded(draft, bound)
 
 
 def underfilled(tree: RackTree, replicas: IntArray) -> BoolArray:
     """
-    Which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half an even share.
+    Return which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half a share.
 
-    `replicas` (brokers,) counts what lies on each; what lies on brokers that are drained is shared out as well.
+    `replicas` (brokers,) counts the replicas on each broker. An even share includes the replicas of drained brokers.
     """
     share = int(replicas.sum()) // max(int(tree.eligible.sum()), 1)
     found: BoolArray = tree.eligible & tree.open & (2 * replicas < share)
@@ -82,15 +82,15 @@ def underfilled(tree: RackTree, replicas: IntArray) -> BoolArray:
 
 def plan_topics(request: PlanRequest) -> Mapping[str, TopicPlan]:
     """
-    Make the plan with the fewest moves, in parts: for each topic that may change its own, with a hash of its own.
+    Return the plan with the fewest moves in parts: one for each topic that may be changed, with its own hash.
 
-    A problem that several topics share is in the plan of each. Raises the same as `plan`.
+    A problem that several topics share is in the part of each. Raises MissingRackError like `plan`.
     """
     return _parts(_repaired(request))
 
 
 def fill_topics(request: PlanRequest) -> tuple[Mapping[str, TopicPlan], int]:
-    """Make the plan of `fill` in such parts, with the whole's lower bound: parts know only that of their repair."""
+    """Return the plan of `fill` in parts, and its lower bound. The parts have only the lower bound of their repair."""
     draft, bound = _filled(request)
     parts = _parts(draft)
     refuse_false_bound(sum(part.moves for part in parts.values()), bound)
@@ -119,7 +119,7 @@ def _parts(draft: Draft) -> Mapping[str, TopicPlan]:
 
 
 def _repaired(request: PlanRequest) -> Draft:
-    """Bring all topics to what is required."""
+    """Return a draft in which all topics meet their requirements, as far as possible."""
     refuse_missing_racks(request.tree)
     draft = Draft(request)
     assign(draft)
@@ -137,7 +137,7 @@ def _repaired(request: PlanRequest) -> Draft:
 
 
 def _filled(request: PlanRequest) -> tuple[Draft, int]:
-    """The repaired draft, evened out where that fills a broker with too few replicas; and the fewest moves for it."""
+    """Return the repaired draft, evened out if that fills a broker with too few replicas, and its lower bound."""
     draft = _repaired(request)
     bound, before = int(draft.bound.sum()), draft.loads_before.replicas
     short = underfilled(draft.tree, before)
@@ -152,7 +152,7 @@ def _filled(request: PlanRequest) -> tuple[Draft, int]:
 
 
 def _tasks(draft: Draft) -> Iterator[Task]:
-    """The partitions of each group that are not what they should be."""
+    """Yield the partitions of each group that do not meet their requirements."""
     for group in draft.groups:
         rows, size, tree = group.rows, group.spec.replication_factor, group.tree
         compliance = judge(tree, draft.table.replicas[rows], group.spec.spread)
@@ -200,7 +200,7 @@ def _concluded(draft: Draft, bound: int) -> Plan:
 
 
 def _changes(draft: Draft) -> Changes:
-    """All changes, by topic and partition."""
+    """Return all changes, by topic and partition."""
     table, rows = draft.table, draft.changed
     changed = Changes(
         table.names,

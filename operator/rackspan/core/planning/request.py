@@ -1,4 +1,4 @@
-"""What a plan is asked for: a cluster, the topics to look at, and what some of them should be."""
+"""The input of the planner: a cluster, the topics to plan, and the requirements of topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from rackspan.core.requirements import TopicRequirements
 from rackspan.core.snapshot import Partitions
 from rackspan.core.topology import RackTree
 
-_NAMED = 3  # topics in a sentence
+_NAMED = 3  # topics named in a message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elsewhere:
-    """Replicas and preferred leaders per broker id that a request's partitions leave out."""
+    """Replicas and preferred leaders per broker id that are not among the partitions of a request."""
 
     replicas: Mapping[int, int] = field(default_factory=dict)
     leaders: Mapping[int, int] = field(default_factory=dict)
@@ -21,12 +21,12 @@ class Elsewhere:
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanRequest:
     """
-    A cluster, and what its topics should be.
+    A cluster, and the requirements of its topics.
 
-    Brokers of `tree` that are not eligible are drained; those that `partitions` names and `tree` does not have are gone
-    for good. `partitions` and `elsewhere` are all that lie on the brokers, `topics` the names of the topics that may be
-    changed (None: all in `partitions`). Those without `requirements` stay what they are, but for an unfair spread.
-    `min_insync` has each topic's `min.insync.replicas` once the plan is carried out, as far as it is known.
+    Brokers of `tree` that are not eligible are drained. Brokers in `partitions` that are not in `tree` are permanently
+    lost. `partitions` and `elsewhere` are all replicas on the brokers. `topics` are the names of the topics that may be
+    changed (None: all in `partitions`). Topics without `requirements` change only to get a fair spread. `min_insync`
+    has each topic's `min.insync.replicas` after the plan is executed, if known.
     """
 
     tree: RackTree
@@ -39,7 +39,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something cannot be done to some topics, and the smallest change with which it could."""
+    """Why something cannot be done for some topics, and the smallest change that would make it possible."""
 
     topics: tuple[str, ...]
     reason: str

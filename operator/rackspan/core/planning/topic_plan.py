@@ -1,4 +1,4 @@
-"""A plan: what is to change, and the certificate that says how much that costs and that it cannot cost less."""
+"""A plan: the changes, and the certificate that states their cost and a lower bound of the cost of every plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,22 +19,22 @@ from rackspan.core.topology import IntArray, RackTree
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-_HASH_DIGITS = 32  # 128 bits: nobody finds two plans of one hash
+_HASH_DIGITS = 32  # 128 bits, so that collisions cannot be found
 
 
 class FalseBoundError(AssertionError):
-    """A plan with fewer moves than its lower bound: one of the two is wrong, which is a defect of the planner."""
+    """A plan has fewer moves than its lower bound. One of the two is wrong, which is a defect of the planner."""
 
 
 def refuse_false_bound(moves: int, lower_bound: int) -> None:
-    """Raise FalseBoundError where a plan has fewer moves than its bound."""
+    """Raise FalseBoundError if a plan has fewer moves than its lower bound."""
     if moves < lower_bound:
         raise FalseBoundError(f"a plan has {moves} moves and the lower bound {lower_bound}")
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The least and the most replicas and leaders of any domain of a level; domains without eligible brokers aside."""
+    """The least and the most replicas and leaders of a domain of a level. Domains need eligible brokers to count."""
 
     name: str
     replicas: tuple[int, int]
@@ -44,11 +44,11 @@ class Extent:
 @dataclass(frozen=True, slots=True)
 class PlanState:
     """
-    Counts over the partitions of topics that may be changed, and extents over all that lies on the brokers.
+    Counts over the partitions of topics that may be changed, and extents over all replicas on the brokers.
 
     `unfair` counts per level the partitions whose replicas are not spread fairly there. The last of `levels` are the
-    brokers. `pinned` partitions lie as an explicit assignment says, and not fairly: they count apart, and without it
-    `pinned_moves` would fix them.
+    brokers. `pinned` counts the partitions that match an explicit assignment which is not fair. They are not in
+    `unfair`. Without the assignments, `pinned_moves` moves would make them fair.
     """
 
     partitions: int
@@ -64,10 +64,10 @@ class TopicPlan:
     """
     Changes with their certificate.
 
-    `moves` are the replicas to be copied, counted from the changes; `lower_bound` is what no plan can do without,
-    computed apart from them. `removals` are the replicas by which partitions shrink: to take one away copies nothing.
-    `bytes` is what is copied, None while the size of any of it is not known. `problems` say what cannot be done; the
-    changes leave those topics as they are.
+    `moves` are the replicas to be copied, counted from the changes. `lower_bound` is the number of moves that every
+    plan needs, computed independently of the changes. `removals` are the replicas by which partitions shrink; a removal
+    copies nothing. `bytes` is the size of all copies, None while any size is unknown. `problems` say what cannot be
+    done; the partitions concerned stay unchanged.
     """
 
     hash: str
@@ -91,29 +91,29 @@ class TopicPlan:
 
     @property
     def removed_bytes(self) -> int | None:
-        """What the removed replicas hold, None while the size of any of them is not known."""
+        """The bytes of the removed replicas, None while any of their sizes is unknown."""
         removed = self.changes.removed
         return _total(removed[removed > 0], self.changes.size_bytes[removed > 0])
 
     @property
     def feasible(self) -> bool:
-        """Whether all that was asked for can be done."""
+        """Whether all requirements can be met."""
         return not self.problems
 
     @property
     def gap(self) -> int:
-        """Moves above the lower bound: 0, unless balance was asked for of a very large cluster or loosened spreads."""
+        """Moves above the lower bound: 0, except for a balance of a very large cluster or with loosened spreads."""
         return self.moves - self.lower_bound
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the plan has no changes."""
         return not self.changes
 
 
 @dataclass(frozen=True, slots=True)
 class BelowMinInsync:
-    """`partitions` of a topic that shrink below its `min.insync.replicas`: to `replicas` at the fewest."""
+    """The number of `partitions` of a topic that shrink below its `min.insync.replicas`, at worst to `replicas`."""
 
     topic: str
     partitions: int
@@ -130,7 +130,7 @@ class BelowMinInsync:
 
 
 def below_min_insync(changes: Changes, min_insync: Mapping[str, int]) -> tuple[BelowMinInsync, ...]:
-    """Name the topics that shrink below what their `min.insync.replicas` asks, by name."""
+    """Return the topics with partitions that shrink below their `min.insync.replicas`, sorted by name."""
     sizes, before = ((rows != NONE).sum(axis=1) for rows in (changes.replicas, changes.before))
     asked = np.array([min_insync.get(name, 0) for name in changes.names], dtype=np.int64)[changes.topic]
     below = (sizes < before) & (sizes < asked)
@@ -146,7 +146,7 @@ def below_min_insync(changes: Changes, min_insync: Mapping[str, int]) -> tuple[B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(TopicPlan):
-    """A plan for a whole cluster, with how it stands before and after, and the topics that it leaves few replicas."""
+    """A plan for a cluster, with the states before and after, and topics that shrink below `min.insync.replicas`."""
 
     before: PlanState
     after: PlanState
@@ -154,16 +154,16 @@ class Plan(TopicPlan):
 
 
 def _total(replicas: IntArray, sizes: IntArray) -> int | None:
-    """Bytes of these replicas of partitions, in Python's numbers: int64 may wrap. None where a size is not known."""
+    """Return the bytes of these replicas as a Python int, because int64 may wrap; None if a size is unknown."""
     return None if (sizes == NONE).any() else sum(map(mul, replicas.tolist(), sizes.tolist()))
 
 
 class Fingerprints:
     """
-    Hashes of what a plan was made from and of its result, the same in every process and whatever the input's order.
+    Hashes of the input and the result of a plan, the same in every process and for any order of the input.
 
-    They cover brokers, racks, eligibility, requirements, replicas and changes. Sizes, leaders and the ISR are left out:
-    they come and go while a plan is being reviewed.
+    They cover brokers with racks, eligibility and state, requirements, replicas and changes. Sizes, leaders and the ISR
+    are left out, because they change while a user reviews a plan.
     """
 
     def __init__(self, tree: RackTree, requirements: Mapping[str, TopicRequirements]) -> None:
@@ -171,12 +171,12 @@ class Fingerprints:
         self._brokers = sha256()
         for broker in tree.brokers:
             rack = "" if broker.rack is None else domain_name(broker.rack)
-            # A drained broker gets nothing anyhow: the plan of a drain stays the same once the broker is cordoned.
+            # A drained broker gets no replicas anyway. So the hash of a drain is the same after a cordon of the broker.
             cordoned = ["cordoned"] if broker.cordoned and broker.eligible else []
             _add(self._brokers, broker.id, rack, broker.eligible, broker.online, *cordoned)
 
     def of(self, looked_at: Partitions, changes: Changes) -> str:
-        """Hash of the changes to some partitions, which are in the order of names and numbers."""
+        """Return the hash of the changes to some partitions, which are in the order of names and numbers."""
         digest = self._brokers.copy()
         topics, counts = np.unique(looked_at.topic, return_counts=True)
         for topic, count in zip(topics.tolist(), counts.tolist(), strict=True):
@@ -191,10 +191,10 @@ class Fingerprints:
 
 def _written(required: TopicRequirements) -> str:
     """
-    What a plan has to do with of a topic's requirements, as text.
+    Return the requirements of a topic that affect plans, as text.
 
-    People approve plans by their hashes, so the same requirements have to be written alike by every release: these
-    words never follow the names of types and fields.
+    Users approve plans by their hashes, so every release must write the same requirements in the same way. So this text
+    does not follow renamed types and fields.
     """
     spread = [
         f"Spread(level={one.level!r}, max_skew={one.max_skew}, "
