@@ -1,4 +1,4 @@
-"""Durability: what `min.insync.replicas` has to be, what it promises producers, and the replication factor for it."""
+"""Durability: the bounds of `min.insync.replicas`, its guarantees to producers, and a replication factor for it."""
 
 from rackspan.core.durability.min_insync_bounds import (
     Durability,

@@ -1,14 +1,14 @@
 """
-Durability: what `min.insync.replicas` has to be, and may be at most, for a placement.
+Durability: the least and the most that `min.insync.replicas` may be for a placement.
 
-- `min_domains {level: d}`: a write that was acknowledged with `acks=all` lies in at least `d` domains of the level. Any
-  `m` replicas do so when `m` is more than the `d - 1` fullest domains hold together.
-- `tolerate {level: k}`: with any `k` domains of the level gone, every partition still has a leader and still accepts
-  `acks=all` writes. What is left of a partition in the worst case must reach `min.insync.replicas`.
+- `min_domains {level: d}`: a write that was acknowledged with `acks=all` is in at least `d` domains of the level. This
+  is true of any `m` replicas if `m` is larger than the number of replicas in the `d - 1` fullest domains.
+- `tolerate {level: k}`: after the loss of any `k` domains of the level, every partition still has a leader and accepts
+  `acks=all` writes. So the remaining replicas of a partition in the worst case must reach `min.insync.replicas`.
 
-Both are taken over the partition that is worst off. Where both are asked, the smallest value that meets them is
-chosen, since it leaves the most room for replicas that lag; where only `tolerate` is, the largest, since nothing else
-bounds it.
+Both bounds are those of the worst partition. If `min_domains` is set, the smallest valid value is chosen, because it
+leaves the most room for lagging replicas. If only `tolerate` is set, the largest is chosen, because nothing else bounds
+the value.
 
     racks  RF   replicas per rack   2 domains need   1 rack tolerated allows
       3     3        1 1 1                2                    2
@@ -31,9 +31,9 @@ from rackspan.core.topology import IntArray, Level, RackTree
 
 class DurabilityError(ValueError):
     """
-    Durability that a placement cannot give, or of which one part contradicts the other.
+    A durability that a placement cannot provide, or whose parts contradict each other.
 
-    `reason` says what contradicts what, `smallest_change` the least that would resolve it.
+    `reason` names the contradiction, `smallest_change` the smallest change that would resolve it.
     """
 
     def __init__(self, reason: str, smallest_change: str) -> None:
@@ -44,7 +44,7 @@ class DurabilityError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """What one topic has to survive: numbers of domains, at least one each, by the name of their level."""
+    """The required durability of one topic: numbers of domains by level name. Raises ValueError for numbers below 1."""
 
     min_domains: Mapping[str, int] = field(default_factory=dict)
     tolerate: Mapping[str, int] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class Durability:
 
 def effective_min_insync(given: npt.ArrayLike, replicas: npt.ArrayLike) -> IntArray:
     """
-    Give what Kafka holds `min.insync.replicas` to for partitions of so many replicas: the smaller of the two.
+    Return the `min.insync.replicas` that Kafka applies to partitions with `replicas` replicas: the smaller of the two.
 
-    That is so since Kafka 3.7 (KAFKA-15583); 1 is the least. Both may be numbers or arrays.
+    Kafka does so since 3.7 (KAFKA-15583). The result is at least 1. Both arguments may be numbers or arrays.
     """
     effective: IntArray = np.maximum(np.minimum(given, replicas), 1)
     return effective
@@ -75,7 +75,7 @@ def effective_min_insync(given: npt.ArrayLike, replicas: npt.ArrayLike) -> IntAr
 @dataclass(frozen=True, slots=True)
 class MinInsync:
     """
-    The effective `min.insync.replicas`, None where nothing was asked or given, and what is worth a warning about it.
+    The given or derived `min.insync.replicas`, None if there is neither, and warnings about it.
 
     `least` and `most` are the bounds that the durability sets.
     """
@@ -101,8 +101,8 @@ def min_insync(
     """
     Derive `min.insync.replicas` for a placement, or check a `given` value.
 
-    Raises DurabilityError where the durability contradicts itself, the placement or the given value, and TopologyError
-    for a level that the tree does not have.
+    Raises DurabilityError if the durability contradicts itself, the placement or the given value, and TopologyError for
+    a level that the tree does not have.
     """
     rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
     if not len(rows):
@@ -130,11 +130,11 @@ def insync_bounds(
     tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability
 ) -> tuple[IntArray, IntArray]:
     """
-    The least and the most `min.insync.replicas` that the durability allows, per partition, shape (partitions,) each.
+    Return the least and the most `min.insync.replicas` that the durability allows, shape (partitions,) each.
 
-    `replicas` are broker ids, shape (partitions, replicas), padded with -1. Where a partition spans too few domains,
-    no value will do: the least is one more than its replicas, or the most is 0. Raises TopologyError for a
-    level that the tree does not have.
+    `replicas` are broker ids, shape (partitions, replicas), padded with -1. If a partition spans too few domains, no
+    value is valid: the least is one more than its replicas, or the most is 0. Raises TopologyError for a level that the
+    tree does not have.
     """
     size = np.count_nonzero(replicas != NONE, axis=1)
     least, most = np.ones_like(size), size
@@ -149,9 +149,9 @@ def insync_bounds(
 
 def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Level) -> IntArray:
     """
-    Replicas in each domain of a level that holds any, largest first, then zeros, in the shape of `replicas`.
+    Return the replicas in each domain of a level, largest first, padded with zeros to the shape of `replicas`.
 
-    Unknown brokers count nowhere.
+    Replicas on unknown brokers are not counted.
     """
     counts = np.zeros(replicas.shape, dtype=np.int64)
     at = tree.positions(replicas)
@@ -164,7 +164,7 @@ def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Leve
 
 
 def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability, size: int) -> _Bound:
-    """What `min_domains` needs: one more than the `d - 1` fullest domains of any partition hold."""
+    """Return the bound of `min_domains`: one more than the most replicas in the `d - 1` fullest domains."""
     bound = _Bound(1, "Kafka")
     for name, domains in durability.min_domains.items():
         counts = largest_first(tree, replicas, tree.level(name))
@@ -183,7 +183,7 @@ def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durabi
 
 
 def _most(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability, size: int) -> _Bound:
-    """What `tolerate` allows: what the `k` fullest domains leave of the partition that is left the fewest."""
+    """Return the bound of `tolerate`: the fewest replicas of a partition outside its `k` fullest domains."""
     bound = _Bound(size, f"replicationFactor {size}")
     for name, domains in durability.tolerate.items():
         counts = largest_first(tree, replicas, tree.level(name))
@@ -221,7 +221,7 @@ def _warnings(value: int, size: int) -> tuple[str, ...]:
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:
-    """Name the nearest replication factor with which every fair placement is durable enough, if there is one."""
+    """Return `otherwise`, plus the nearest replication factor with which every fair placement is durable, if any."""
     other = nearest_replication_factor(tree, size, durability.min_domains, durability.tolerate)
     if other is None:
         return otherwise

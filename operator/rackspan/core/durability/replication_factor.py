@@ -1,12 +1,14 @@
 """
-The nearest replication factor with which every fair placement keeps a durability.
+The nearest replication factor with which every fair placement meets a durability.
 
-How many replicas of a partition any `k` domains of a level can hold together at most, over all fair placements, is a
-knapsack on the tree: of each domain, by the replicas it holds, the most that 0, 1, 2 … domains of the level below it
-hold. Two tables are joined by a (max, +) convolution. Domains with the same window and the same children have the same
-table, and `n` equal ones are joined by doubling, so the work grows with the kinds of domains and not with their number.
+The most replicas of a partition that `k` domains of a level can hold together, over all fair placements, is a knapsack
+problem on the tree. Each domain has a table: by the replicas that it holds, the most that 0, 1, 2 … of the level's
+domains inside it hold. Two tables are joined by a (max, +) convolution. Domains with the same window and the same
+children have the same table, and `n` equal tables are joined by doubling, so the work grows with the kinds of domains
+and not with their number.
 
-A replication factor that a single fair placement refutes needs no table: any one will do, and is found in one pass.
+A replication factor that one fair placement refutes needs no table. So one such placement, computed in a single pass,
+is checked first.
 """
 
 from collections import Counter
@@ -22,7 +24,7 @@ from rackspan.core.compliance.fair_split import fair_windows
 from rackspan.core.topology import IntArray, Level, RackTree
 
 LARGEST: Final = 32
-"""No larger replication factor is looked at: nobody would follow the advice, and each takes longer than the last."""
+"""The largest replication factor to try. Larger ones are no useful advice, and each takes longer than the last."""
 _NEVER = -(1 << 30)
 
 _Pairs = tuple[tuple[str, int], ...]
@@ -33,9 +35,9 @@ def nearest_replication_factor(
     tree: RackTree, size: int, min_domains: Mapping[str, int], tolerate: Mapping[str, int]
 ) -> int | None:
     """
-    Give the nearest other replication factor than `size`, of two equally near the larger; None where none is durable.
+    Return the nearest other replication factor than `size`, the larger of two equally near; None if none is durable.
 
-    None above `LARGEST` is looked at. `min_domains` and `tolerate` are those of `rackspan.core.durability.Durability`.
+    None above `LARGEST` is tried. `min_domains` and `tolerate` are those of `rackspan.core.durability.Durability`.
     """
     return _nearest(tree, size, tuple(sorted(min_domains.items())), tuple(sorted(tolerate.items())))
 
@@ -65,14 +67,14 @@ def _achievable(tree: RackTree, size: int, min_domains: _Pairs, tolerate: _Pairs
 
 
 def _keeps(hold_together: Callable[[str, int], int], size: int, min_domains: _Pairs, tolerate: _Pairs) -> bool:
-    """Whether some min.insync.replicas will do, given what so many domains of a level hold together at most."""
+    """Return whether a valid min.insync.replicas exists if `hold_together` gives the most that some domains hold."""
     least = max((1 + hold_together(level, domains - 1) for level, domains in min_domains), default=1)
     most = min((size - hold_together(level, domains) for level, domains in tolerate), default=size)
     return least <= most
 
 
 def _in_one(tree: RackTree, size: int, level: str, domains: int) -> int:
-    """What the fullest domains of a level hold in one fair placement: where that is too much, no more is asked."""
+    """Return what the fullest domains of a level hold in one fair placement, a cheap check before `fullest`."""
     windows, held = fair_windows(tree, size), np.array([size])
     for at in range(1, tree.levels.index(level) + 2):
         held = _split(tree.nodes[at - 1], tree.nodes[at], held, windows.low[at], windows.high[at])
@@ -80,7 +82,7 @@ def _in_one(tree: RackTree, size: int, level: str, domains: int) -> int:
 
 
 def _split(above: Level, below: Level, held: IntArray, low: IntArray, high: IntArray) -> IntArray:
-    """Split what domains hold: the first children that may hold more than their least do."""
+    """Split what domains hold over their children: the first ones that may hold more than their `low` get the rest."""
     flexible = (high > low).astype(np.int64)
     ahead = np.cumsum(flexible) - flexible
     rank = ahead - ahead[above.first_child][below.parent]
@@ -89,7 +91,7 @@ def _split(above: Level, below: Level, held: IntArray, low: IntArray, high: IntA
 
 
 def fullest(tree: RackTree, size: int, level: str, domains: int) -> int:
-    """Most replicas of one partition that so many domains of a level can hold together in a fair placement."""
+    """Return the most replicas of one partition that `domains` domains of a level can hold in a fair placement."""
     domains = min(domains, size)
     windows = fair_windows(tree, size)
     depth = tree.levels.index(level) + 1
@@ -112,7 +114,7 @@ def fullest(tree: RackTree, size: int, level: str, domains: int) -> int:
 
 
 def _one(held: int, domains: int) -> IntArray:
-    """What none and one of a single domain hold."""
+    """Return the table of a domain of the level itself: the replicas in none and in one of a single domain."""
     table = np.full(domains + 1, _NEVER)
     table[0] = 0
     table[1:2] = held
@@ -120,7 +122,7 @@ def _one(held: int, domains: int) -> IntArray:
 
 
 def _joined_all(children: list[tuple[dict[int, IntArray], int]], most: int, domains: int) -> IntArray:
-    """Table by replicas held, shape (most + 1, domains + 1), from those of children and how many there are of each."""
+    """Return the table of a domain, shape (most + 1, domains + 1), from the tables of its children and their counts."""
     total = np.full((most + 1, domains + 1), _NEVER)
     total[0, 0] = 0
     for rows, count in children:
@@ -139,11 +141,11 @@ def _joined_all(children: list[tuple[dict[int, IntArray], int]], most: int, doma
 
 
 def _joined(one: IntArray, other: IntArray) -> IntArray:
-    """The (max, +) convolution of two tables, cut to their shape."""
+    """Return the (max, +) convolution of two tables, cut to their shape."""
     result = np.full_like(one, _NEVER)
     rows, columns = one.shape
     ahead = np.full((rows, columns - 1), _NEVER)
-    shifted = sliding_window_view(np.concatenate([ahead, one], axis=1), columns, axis=1)  # by how many are picked
+    shifted = sliding_window_view(np.concatenate([ahead, one], axis=1), columns, axis=1)  # by number of domains
     for held in np.flatnonzero((other >= 0).any(axis=1)).tolist():
         reached = (shifted[: rows - held] + other[held, ::-1]).max(axis=2)
         np.maximum(result[held:], reached, out=result[held:])

@@ -1,12 +1,12 @@
 """
-What `acks=all` and `min.insync.replicas` promise a producer, given where the replicas are.
+What `acks=all` and `min.insync.replicas` guarantee to a producer for given replicas.
 
-A write that was acknowledged with `acks=all` is on every replica in sync, and of these there were `min.insync.replicas`
-at least. In the worst case they are those that lie together in the fullest domains: so the write is in as many domains
-as these take to hold that many replicas, and survives the loss of any one domain if that is two or more. Without
-eligible leader replicas (KIP-966) it survives only while another replica is in sync when the domain is lost: Kafka
-waits for the last replica in sync, and follows it even if that one stopped uncleanly and lost the write. With `acks=1`
-it is on the leader and, for all that is known, nowhere else.
+A write that was acknowledged with `acks=all` is on every in-sync replica, and there were at least `min.insync.replicas`
+of them. In the worst case, the in-sync replicas are those in the fullest domains. So the write is in as many domains as
+it takes to hold `min.insync.replicas` replicas, fullest first. If these are two or more, the write survives the loss of
+any one domain. Without eligible leader replicas (KIP-966) it survives only while another replica is in sync when the
+domain is lost: Kafka waits for the last in-sync replica and makes it the leader, even if that replica stopped uncleanly
+and lost the write. With `acks=1` the write is on the leader and possibly nowhere else.
 
     racks  RF   replicas per rack   min.insync.replicas   racks that hold an acknowledged write
       3     3        1 1 1                  2                             2
@@ -32,10 +32,10 @@ _ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 @dataclass(frozen=True, slots=True)
 class LevelGuarantee:
     """
-    What one level's domains mean for a topic; the last level is `broker`.
+    The guarantee of one level for a topic. The last level is `broker`.
 
-    A write that was acknowledged with acks=all is in at least `domains` of them. `stays_writable` says whether acks=all
-    writes are still accepted, for every partition, with any one of them gone.
+    A write that was acknowledged with acks=all is in at least `domains` domains of the level. `stays_writable` says
+    whether every partition still accepts acks=all writes after the loss of any one domain.
     """
 
     level: str
@@ -51,9 +51,9 @@ class LevelGuarantee:
 @dataclass(frozen=True, slots=True)
 class WriteGuarantee:
     """
-    A topic's levels, top first, its `min.insync.replicas`, and the replicas of its partition that has the fewest.
+    The guarantees of a topic by level, top first, with its `min.insync.replicas` and fewest replicas of a partition.
 
-    Kafka takes the smaller of these two.
+    Kafka applies the smaller of these two numbers.
     """
 
     min_insync: int
@@ -62,7 +62,7 @@ class WriteGuarantee:
 
     @property
     def sentence(self) -> str:
-        """All of it in plain words."""
+        """The guarantees as text for the user."""
         counts = ""
         if self.min_insync > self.replicas:
             counts = (
@@ -85,10 +85,11 @@ def write_guarantees(
     tree: RackTree, replicas: npt.NDArray[np.integer], topic: IntArray, min_insync: IntArray
 ) -> Mapping[int, WriteGuarantee]:
     """
-    The guarantees of topics that have partitions, by their index: those of the partition that is worst off.
+    Return the guarantees of topics that have partitions, by topic index: those of the worst partition.
 
-    `replicas` (n, w) are broker ids, padded with -1, `topic` (n,) says whose they are, `min_insync` (topics,) is in
-    force. A broker that is not in the tree, or alone has no rack, is taken to be where the most other replicas are.
+    `replicas` (n, w) are broker ids, padded with -1. `topic` (n,) is the topic index of each partition, `min_insync`
+    (topics,) the value in force. A replica on a broker that is not in the tree, or that has no rack while others have
+    one, counts in the domain with the most other replicas.
     """
     if not replicas.size:
         return {}
@@ -122,13 +123,13 @@ def write_guarantees(
 
 
 def _by_topic(topic: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each topic's partitions start in an order by topic, and that order."""
+    """Return where each topic's partitions start in an order by topic, and that order."""
     order = np.argsort(topic, kind="stable")
     return np.flatnonzero(np.diff(topic[order], prepend=-1)), order
 
 
 def _fullest(level: Level, positions: IntArray) -> IntArray:
-    """Replicas in the fullest domain of each partition, shape (n,); `positions` is (w, n), and w is small."""
+    """Return the replicas in the fullest domain of each partition, shape (n,). `positions` is (w, n); w is small."""
     domain = np.append(level.of_broker, [NONE])[positions]
     most = np.zeros(domain.shape[1], dtype=np.int64)
     for at, here in enumerate(domain):
@@ -142,7 +143,7 @@ def _fullest(level: Level, positions: IntArray) -> IntArray:
 def _domains(
     tree: RackTree, level: Level, replicas: npt.NDArray[np.integer], unplaced: IntArray, reach: IntArray
 ) -> IntArray:
-    """How many of the fullest domains it takes to hold `reach` replicas of each partition, shape (n,)."""
+    """Return how many of the fullest domains it takes to hold `reach` replicas of each partition, shape (n,)."""
     counts = largest_first(tree, replicas, level)
     if counts.size:
         counts[:, 0] += unplaced
@@ -151,7 +152,7 @@ def _domains(
 
 
 def _either(levels: Sequence[tuple[str, bool]], good: str, bad: str) -> str:
-    """`losing any one zone or rack keeps it, losing one region may lose it`."""
+    """Return text such as `losing any one zone or rack keeps it, losing one region may lose it`."""
     fine = [level for level, is_good in levels if is_good]
     poor = [level for level, is_good in levels if not is_good]
     words = [f"losing any one {_or(fine)} {good}"] if fine else []
