@@ -82,7 +82,7 @@ def _in_one(tree: RackTree, size: int, level: str, domains: int) -> int:
 
 
 def _split(above: Level, below: Level, held: IntArray, low: IntArray, high: IntArray) -> IntArray:
-    """Split what domains hold over their children: the first ones that may hold more than their `low` get the rest."""
+    """Split what domains hold over their children: the first ones that may hold more than their `low` hold one more."""
     flexible = (high > low).astype(np.int64)
     ahead = np.cumsum(flexible) - flexible
     rank = ahead - ahead[above.first_child][below.parent]
@@ -114,7 +114,7 @@ def fullest(tree: RackTree, size: int, level: str, domains: int) -> int:
 
 
 def _one(held: int, domains: int) -> IntArray:
-    """Return the table of a domain of the level itself: the replicas in none and in one of a single domain."""
+    """Return the table of one domain of the level itself: 0 replicas for no domain, `held` for one."""
     table = np.full(domains + 1, _NEVER)
     table[0] = 0
     table[1:2] = held

@@ -48,7 +48,7 @@ from rackspan.core.topology import RackTree
 
 
 class Rings:
-    """KIP-879."""
+    """The placer of KIP-879."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""

@@ -40,7 +40,7 @@ from rackspan.core.topology import IntArray, RackTree
 
 
 class Striped:
-    """KIP-36."""
+    """The placer of KIP-36."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""

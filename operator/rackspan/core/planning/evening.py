@@ -34,7 +34,7 @@ _SEED = 0  # of choices between topics
 @dataclass(frozen=True, slots=True, eq=False)
 class _Share:
     """
-    Partitions under the same rules: those that are evened out, and all that could be.
+    Partitions under the same rules: those that are evened out (`task`), and all that could move (`movable`).
 
     If a spread is loosened, partitions within it that are not fair stay, but other plans may move them. `movable`
     (partitions,) are row numbers, like those of the task.
