@@ -1,1 +1,1 @@
-"""The only room that knows Kafka clients: it implements the ports of `rackspan.reconcile.ports`."""
+"""The only package that uses Kafka clients. It implements the ports of `rackspan.reconcile.ports`."""

@@ -1,7 +1,7 @@
 """`KafkaAdmin` over confluent-kafka.
 
-librdkafka answers on threads of its own and confluent-kafka hands out concurrent futures. One small pool per cluster
-waits for them, so that a batch of many topics costs one hand-over to the event loop, not one per topic.
+librdkafka completes requests on its own threads, and confluent-kafka returns concurrent futures. One small thread pool
+per cluster waits for them, so that a batch of many topics needs one callback in the event loop, not one per topic.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ A = TypeVar("A", bound="ConfluentAdmin")
 K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
-client: Any = _admin  # its type stubs do not export what its documentation names
+client: Any = _admin  # its type stubs do not export all documented names
 _log = logging.getLogger("rackspan.kafka")
 _THREADS = 8
 _FIRST_ANSWER_SECONDS = 10.0
 _NEXT_ANSWER_SECONDS = 4.0
-"""Shorter than the first, because librdkafka keeps asking a dead broker while it takes that one for the controller."""
+"""Shorter than the first, because librdkafka keeps using a dead broker while it takes it for the controller."""
 _READ_SECONDS = (5.0, 10.0, 15.0, 30.0)
-"""A broker that ends or hangs while it is asked is waited for until the time is up, and the next try goes to another
-one. The tries grow because a large cluster takes long to answer."""
+"""The timeouts of the tries of a read. If a broker stops or hangs during a request, only the timeout ends the try. The
+next try uses a new client. The timeouts grow because a large cluster takes long to respond."""
 _BROKERS_TO_ASK = 3
 _ANSWER_GRACE_SECONDS = 2.0
-"""What a request may take beyond its own timeout, before what it has not answered is given up."""
+"""How long a call waits after the timeout of its request, before it gives up the missing results."""
 _CLOSE_SECONDS = 0.2
-"""A call under way notices so soon that its client was closed."""
+"""The interval at which a call in progress checks whether its client was closed."""
 _POLL_SECONDS = 0.1
 _OTHER_BROKERS_SECONDS = 1.0
-"""How long other brokers may still take to answer after one has refused a connection."""
+"""How long other brokers may take to respond after the connection to one broker has failed."""
 _DELETED_SECONDS = 3600.0
-"""A broker that shows a topic so long after its deletion has lost the controller."""
+"""How long a deletion is remembered. A broker that reports the topic after that lost contact with the controller."""
 _UNLISTED_SECONDS = 30.0
-"""After reassignments could not be listed."""
+"""The pause after a failed attempt to list reassignments."""
 _MOST_REPLICAS = 2**31 - 1
 _CORDONED = "cordoned.log.dirs"
 _ALL_DIRECTORIES = "*"
@@ -83,7 +83,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def in_thread(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
-    """Let a method that blocks run in a thread of its client. What it raises becomes a FailureError."""
+    """Run a blocking method in a thread of its client. Its exceptions, except MemoryError, become FailureErrors."""
 
     @wraps(method)
     async def run(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -93,16 +93,16 @@ def in_thread(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A,
 
 
 def parts(names: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """The same, at most so many at a time."""
+    """Yield consecutive slices of `names` with at most `most` items."""
     for start in range(0, len(names), most):
         yield names[start : start + most]
 
 
 class ConfluentAdmin:
-    """One Kafka cluster's Admin API; implements `KafkaAdmin`.
+    """The Admin API of one Kafka cluster; implements `KafkaAdmin`.
 
-    librdkafka prefers the connection that it has used last, and keeps what it takes for the controller. So where a
-    broker hangs, which takes requests and never answers, it goes on asking that one: a new client takes its place.
+    librdkafka prefers the connection that it used last, and keeps the broker that it takes for the controller. If that
+    broker hangs (accepts requests and never responds), librdkafka keeps using it. So a new client replaces the old one.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ConfluentAdmin:
         permit: Permit | None = None,
         tokens: TokenProvider | None = None,
     ) -> None:
-        """Raise FailureError where the properties cannot be used, or give no token. Blocks until there is one."""
+        """Raise FailureError if the properties are invalid or yield no token. Blocks until the first token."""
         self._permit: Permit = permit or AlwaysPermitted()
         self._servers = str(properties["bootstrap.servers"])
         self._last_error: KafkaError | None = None
@@ -120,16 +120,16 @@ class ConfluentAdmin:
         self._answer_seconds = _FIRST_ANSWER_SECONDS
         self._closed = threading.Event()
         self._deleted: dict[str, float] = {}
-        """When, by topic id. A broker that is behind still shows these, and no id ever comes back (KIP-516)."""
+        """The deletion times by topic id. A stale broker still reports these topics. Ids are never reused (KIP-516)."""
         self._properties = properties
         self._python: PythonConnection | None = None
         self._listing = threading.Lock()
         self._unlisted_until = 0.0
-        """When reassignments may be listed again."""
+        """The time from which reassignments may be listed again."""
         self._tokens = tokens or token_provider(properties)
         own: dict[str, Any] = {**properties, "error_cb": self._on_error, "logger": _ClientLog()}
         if self._tokens is not None:
-            self._tokens.token()  # librdkafka would wait for one, and not say why there is none
+            self._tokens.token()  # librdkafka would wait for a token and not report the error
             own = {**without_login(own), "oauth_cb": self._tokens.for_librdkafka}
         self._new_client = partial(client.AdminClient, own)
         try:
@@ -138,14 +138,14 @@ class ConfluentAdmin:
             raise FailureError(settings_failure(error)) from error
         self._renewing = threading.Lock()
         self._used = threading.local()
-        """The clients that the call of a thread has used: what is freed gives no answer any more."""
+        """The clients that the current call of each thread has used. A freed client never completes its futures."""
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
 
     @classmethod
     async def ask_new_client(
         cls, properties: Mapping[str, str | int | bool], question: Callable[[Self], Awaitable[T]]
     ) -> T:
-        """Make a client, ask it, and close it. Raises FailureError."""
+        """Create a client, return the result of `question(client)`, and close the client. Raises FailureError."""
         admin = cls(properties)
         try:
             return await question(admin)
@@ -158,7 +158,7 @@ class ConfluentAdmin:
         return current
 
     def _renew(self, failed: Any) -> None:
-        """Put a new client into the place of one that gave no answer in time."""
+        """Replace the client `failed`, which did not respond in time, by a new client."""
         with self._renewing:
             if self._current is failed and not self._closed.is_set():
                 self._current = self._new_client()
@@ -170,24 +170,24 @@ class ConfluentAdmin:
             self._last_error = error
 
     def _forget_errors(self) -> None:
-        """Forget errors of connections that librdkafka has reported until now."""
+        """Forget the connection errors that librdkafka has reported so far."""
         self._client.poll(0)
         self._last_error, self._all_down = None, False
 
     @in_thread
     def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
+        """Return the cluster id and the brokers that are alive. Raises FailureError with the cause if none responds."""
         seconds, started = self._answer_seconds, time.monotonic()
         self._forget_errors()
         answers: dict[Any, Future[Any]] = {}
         cause, patience = None, 0.0
         while (now := time.monotonic()) < started + seconds and not self._closed.is_set():
             if now >= started + len(answers) * seconds / _BROKERS_TO_ASK:
-                # Where one hangs, others are asked beside it: a slow connection keeps its time.
+                # The broker may hang, so another client also sends the request. A slow connection keeps its time.
                 asked = self._new_client() if answers else self._client
                 answers[asked] = asked.describe_cluster(request_timeout=started + seconds - now)
-            # A wrong password or certificate is known long before the call times out. One broker's trouble is not
-            # the cluster's, though: the others get their chance to answer.
+            # A wrong password or certificate is known long before the call times out. But the error may affect only
+            # one broker, so the other brokers get some time to respond.
             for asked, answer in answers.items():
                 asked.poll(_POLL_SECONDS / len(answers))
                 if answer.done() and not is_client_error(answer.exception()):
@@ -202,7 +202,7 @@ class ConfluentAdmin:
         raise FailureError(cause or no_answer_in_time(self._servers, seconds, self._last_error))
 
     def _described_by(self, asked: Any, answer: Future[Any]) -> ClusterDescription:
-        """The answer of a client, which is the present one from then on. Raises KafkaException for a refusal."""
+        """Return the response to `asked`, which becomes the current client. Raises KafkaException if Kafka refused."""
         found, self._current = answer.result(), asked
         self._answer_seconds = _NEXT_ANSWER_SECONDS
         brokers = (BrokerDescription(node.id, f"{node.host}:{node.port}", node.rack) for node in found.nodes)
@@ -210,7 +210,7 @@ class ConfluentAdmin:
 
     @in_thread
     def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker over every topic but these: one Metadata call."""
+        """Return the replicas and preferred leaders per broker, of all topics except `without` (one Metadata call)."""
         left_out = frozenset(without)
         replicas: Counter[int] = Counter()
         leaders: Counter[int] = Counter()
@@ -222,7 +222,7 @@ class ConfluentAdmin:
 
     @in_thread
     def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """What some brokers hold, down or not, from one Metadata call; the time is that of the question."""
+        """Return the replicas on `brokers`, alive or not (one Metadata call). `at` is the time of the request."""
         at = datetime.now(UTC).replace(microsecond=0)
         found: dict[int, Counter[str]] = {broker: Counter() for broker in brokers}
         for name, topic in self._metadata().items():
@@ -233,7 +233,7 @@ class ConfluentAdmin:
 
     @in_thread
     def hosted(self, broker: int) -> Sequence[InSync]:
-        """The partitions with a replica on one broker, with their ISRs, from one Metadata call."""
+        """Return the partitions with a replica on `broker`, with their ISRs (one Metadata call)."""
         return [
             InSync(name, number, tuple(partition.replicas), frozenset(partition.isrs))
             for name, topic in self._metadata().items()
@@ -243,9 +243,9 @@ class ConfluentAdmin:
 
     @in_thread
     def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """The replicas of all topics, without those that are being added, from one Metadata call.
+        """Return the replicas of all topics, without replicas that are being added (one Metadata call).
 
-        A topic without partitions has just come or gone.
+        A topic without partitions is left out: it has just been created or deleted.
         """
         found = {name: topic.partitions for name, topic in self._metadata().items() if topic.partitions}
         adding = self._adding(len(one.isrs) < len(one.replicas) for some in found.values() for one in some.values())
@@ -255,7 +255,7 @@ class ConfluentAdmin:
         }
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
-        """The brokers' min.insync.replicas; None where it cannot be read."""
+        """Return the brokers' min.insync.replicas, or None if it cannot be read."""
         try:
             value = await self.broker_setting(brokers, MIN_INSYNC)
             return _replicas(value) if value else None
@@ -263,9 +263,9 @@ class ConfluentAdmin:
             return None
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned (KIP-1066), of the brokers that report it: each knows its own.
+        """Return by broker whether all its log directories are cordoned (KIP-1066). Each broker reports only its own.
 
-        None: the broker's version has no cordons.
+        None means that the broker's version has no cordons. Brokers that do not respond are left out.
         """
         try:
             answers = await self._run(lambda: self._describe_brokers(brokers))
@@ -277,12 +277,12 @@ class ConfluentAdmin:
 
     @in_thread
     def cordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Cordon all log directories; refused where somebody cordons some, as `*` has to stand alone."""
+        """Cordon all log directories. Fails if some are cordoned already, because `*` must be the only entry."""
         return self._altered_cordons(brokers, client.AlterConfigOpType.APPEND)
 
     @in_thread
     def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Delete what `cordon` has set; cordons of another kind stay."""
+        """Delete the cordons that `cordon` has set. Other cordons stay."""
         answers = self._describe_brokers(brokers)
         found = {broker: _outcome(answer) for broker, answer in answers.items()}
         ours = [broker for broker, refused in found.items() if refused is None and _has_ours(answers[broker])]
@@ -311,7 +311,7 @@ class ConfluentAdmin:
 
     @in_thread
     def broker_setting(self, brokers: Sequence[int], key: str) -> str | None:
-        """What brokers are set to, as the first that answers has it; None where that is nothing."""
+        """Return the value of the config `key` from the first broker that responds, or None if it has no value."""
         error: BaseException | None = None
         for broker in brokers[:_BROKERS_TO_ASK]:
             answer = self._describe_brokers([broker])[broker]
@@ -325,10 +325,10 @@ class ConfluentAdmin:
 
     @in_thread
     def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """Each named topic: what it is, None where there is none, a Failure where it could not be read.
+        """Return for each name the topic, None if it does not exist, or a Failure if it cannot be read.
 
-        Replicas that are being added are left out until all replicas are in sync, where Kafka lists reassignments.
-        A connection that is lost says nothing about any topic: FailureError.
+        If Kafka lists reassignments, replicas that are being added are left out until all replicas are in sync.
+        Raises FailureError if no broker responds, because no topic's state is known then.
         """
         if not names:
             return {}
@@ -342,7 +342,7 @@ class ConfluentAdmin:
 
     @in_thread
     def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Each topic's configuration; a topic that is gone is left out: the next pass sees it."""
+        """Return the topics' configurations. Unreadable ones are left out: the next pass sees deleted topics."""
         if not names:
             return {}
         answers = self._configured(names).items()
@@ -350,12 +350,12 @@ class ConfluentAdmin:
 
     @in_thread
     def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """One CreateTopics call. Keep its records below Kafka's 10,000 per operation."""
+        """Create topics (one CreateTopics call). The caller keeps its records below Kafka's 10,000 per operation."""
         return self._create_topics(topics)
 
     @in_thread
     def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """One CreateTopics call that creates nothing."""
+        """Check whether topics could be created, without creating them (one CreateTopics call)."""
         return self._create_topics(topics, validate_only=True)
 
     def _create_topics(self, topics: Sequence[NewTopic], **options: bool) -> Outcomes:
@@ -364,18 +364,18 @@ class ConfluentAdmin:
 
     @in_thread
     def create_partitions(self, topics: Sequence[NewPartitions]) -> Outcomes:
-        """One CreatePartitions call."""
+        """Add partitions (one CreatePartitions call)."""
         wanted = [client.NewPartitions(topic.name, topic.total, **_placed(topic.assignment)) for topic in topics]
         return self._changed(lambda seconds: self._client.create_partitions(wanted, request_timeout=seconds))
 
     @in_thread
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """One IncrementalAlterConfigs call (KIP-339): only the named keys change."""
+        """Set only the named config keys (one IncrementalAlterConfigs call, KIP-339)."""
         return self._alter_configs(changes)
 
     @in_thread
     def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """One IncrementalAlterConfigs call that changes nothing."""
+        """Check whether config keys could be set, without setting them (one IncrementalAlterConfigs call)."""
         return self._alter_configs(changes, validate_only=True)
 
     def _alter_configs(self, changes: Sequence[ConfigChange], **options: bool) -> Outcomes:
@@ -396,7 +396,7 @@ class ConfluentAdmin:
         return {resource.name: outcome for resource, outcome in outcomes.items()}
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
-        """One DeleteTopics call for topics by name. The caller has compared their ids just before."""
+        """Delete topics by name (one DeleteTopics call). The caller has compared their ids just before."""
         outcomes = await self._delete_topics(list(ids))
         now = time.monotonic()
         self._deleted = {one: at for one, at in self._deleted.items() if now - at < _DELETED_SECONDS}
@@ -408,7 +408,7 @@ class ConfluentAdmin:
         return self._changed(lambda seconds: self._client.delete_topics(names, request_timeout=seconds))
 
     async def close(self) -> None:
-        """Close threads and sockets; calls under way end with a FailureError."""
+        """Close the connections and end the threads. Calls in progress raise FailureError."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -418,26 +418,26 @@ class ConfluentAdmin:
         threading.Thread(target=self._destroy_client, name="kafka-close", daemon=True).start()
 
     def _destroy_client(self) -> None:
-        """Destroy the client in this thread. That joins its threads, and one that resolves a host name takes seconds.
+        """Destroy the client in this thread. This joins its threads, for seconds if one is resolving a host name.
 
-        Left to the garbage collector, which frees what refers to itself, that would happen at any time, in any thread:
-        in the event loop's, where all topologies would wait for it.
+        Otherwise the garbage collector, which frees reference cycles, could destroy the client at any time in any
+        thread. In the thread of the event loop, that would block all topologies.
         """
         self._pool.shutdown(wait=True)
         del self._current
 
     def _python_connection(self) -> PythonConnection:
-        """kafka-python's client of the same cluster, for what librdkafka does not have."""
+        """Return a kafka-python client of the same cluster, for requests that librdkafka does not support."""
         if self._python is None:
             from rackspan.kafka.python_connection import PythonConnection  # noqa: PLC0415 - kafka-python takes 13 MiB
 
             self._python = PythonConnection(self._properties, self._tokens)
-        if self._closed.is_set():  # by `close`, which may not have seen it
+        if self._closed.is_set():  # `close` may have run before this client was assigned
             self._python.close()
         return self._python
 
     def _adding(self, are_behind: Iterable[bool]) -> Mapping[TopicPartition, frozenset[int]]:
-        """The replicas that reassignments add, where some are not in sync; none where Kafka does not list them."""
+        """Return the replicas that reassignments add. Return none if all are in sync, or Kafka does not list them."""
         if not any(are_behind):
             return {}
         with self._listing:
@@ -447,7 +447,7 @@ class ConfluentAdmin:
                 return self._python_connection().adding()
             except MemoryError:
                 raise
-            except Exception:  # topics are read without it, whatever a broker answers
+            except Exception:  # topics can be read without the list, whatever the error is
                 self._unlisted_until = time.monotonic() + _UNLISTED_SECONDS
                 return {}
 
@@ -455,7 +455,7 @@ class ConfluentAdmin:
         return None if isinstance(found, TopicDescription) and found.topic_id in self._deleted else found
 
     def _metadata(self) -> Mapping[str, Any]:
-        """Every topic's TopicMetadata by its name; blocks."""
+        """Return the TopicMetadata of all topics by name. Blocks."""
 
         def listed(seconds: float) -> Future[Any]:
             answer: Future[Any] = Future()
@@ -469,18 +469,18 @@ class ConfluentAdmin:
         return topics
 
     def _described(self, names: Collection[str]) -> Mapping[str, Future[Any]]:
-        """TopicDescriptions by name."""
+        """Return futures of TopicDescriptions by topic name."""
         topics = TopicCollection(list(names))
         return self._read(lambda seconds: self._client.describe_topics(topics, request_timeout=seconds))
 
     def _configured(self, names: Collection[str]) -> Mapping[str, Future[Any]]:
-        """Topics' ConfigEntries by name."""
+        """Return futures of ConfigEntries by topic name."""
         resources = [client.ConfigResource(client.ResourceType.TOPIC, name) for name in names]
         answers = self._read(lambda seconds: self._client.describe_configs(resources, request_timeout=seconds))
         return {resource.name: answer for resource, answer in answers.items()}
 
     def _read(self, ask: Callable[[float], Mapping[K, Future[Any]]]) -> Mapping[K, Future[Any]]:
-        """The answers of a broker, asked within some seconds, else of another one, as long as any is left; blocks."""
+        """Return the results of a read (blocking). Retries with a new client, unless all brokers are down."""
         *tries, last = _READ_SECONDS
         for seconds in tries:
             self._forget_errors()
@@ -488,30 +488,30 @@ class ConfluentAdmin:
             answers = self._answers(ask(seconds), seconds)
             if not _no_broker_answered(answers):
                 return answers
-            asked.poll(0)  # to hear whether any broker is left
+            asked.poll(0)  # calls `_on_error`, which sets `_all_down`
             if self._closed.is_set() or self._all_down:
                 return answers
             self._renew(asked)
         return self._answers(ask(last), last)
 
     def _changed(self, change: Callable[[float], Mapping[K, Future[Any]]]) -> dict[K, Failure | None]:
-        """The outcomes of a change, which gets the seconds that it may take. Raises FailureError without a permit.
+        """Return the outcomes of `change`, which receives its timeout. Raises FailureError without a permit.
 
-        Calls wait for threads, so the permit is asked for here, where the call is sent.
+        Calls wait for a thread, so the permit is checked here, just before the request is sent.
         """
         self._permit.check()
         seconds, asked = self._permit.change_timeout_seconds, self._client
         answers = self._answers(change(seconds), seconds)
         if _no_broker_answered(answers):
-            self._renew(asked)  # for what is asked next
+            self._renew(asked)  # for later calls
         return {key: _outcome(answer) for key, answer in answers.items()}
 
     def _answers(self, answers: Mapping[K, Future[Any]], seconds: float) -> Mapping[K, Future[Any]]:
         """
-        Block until all answers to a request of `seconds` are there.
+        Return the results of a request with a timeout of `seconds`, after all have arrived. Blocks.
 
-        Raises FailureError when the client is closed meanwhile, and where some never come: librdkafka has none for what
-        Kafka's answer leaves out.
+        Raises FailureError if the client is closed meanwhile, or if a result never arrives: librdkafka does not
+        complete the futures of resources that Kafka's response leaves out.
         """
         waiting = set(answers.values())
         until = time.monotonic() + seconds + _ANSWER_GRACE_SECONDS
@@ -541,7 +541,7 @@ class ConfluentAdmin:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed.is_set() and (task is None or not task.cancelling()):
-                raise FailureError(GIVEN_UP) from None  # it waited for a thread when the client was closed
+                raise FailureError(GIVEN_UP) from None  # the call was waiting for a thread when the client was closed
             raise
         except Exception as error:
             closed = self._closed.is_set()
@@ -549,7 +549,7 @@ class ConfluentAdmin:
 
 
 class _ClientLog:
-    """librdkafka's own lines, at DEBUG: what matters of them comes back from calls. They name no credentials."""
+    """Logs librdkafka's lines at DEBUG, because calls return the important errors. The lines have no credentials."""
 
     def log(self, _: int, message: str, *values: object) -> None:
         _log.debug(message, *values)
@@ -560,7 +560,7 @@ def _no_broker_answered(answers: Mapping[Any, Future[Any]]) -> bool:
 
 
 def _is_cordoned(entries: Mapping[str, Any]) -> bool | None:
-    """Whether a broker's configs cordon all its log directories; None before 4.3, which has no such config."""
+    """Return whether a broker's configs cordon all its log directories, or None before Kafka 4.3 (no cordons)."""
     if _CORDONED not in entries:
         return None
     cordoned, several, single = (
@@ -572,7 +572,7 @@ def _is_cordoned(entries: Mapping[str, Any]) -> bool | None:
 
 
 def _has_ours(answer: Future[Any]) -> bool:
-    """Whether a broker itself is set to cordon all its log directories, as `cordon` does."""
+    """Return whether the broker's own dynamic config cordons all log directories, as `cordon` does."""
     entry = answer.result().get(_CORDONED)
     own = client.ConfigSource.DYNAMIC_BROKER_CONFIG.value
     return entry is not None and entry.source == own and entry.value == _ALL_DIRECTORIES
@@ -586,7 +586,7 @@ def _outcome(answer: Future[None]) -> Failure | None:
 def present(
     adding: Mapping[TopicPartition, frozenset[int]], topic: str, number: int, replicas: Sequence[int]
 ) -> tuple[int, ...]:
-    """The replicas of a partition, without those that reassignments are `adding`."""
+    """Return the replicas of a partition without those that reassignments are `adding`."""
     return present_replicas(replicas, adding.get(TopicPartition(topic, number), ()))
 
 
@@ -598,7 +598,7 @@ def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]])
     partitions = sorted(found.partitions, key=lambda partition: partition.id)
     return TopicDescription(
         found.name,
-        # librdkafka prints ids in plain base64, Kafka's own tools in its URL-safe alphabet: people compare the two.
+        # librdkafka prints ids in plain base64, Kafka's own tools in the URL-safe alphabet. Users compare both.
         str(found.topic_id).translate(_URL_SAFE),
         tuple(
             present(adding, found.name, partition.id, [node.id for node in partition.replicas])
@@ -610,27 +610,27 @@ def _topic(answer: Future[Any], adding: Mapping[TopicPartition, frozenset[int]])
 
 
 def config_seen(entries: Mapping[str, Any]) -> TopicConfig:
-    """A topic's configuration from the entries of one answer."""
+    """Return a topic's configuration from its entries."""
     own = client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     min_insync = entries.get(MIN_INSYNC)
     return TopicConfig(
-        # A key that Kafka no longer knows has no value; to whoever wants one there it is as good as not set.
+        # A key that Kafka no longer knows has no value, so it counts as not set.
         own={key: entry.value for key, entry in entries.items() if entry.source == own and entry.value is not None},
         min_insync=_replicas(min_insync.value) if min_insync and min_insync.value else None,
     )
 
 
 def _replicas(text: str) -> int:
-    """A value of `min.insync.replicas`, within the bounds that Kafka has for it. Raises ValueError for other words."""
+    """Return a value of `min.insync.replicas`, limited to Kafka's range. Raises ValueError if it is not a number."""
     return max(1, min(int(text), _MOST_REPLICAS))
 
 
 def _new_topic(topic: NewTopic) -> Any:
-    # librdkafka takes one of the two.
+    # librdkafka accepts either an assignment or a replication factor.
     placed = _placed(topic.assignment) or {"replication_factor": topic.replication_factor}
     return client.NewTopic(topic.name, topic.partitions, config=dict(topic.config), **placed)
 
 
 def _placed(assignment: Sequence[Sequence[int]] | None) -> dict[str, Any]:
-    """Where the replicas of new partitions are, as an argument; none where Kafka chooses."""
+    """Return the replica assignment of new partitions as a keyword argument, or no argument if Kafka chooses."""
     return {} if assignment is None else {"replica_assignment": [list(replicas) for replicas in assignment]}

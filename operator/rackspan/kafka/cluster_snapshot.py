@@ -1,8 +1,8 @@
-"""A snapshot of a live cluster, over the same client as the operator's.
+"""Snapshots of a live cluster, read with the same client as in the operator.
 
-Kafka's metadata has replicas, ISR and leaders, the cluster's description racks, and topics' configurations the rest.
-Sizes of partitions are asked for apart, by another client, and only where they are needed. So are reassignments, after
-the metadata: the replicas that they are adding are not the partitions' own.
+Replicas, ISR and leaders come from Kafka's metadata, racks from DescribeCluster, and the rest from configurations.
+Another client reads the sizes of partitions, only if they are needed. It also lists reassignments, after the metadata,
+because replicas that are being added do not count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONFIGS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LiveSnapshot:
-    """A snapshot, and sentences about what could not be read."""
+    """A snapshot, and warnings about data that could not be read."""
 
     snapshot: Snapshot
     warnings: tuple[str, ...]
@@ -42,7 +42,7 @@ class LiveSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LivePortion:
-    """Some topics of a cluster. Of those in `unread`, by their names, Kafka did not say all; the values are why."""
+    """Some topics of a cluster. `unread` has the topics that could not be read completely, with the reasons."""
 
     snapshot: Snapshot
     unread: Mapping[str, str]
@@ -50,7 +50,7 @@ class LivePortion:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOutline:
-    """A cluster without its topics' partitions; `partitions` is their number. Brokers are not asked for cordons."""
+    """A cluster with its topics' names and the number of all partitions, but without details and cordons."""
 
     cluster_id: str
     brokers: tuple[BrokerLocation, ...]
@@ -60,7 +60,7 @@ class ClusterOutline:
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """The brokers that reassignments are adding, by partition, and a sentence about them where there is anything."""
+    """The brokers that reassignments are adding, by partition, and a warning if there are any or they are unknown."""
 
     adding: Mapping[TopicPartition, frozenset[int]]
     warnings: tuple[str, ...]
@@ -70,26 +70,26 @@ def take_snapshot(
     properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> LiveSnapshot:
     """
-    Ask a cluster; `advance` gets how many topics' configurations are read, and of how many.
+    Return a snapshot of a cluster. `advance` receives the numbers of topics whose configs are read and of all topics.
 
-    Raises FailureError where `properties` cannot be used, and where Kafka does not answer or refuses.
+    Raises FailureError if `properties` are invalid, or if Kafka does not respond or refuses.
     """
     progress = advance or (lambda _done, _all: None)
     return asyncio.run(_SnapshotAdmin.ask_new_client(properties, lambda admin: _taken(admin, progress)))
 
 
 def take_outline(properties: Mapping[str, str | int | bool]) -> ClusterOutline:
-    """Ask for the cluster's id, brokers and topics' names alone. Raises as `take_snapshot` does."""
+    """Return only the cluster's id, brokers, topic names and number of partitions. Raises like `take_snapshot`."""
     return asyncio.run(_SnapshotAdmin.ask_new_client(properties, _outlined))
 
 
 def take_portion(properties: Mapping[str, str | int | bool], names: Sequence[str]) -> LivePortion:
-    """Ask for some topics alone, without brokers; those that are gone are left out. Raises as `take_snapshot` does."""
+    """Return only some topics, without brokers. Topics that do not exist are left out. Raises like `take_snapshot`."""
     return asyncio.run(_SnapshotAdmin.ask_new_client(properties, lambda admin: _portion(admin, names)))
 
 
 def reassignment_warnings(properties: Mapping[str, str | int | bool]) -> tuple[str, ...]:
-    """Give the sentence about reassignments that `take_snapshot` warns with, for a cluster that is read in portions."""
+    """Return the warning of `take_snapshot` about reassignments, for a cluster that is read in portions."""
     return asyncio.run(_SnapshotAdmin.ask_new_client(properties, _under_way)).warnings
 
 
@@ -97,10 +97,10 @@ def take_sizes(
     properties: Mapping[str, str | int | bool], holders: Mapping[TopicPartition, Collection[int]]
 ) -> Mapping[TopicPartition, int]:
     """
-    Ask the brokers that hold partitions for their sizes, in bytes (DescribeLogDirs, KIP-113).
+    Return the bytes of each partition's largest replica, from the brokers in `holders` (DescribeLogDirs, KIP-113).
 
-    Partitions of which no broker reports the size are left out: it is away, or does not authorize it (Describe on the
-    cluster). Raises nothing, as whoever asks can do without.
+    Partitions are left out if no broker reports their size: brokers are offline, or deny Describe on the cluster. Never
+    raises, because callers can work without sizes.
     """
     with suppress(FailureError):
         return largest(asyncio.run(KafkaReassignments.ask_new_client(properties, lambda admin: admin.sizes(holders))))
@@ -108,7 +108,7 @@ def take_sizes(
 
 
 async def _under_way(admin: _SnapshotAdmin) -> _UnderWay:
-    """Ask which partitions are being reassigned. Where that cannot be known, nothing is, and the sentence says so."""
+    """Return which partitions are being reassigned. If that cannot be read, return none, and a warning."""
     try:
         adding = await admin.adding()
     except FailureError as error:
@@ -126,30 +126,30 @@ async def _under_way(admin: _SnapshotAdmin) -> _UnderWay:
 
 class _SnapshotAdmin(ConfluentAdmin):
     async def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """The brokers that reassignments add, by partition. Raises FailureError where that cannot be known."""
+        """Return the brokers that reassignments add, by partition. Raises FailureError if they cannot be read."""
         return await self._run(lambda: self._python_connection().adding())
 
     async def eligible(self, topics: Collection[str]) -> Mapping[TopicPartition, frozenset[int]]:
-        """Who else may lead partitions without a loss, of topics with a partition that has no leader.
+        """Return the replicas outside the ISR that can lead without data loss, for topics with a leaderless partition.
 
-        Nothing where Kafka does not say so: it is older than 4.0, or does not answer.
+        The result is empty if Kafka does not report them: it is older than 4.0, or does not respond.
         """
         with suppress(FailureError):
             return await self._run(lambda: self._python_connection().eligible(list(topics))) if topics else {}
         return {}
 
     async def metadata(self) -> Mapping[str, Any]:
-        """Every topic's TopicMetadata by its name."""
+        """Return the TopicMetadata of all topics by name."""
         return await self._run(self._metadata)
 
     @in_thread
     def described(self, names: Sequence[str]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """TopicDescriptions by name, and why others could not be read; what is gone is in neither."""
+        """Return TopicDescriptions, and the reasons of unread topics, by name. Deleted topics are in neither."""
         return _sorted_out(self._described(names))
 
     @in_thread
     def configured(self, names: Sequence[str]) -> tuple[Mapping[str, TopicConfig], Mapping[str, str]]:
-        """Topics' configurations by name, and why others could not be read; what is gone is in neither."""
+        """Return configurations, and the reasons of unread topics, by name. Deleted topics are in neither."""
         if not names:
             return {}, {}
         found, unread = _sorted_out(self._configured(names))
@@ -233,7 +233,7 @@ async def _table(
     seen: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None]],
     adding: Mapping[TopicPartition, frozenset[int]],
 ) -> Partitions:
-    """Make the columns from each partition's topic, by its index, and its number, replicas, ISR and leader."""
+    """Build the columns from rows of topic index, partition number, replicas, ISR and leader."""
     rows = [
         (at, number, present(adding, names[at], number, replicas), isr, leader, None)
         for at, number, replicas, isr, leader in seen
@@ -253,13 +253,13 @@ def _brokers(cluster: ClusterDescription, cordoned: Mapping[int, bool | None]) -
 
 
 def _config(seen: TopicConfig | None) -> Mapping[str, str]:
-    """What is set on the topic itself, and min.insync.replicas wherever it comes from."""
+    """Return the configs set on the topic itself, and the effective min.insync.replicas."""
     if seen is None:
         return {}
     return {**seen.own, **({} if seen.min_insync is None else {MIN_INSYNC: str(seen.min_insync)})}
 
 
 def _inherited(seen: TopicConfig | None) -> frozenset[str]:
-    """Whether min.insync.replicas comes from the brokers."""
+    """Return the keys whose value comes from the brokers: min.insync.replicas or none."""
     inherits = seen is not None and seen.min_insync is not None and MIN_INSYNC not in seen.own
     return frozenset({MIN_INSYNC}) if inherits else frozenset()

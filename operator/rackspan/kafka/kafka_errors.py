@@ -1,4 +1,4 @@
-"""Failures from librdkafka's error codes, by who can fix them: the spec's author, an administrator, or time."""
+"""Failures from librdkafka's error codes, by what fixes them: the spec's author, an administrator, or a retry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPEC = {
     KafkaError.INVALID_CONFIG: Reason.INVALID_CONFIG,
     KafkaError.INVALID_REQUEST: Reason.KAFKA_REFUSED,
     KafkaError.POLICY_VIOLATION: Reason.KAFKA_REFUSED,
-    KafkaError._INVALID_ARG: Reason.KAFKA_REFUSED,  # noqa: SLF001 - librdkafka's local codes carry the underscore
+    KafkaError._INVALID_ARG: Reason.KAFKA_REFUSED,  # noqa: SLF001 - librdkafka's local codes have an underscore
 }
 _ACCESS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: Reason.NOT_AUTHORIZED,
@@ -55,13 +55,13 @@ _TLS_WORDS = (
     ("PLAINTEXT broker listener", "the port does not speak TLS", None),
 )
 _HTTP_AS_SIZE = f"response size {int.from_bytes(b'HTTP')}"
-"""An answer of Kafka begins with its size; this is what the first letters of a web server's amount to."""
+"""A Kafka response begins with its size. This is the size that the first letters of an HTTP response encode."""
 _WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |Connect to \S+ failed: |\s*\(after \d+ms in state .*\)$")
-"""What differs from one attempt to the next: kept, it would make every attempt look like news."""
+"""The text that differs between attempts. It is removed, so that the same error always has the same message."""
 
 
 def failure(error: KafkaError) -> Failure:
-    """A Failure for one error code. What is not known to be final is worth another try."""
+    """Return the Failure for an error. If its code is not known to be final, the remedy is a retry."""
     code = error.code()
     local = code < 0
     message = f"{'the Kafka client' if local else 'Kafka'} says {error.name()}: {_WHERE_AND_WHEN.sub('', error.str())}"
@@ -74,7 +74,7 @@ def failure(error: KafkaError) -> Failure:
 
 
 def connection_failure(error: KafkaError) -> Failure | None:
-    """The Failure that an error from librdkafka's callback means; None where it says nothing about a connection."""
+    """Return the Failure for an error from librdkafka's callback, or None if it is no log-in, DNS or TLS error."""
     code, words = error.code(), _WHERE_AND_WHEN.sub("", error.str())
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return refused_login(words)
@@ -88,7 +88,7 @@ def connection_failure(error: KafkaError) -> Failure | None:
 
 
 def refused_login(words: str) -> Failure:
-    """The Failure where a broker refuses a log-in with `words`, which for tokens are few (RFC 7628)."""
+    """Return the Failure for a refused log-in. `words` is the broker's message, short for tokens (RFC 7628)."""
     if "invalid_token" in words:
         words = (
             "the token is invalid: the log of a broker says whether by its signature, issuer, audience, or by the time "
@@ -98,7 +98,7 @@ def refused_login(words: str) -> Failure:
 
 
 def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
-    """The Failure where every connection failed; `error` is the latest one's."""
+    """Return the Failure if every connection failed. `error` is the latest error."""
     why = _WHERE_AND_WHEN.sub("", error.str())
     if _HTTP_AS_SIZE in why:
         why = "it answers in HTTP, so this is not a port of Kafka"
@@ -106,7 +106,7 @@ def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
 
 
 def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) -> Failure:
-    """The Failure where no broker answered within `seconds`; `error` is a connection's latest, if there was one."""
+    """Return the Failure if no broker responded within `seconds`. `error` is the latest connection error, if any."""
     if error is not None:
         return no_broker_reachable(servers, error)
     silent = "a listener with TLS or SASL does not answer a client without it"
@@ -116,7 +116,7 @@ def no_answer_in_time(servers: str, seconds: float, error: KafkaError | None) ->
 
 
 def settings_failure(error: BaseException) -> Failure:
-    """The Failure where librdkafka refuses its settings, those of TLS from Secrets or `spec.kafka.properties`."""
+    """Return the Failure if librdkafka refuses its settings: TLS files from Secrets, or `spec.kafka.properties`."""
     cause = error.args[0] if error.args else error
     words = cause.str() if isinstance(cause, KafkaError) else str(cause)
     words = words.removeprefix("Failed to create admin client: ")
@@ -127,7 +127,7 @@ def settings_failure(error: BaseException) -> Failure:
 
 
 def failure_of(exception: BaseException) -> Failure:
-    """The Failure inside an exception of confluent-kafka."""
+    """Return the Failure for an exception of confluent-kafka."""
     if isinstance(exception, KafkaException) and exception.args and isinstance(exception.args[0], KafkaError):
         return failure(exception.args[0])
     what = f"the Kafka client cannot use an answer of this Kafka: {type(exception).__name__}: {exception}"
@@ -135,7 +135,7 @@ def failure_of(exception: BaseException) -> Failure:
 
 
 def failures_sentence(what: str, failed: Mapping[str, BaseException]) -> list[str]:
-    """How many `what` are, and the first of them with its reason, as a list of one or no sentence."""
+    """Return a list with one sentence, how many `what` there are and the first with its reason, or an empty list."""
     if not failed:
         return []
     name, error = next(iter(failed.items()))
@@ -143,17 +143,17 @@ def failures_sentence(what: str, failed: Mapping[str, BaseException]) -> list[st
 
 
 def code_of(exception: BaseException | None) -> int | None:
-    """The code of Kafka's error inside an exception, None where there is none. The client's own are below zero."""
+    """Return the code of the Kafka error in an exception, or None. Codes of the client's own errors are negative."""
     error: Any = exception.args[0] if exception is not None and exception.args else None
     return error.code() if isinstance(error, KafkaError) else None
 
 
 def is_unknown_topic(exception: BaseException) -> bool:
-    """Whether Kafka says that there is no such topic."""
+    """Return whether Kafka reports that the topic does not exist."""
     return code_of(exception) in UNKNOWN_TOPIC
 
 
 def is_client_error(exception: BaseException | None) -> bool:
-    """Whether the error is the client's own, such as a time-out: no broker has said anything."""
+    """Return whether the error is the client's own, such as a timeout. No broker has responded then."""
     code = code_of(exception)
     return code is not None and code < 0

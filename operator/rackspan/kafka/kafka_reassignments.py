@@ -1,9 +1,9 @@
 """
-`ReassignmentAdmin` over two clients: confluent-kafka to connect first, and kafka-python for all that moves replicas.
+`ReassignmentAdmin` over two clients: confluent-kafka for the first connection, kafka-python for moving replicas.
 
-librdkafka has no AlterPartitionReassignments, no ListPartitionReassignments and no DescribeLogDirs, and for a dynamic
-config it asks what it takes for the controller, for minutes where that is dead. Both clients take the same properties.
-kafka-python's blocks, so it is called in the threads of the other one.
+librdkafka does not support AlterPartitionReassignments, ListPartitionReassignments and DescribeLogDirs. It sends
+requests for dynamic configs to the broker that it takes for the controller, for minutes if that broker is offline.
+Both clients take the same properties. kafka-python blocks, so it runs in the threads of the confluent-kafka client.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ _TYPES = {SettingKind.TOPIC: ConfigResourceType.TOPIC, SettingKind.BROKER: Confi
 
 
 class KafkaReassignments(ConfluentAdmin):
-    """One Kafka cluster's calls that move replicas; implements `ReassignmentAdmin`."""
+    """The calls to one Kafka cluster that move replicas; implements `ReassignmentAdmin`."""
 
     def __init__(self, properties: Mapping[str, str | int | bool], permit: Permit | None = None) -> None:
-        """Raise FailureError where one of the clients refuses `properties`, which are librdkafka's."""
+        """Raise FailureError if one of the clients refuses `properties`, which are librdkafka's."""
         python = PythonConnection(properties)
         super().__init__(properties, permit, python.tokens)
         self._python = python
         self._ask = python.ask
 
     async def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive. Raises FailureError with the cause where none answers."""
+        """Return the cluster id and the brokers that are alive. Raises FailureError with the cause if none responds."""
         if not self._python_connection().is_open:
-            return await super().cluster()  # it says best what is wrong with a connection
+            return await super().cluster()  # librdkafka reports the cause of a failed connection best
         return await self._cluster()
 
     @in_thread
@@ -85,9 +85,9 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """Replicas, ISR and leader from metadata; what is under way from the controller, which is asked last.
+        """Return replicas, ISR and leader from metadata, and then reassignments under way from the controller.
 
-        Not by librdkafka, which sends such questions to the controller, and for a minute to one that is dead.
+        Does not use librdkafka, which would send the requests to the controller, for a minute if it is offline.
         """
         found: dict[TopicPartition, PartitionState] = {}
         for names in parts(sorted(topics), _AT_ONCE):
@@ -107,13 +107,13 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def topic_names(self) -> Collection[str]:
-        """The names of all topics that can be seen, Kafka's own among them."""
+        """Return the names of all topics that the client can see, including Kafka's internal topics."""
         names: Collection[str] = self._ask(lambda python: python.list_topics())
         return names
 
     @in_thread
     def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Each topic's effective min.insync.replicas, where it can be read."""
+        """Return the effective min.insync.replicas of each topic, if it can be read."""
         return {
             one.resource_name: int(entry.value)
             for one in self._settings_seen(Setting(SettingKind.TOPIC, topic, MIN_INSYNC) for topic in topics)
@@ -123,7 +123,7 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
-        """Room on brokers' log directories (KIP-827); those that are offline are no room, and one of them is enough."""
+        """Return the space of each broker's fullest online log directory (KIP-827), and how many are offline."""
         found = {}
         for broker, directories in self._log_dirs({one: {} for one in brokers}).items():
             room = [
@@ -139,9 +139,9 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def sizes(self, partitions: Mapping[TopicPartition, Collection[int]]) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas on the given brokers; those that are not reported are left out.
+        """Return the bytes of replicas on the given brokers. Sizes that are not reported are left out.
 
-        Where together they are more than any cluster has, none is known: every sum of sizes fits into 64 bits.
+        If the sum exceeds MOST_BYTES, more than any cluster has, return none: sums of sizes must fit into 64 bits.
         """
         asked: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, brokers in partitions.items():
@@ -161,7 +161,7 @@ class KafkaReassignments(ConfluentAdmin):
     def alter(
         self, targets: Mapping[TopicPartition, Replicas | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
-        """One AlterPartitionReassignments call (KIP-455) for `same_size` (KIP-860), and one for the others."""
+        """Send one AlterPartitionReassignments request (KIP-455) for `same_size` (KIP-860), one for all others."""
         found: dict[TopicPartition, Failure | None] = {}
         for resizing in (False, True):
             some = {at: replicas for at, replicas in targets.items() if (at not in same_size) is resizing}
@@ -201,7 +201,7 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
-        """What is set on brokers and topics themselves; nothing is on a topic that is gone."""
+        """Return the configs set directly on brokers and topics. All are None for a topic that does not exist."""
         found: dict[Setting, str | Failure | None] = dict.fromkeys(wanted)
         topics, brokers = _by_resource(wanted)
         for one in self._settings_seen(one for one in wanted if one.kind is SettingKind.TOPIC):
@@ -253,7 +253,7 @@ class KafkaReassignments(ConfluentAdmin):
         return self._ask(permitted)
 
     def _settings_seen(self, settings: Iterable[Setting]) -> list[Any]:
-        """What whichever broker answers says of topics' configs, a part of them at a time."""
+        """Return the configs of topics from any broker, with one request per batch of topics."""
         topics, _ = _by_resource(settings)
         found: list[Any] = []
         for names in parts(list(topics), _AT_ONCE):
@@ -275,7 +275,7 @@ class KafkaReassignments(ConfluentAdmin):
         }
 
     def _log_dirs(self, wanted: Mapping[int, Mapping[str, Sequence[int]]]) -> Mapping[int, Sequence[Any]]:
-        """Log directories of brokers, all asked at the same time; those that do not answer are left out."""
+        """Return the log directories of brokers, requested in parallel. Brokers that do not respond are left out."""
         requests = {
             broker: DescribeLogDirsRequest(topics=list(topics.items())) for broker, topics in sorted(wanted.items())
         }
@@ -288,7 +288,7 @@ class KafkaReassignments(ConfluentAdmin):
 
 
 def _by_resource(settings: Iterable[Setting]) -> tuple[dict[str, list[Setting]], dict[str, list[Setting]]]:
-    """Settings of topics and of brokers, by the name of what they belong to, sorted."""
+    """Return the settings of topics and of brokers, by the name of the topic or broker, sorted."""
     found: dict[SettingKind, dict[str, list[Setting]]] = {kind: defaultdict(list) for kind in SettingKind}
     for one in sorted(settings):
         found[one.kind][one.name].append(one)
@@ -309,7 +309,7 @@ def _operation(change: SettingChange) -> tuple[AlterConfigOp, str | None]:
 
 
 def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> dict[Setting, str | Failure | None]:
-    """What is set on a topic or broker itself, and not inherited; nothing on a topic that is gone."""
+    """Return the configs set directly on a topic or broker. All are None for a topic that does not exist."""
     if answer.error_code in UNKNOWN_TOPIC:
         return dict.fromkeys(settings)
     if answer.error_code:
@@ -319,13 +319,13 @@ def _own_values(answer: Any, kind: SettingKind, settings: Iterable[Setting]) -> 
 
 
 def _refused(answer: Any) -> Failure | None:
-    """The Failure that an answer about one resource means, None where it is none."""
+    """Return the Failure in the result of one resource, or None if it succeeded."""
     code = answer.error_code
     return failure_of(for_code(code)(answer.error_message or "")) if code else None
 
 
 def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]:
-    """Partitions of a topic in a Metadata response; none where it is gone. Raises FailureError for other errors."""
+    """Return a topic's partitions from a Metadata response, none if deleted. Raises FailureError for other errors."""
     code = topic["error_code"]
     if code in UNKNOWN_TOPIC:
         return {}
@@ -344,7 +344,7 @@ def _states(topic: Mapping[str, Any]) -> Mapping[TopicPartition, PartitionState]
 
 
 def _topic_id(topic: Mapping[str, Any]) -> str | None:
-    """A topic's id as Kafka's own tools print it; None where the broker is older than topic ids."""
+    """Return a topic's id as Kafka's own tools print it, or None if the broker is older than topic ids."""
     found = topic.get("topic_id")
     known = uuid.UUID(str(found)) if found is not None else _NO_ID
     return None if known == _NO_ID else base64.urlsafe_b64encode(known.bytes).decode().rstrip("=")

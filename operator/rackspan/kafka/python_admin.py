@@ -1,4 +1,4 @@
-"""kafka-python's admin client, which can also ask many brokers at once, each for itself and for a limited time."""
+"""kafka-python's admin client, extended by requests to many brokers in parallel, each with a time limit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FIRST_TRY_MS = 3_000
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc, unused-ignore]
-    """Tries another bootstrap server where one hangs: the library waits for the first that it picks until the end."""
+    """Tries another bootstrap server if one hangs. The library waits for the first server until the timeout."""
 
     def __init__(self, *arguments: Any, **configs: Any) -> None:
         super().__init__(*arguments, **configs)
         self._tries: Counter[str] = Counter()
 
     def get_connection(self, node_id: Any, timeout_ms: float | None = None, **how: Any) -> Any:
-        """A connection to a broker, or to a bootstrap server, for which the library gives `timeout_ms`."""
+        """Return a connection to a broker or a bootstrap server. The library passes `timeout_ms` for the latter."""
         connection = super().get_connection
         if timeout_ms is None:
             return connection(node_id, **how)
@@ -47,14 +47,14 @@ def _net_client(**configs: Any) -> KafkaNetClient:
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     """
-    Answers of brokers as they came, within a limit.
+    An admin client that returns the responses of brokers unchanged, within a time limit.
 
-    The library's own calls ask one broker after the other, end at the first that is away, and drop what a broker says
-    about a single resource.
+    The library's own calls send to one broker after the other, stop at the first offline broker, and drop the error
+    message of a single resource.
     """
 
     def __init__(self, **configs: Any) -> None:
-        """Connect. Raises what the library raises."""
+        """Connect. Raises the library's exceptions."""
         try:
             super().__init__(**configs, kafka_client=_net_client)
         except BaseException:
@@ -84,7 +84,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         }
 
     def brokers(self) -> Sequence[int]:
-        """Ids of the brokers that the cluster's metadata names."""
+        """Return the ids of the brokers in the cluster's metadata."""
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def ask(self, request: Any, seconds: float) -> Any:
@@ -95,7 +95,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         return answer
 
     def ask_each(self, requests: Mapping[int, Any], seconds: float) -> Mapping[int, Any]:
-        """The answers of some brokers by id, all asked at the same time; an exception is that of one who gave none."""
+        """Return the responses of brokers by id, requested in parallel. A broker without response has an exception."""
         answers: Mapping[int, Any] = self._manager.run(self._asked, requests, seconds)
         return answers
 

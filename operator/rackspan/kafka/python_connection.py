@@ -1,4 +1,4 @@
-"""kafka-python's client beside librdkafka's, with the same properties: it has calls that librdkafka does not have."""
+"""A kafka-python client in addition to librdkafka's, with the same properties, for calls that librdkafka lacks."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _BOOTSTRAP_MS = 12_000
 _MOST_BACKOFF_MS = 1_000
-"""A broker that is back is asked again so soon."""
+"""The longest reconnect backoff: short, so that the client soon uses a broker that is online again."""
 _LIST_SECONDS = 5.0
 _ELIGIBLE_SECONDS = 10.0
 _PAGE = 2_000
-"""Partitions of an answer: brokers give no more, whatever is asked (`max.request.partition.size.limit`)."""
+"""Partitions per response: brokers send no more, whatever the request says (`max.request.partition.size.limit`)."""
 _NO_ANSWER = (PythonKafkaError, OSError, RuntimeError)
 _NO_ANSWER_IN_TIME = (KafkaTimeoutError, RequestTimedOutError)
 _log = logging.getLogger("kafka")
 _log.addHandler(logging.NullHandler())
-_log.propagate = False  # what matters of it comes back from calls
+_log.propagate = False  # calls return the important errors
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
-    """The tokens as kafka-python asks for them: for each connection, and before the broker ends a session (KIP-368)."""
+    """Gives kafka-python the tokens, for each connection and before the broker ends a session (KIP-368)."""
 
     def __init__(self, tokens: TokenProvider) -> None:
         super().__init__()
         self._tokens = tokens
 
     def token(self) -> str:
-        """The present token. Raises an error of the library's own kind, so that only this connection ends."""
+        """Return the current token. Raises one of the library's exceptions, so that only this connection fails."""
         try:
             return self._tokens.token()
         except FailureError as error:
@@ -66,12 +66,12 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
 
 
 class PythonConnection:
-    """One cluster. Connects when it is first asked, and anew after a failure. Calls block, one at a time."""
+    """A client of one cluster. Connects at the first call and after each failure. Calls block and run one at a time."""
 
     def __init__(self, properties: Mapping[str, str | int | bool], tokens: TokenProvider | None = None) -> None:
-        """Raise FailureError where kafka-python has no counterpart of `properties`, which are librdkafka's."""
+        """Raise FailureError if kafka-python does not support one of librdkafka's `properties`, or cannot use it."""
         self.tokens = tokens or token_provider(properties)
-        """What the client logs in with; None where it does so without tokens."""
+        """The tokens that the client logs in with, or None if it logs in without tokens."""
         try:
             self._properties = python_client_properties(without_login(properties) if self.tokens else properties)
         except UnsupportedPropertyError as error:
@@ -87,18 +87,18 @@ class PythonConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last call, if there was one, was answered."""
+        """Whether the last call succeeded; false before the first call."""
         return self._admin is not None
 
     def ask(self, question: Callable[[PythonAdmin], T]) -> T:
-        """Ask twice at most. A client that failed is given up: it can go on asking a broker that is gone."""
+        """Return the result of `question`, with one retry. A failed client may keep a dead broker, so it is closed."""
         return self._asked(question, lambda error: not isinstance(error, BrokerResponseError) or error.retriable)
 
     def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """The brokers that are being added to each partition under way (KIP-455). Asks for a limited time."""
+        """Return the brokers that reassignments add, by partition (KIP-455). Limited in time, except with ZooKeeper."""
         request = ListPartitionReassignmentsRequest(timeout_ms=int(_LIST_SECONDS * 1000), topics=None)
         answer = self._asked_within(request, _LIST_SECONDS)
-        if answer.error_code == NotControllerError.errno:  # with ZooKeeper: a broker does not pass it on
+        if answer.error_code == NotControllerError.errno:  # with ZooKeeper, brokers do not forward the request
             listed = self.ask(lambda admin: admin.list_partition_reassignments())
             return {TopicPartition(*at): frozenset(lists["adding_replicas"]) for at, lists in listed.items()}
         if answer.error_code:
@@ -110,9 +110,9 @@ class PythonConnection:
         }
 
     def eligible(self, topics: Sequence[str]) -> Mapping[TopicPartition, frozenset[int]]:
-        """The eligible leader replicas of partitions of these topics (KIP-966), as far as Kafka gives them in time.
+        """Return the eligible leader replicas (KIP-966) of these topics' partitions, as far as they arrive in time.
 
-        Partitions without any are left out. Raises FailureError, also where brokers are older than Kafka 3.7.
+        Partitions without any are left out. Raises FailureError, also if brokers are older than Kafka 3.7.
         """
         deadline = time.monotonic() + _ELIGIBLE_SECONDS
         found: dict[TopicPartition, frozenset[int]] = {}
@@ -131,7 +131,7 @@ class PythonConnection:
         return found
 
     def close(self) -> None:
-        """Close connections, in a thread of its own. What is being asked fails, and nothing is asked any more."""
+        """Close the connections in a separate thread. Calls in progress and later calls fail."""
         self._closed = True
         self._give_up()
 
@@ -141,7 +141,7 @@ class PythonConnection:
             threading.Thread(target=admin.close, name="kafka-python-close", daemon=True).start()
 
     def _asked_within(self, request: Any, seconds: float) -> Any:
-        """The answer of whichever broker there is: one that hangs leaves half of the time to another."""
+        """Return the response of any broker. A broker that hangs gets half of the time, and the retry the rest."""
         until = time.monotonic() + seconds
         return self._asked(
             lambda admin: admin.ask(request, seconds / 2),
@@ -153,7 +153,7 @@ class PythonConnection:
             try:
                 return self._answered(question)
             except _NO_ANSWER as error:
-                # The broker that was asked may be gone: once more, by whichever there is.
+                # The broker may be offline: retry once, with any broker.
                 if not again(error):
                     raise self._failed(error) from error
             try:
@@ -168,7 +168,7 @@ class PythonConnection:
         if self._closed:
             raise FailureError(GIVEN_UP)
         if self.tokens is not None:
-            self.tokens.token()  # here, as all the client's connections stand still while one waits for a token
+            self.tokens.token()  # here, because all connections of the client block while one waits for a token
         try:
             return question(self._admin or self._connected())
         except _NO_ANSWER:
@@ -178,14 +178,14 @@ class PythonConnection:
     def _connected(self) -> PythonAdmin:
         properties = {"reconnect_backoff_max_ms": _MOST_BACKOFF_MS, **self._properties}
         self._admin = admin = PythonAdmin(**properties, bootstrap_timeout_ms=_BOOTSTRAP_MS)
-        if self._closed:  # meanwhile: `close` does not wait
+        if self._closed:  # `close` does not wait for a connection attempt
             self._give_up()
             raise FailureError(GIVEN_UP)
         return admin
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The Failure that an exception of kafka-python means."""
+    """Return the Failure for an exception of kafka-python."""
     words = " ".join(str(error).split()) or type(error).__name__
     code = f"Kafka says {type(error).__name__.removesuffix('Error')}"
     if isinstance(error, AuthorizationError):
