@@ -1,4 +1,4 @@
-"""The AWS credentials of whoever runs a command: from the environment, or as botocore finds them."""
+"""The AWS credentials of the user who runs a command, from the environment or from botocore."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rackspan.kafka.msk_login import AwsKeys, checked, no_token
 if TYPE_CHECKING:
     from rackspan.kafka.msk_login import AwsUser
 
-logging.getLogger("botocore").setLevel(logging.CRITICAL)  # it logs whole answers; what matters comes back from calls
+logging.getLogger("botocore").setLevel(logging.CRITICAL)  # it logs whole responses; calls return the important errors
 _ID, _SECRET, _TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 _QUOTED = ("ConfigParseError", "EndpointConnectionError", "PartialCredentialsError", "ProfileNotFound")
-"""Errors of botocore whose words have no secret in them. Those of others may quote what a program printed."""
+"""Errors of botocore whose messages contain no secret. Other messages may quote the output of a program."""
 
 
 def credentials_of(user: AwsUser, region: str) -> AwsKeys:
-    """The present credentials. Raises FailureError where there are none, or where AWS refuses a role."""
+    """Return the current credentials. Raises FailureError if there are none, or if AWS refuses a role."""
     own = AwsKeys(os.environ.get(_ID, ""), os.environ.get(_SECRET, ""), os.environ.get(_TOKEN))
     if own.access_key_id and own.secret_access_key and not user.profile and not user.role_arn:
         keys: AwsKeys | None = own

@@ -1,11 +1,11 @@
 """
-The rack-aware `range` of the classic protocol (KIP-881) for consumers in Python: an assignor of kafka-python's.
+The rack-aware `range` assignor of the classic protocol (KIP-881), for kafka-python consumers.
 
     KafkaConsumer("orders", group_id="shop", client_rack=rack, partition_assignment_strategy=[RackAwareRange(rack)])
 
-Its name is `range`, and it sends its rack as Java's consumers do since Kafka 3.5: both may be in one group, and
-whichever of them leads it assigns by racks. The member that leads decides: Java's by their own rules, this one as
-`assign_ranges` does, which is the best there is. Near is a replica whose `broker.rack` is exactly the member's rack id.
+Its name is `range`, and it sends the rack like Java consumers since Kafka 3.5. So both can be in one group, and either
+can lead it and assign by racks. The leader assigns: Java consumers by their own rules, this one by `assign_ranges`,
+which is optimal. A replica is near if its `broker.rack` is exactly the member's rack id.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _ASSIGNMENT = 0
 
 
 class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
-    """`range` by racks: each topic is dealt out evenly, co-partitioned topics together, and as near as that allows."""
+    """Rack-aware `range`: divides each topic evenly, co-partitioned topics together, as near as that allows."""
 
     name = "range"
 
     def __init__(self, rack: str | None = None) -> None:
-        """`rack` is the consumer's own, the same as its `client_rack`; None or empty where it has none."""
+        """`rack` must be the same as the consumer's `client_rack`; None or empty if the consumer has no rack."""
         self._rack = rack or None
 
     def metadata(self, topics: Iterable[str]) -> Any:
-        """What a member sends to the one that leads the group."""
+        """Return the metadata that a member sends to the group leader."""
         return ConsumerProtocolSubscription(
             version=_SUBSCRIPTION, topics=sorted(topics), user_data=b"", owned_partitions=[], rack_id=self._rack
         )
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> Mapping[str, Any]:
-        """Assignments by member id; topics that the cluster's metadata does not have (yet) are left out."""
-        # As in Java, static members come first: these stay, and others come and go.
+        """Return the assignments by member id. Topics that are not (yet) in the cluster's metadata are left out."""
+        # As in Java, static members come first, because they stay in the group when others join and leave.
         found = sorted(members, key=lambda m: (m.group_instance_id is None, m.group_instance_id or m.member_id))
         wanted = sorted({topic for member in found for topic in member.metadata.topics})
         topics = [topic for topic in wanted if cluster.partitions_for_topic(topic)]
@@ -67,7 +67,7 @@ class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
         }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Nothing is remembered."""
+        """Do nothing: the assignor keeps no state."""
 
 
 def _readers(
@@ -77,7 +77,7 @@ def _readers(
     racks = {rack: [broker for _, broker in some] for rack, some in groupby(brokers, key=lambda one: one[0])}
     at = {topic: number for number, topic in enumerate(topics)}
     places = {rack: number for number, rack in enumerate(racks)}
-    # A member that an older client speaks for has no rack.
+    # A member with an older client reports no rack.
     reported = [getattr(member.metadata, "rack_id", None) for member in members]
     return Readers(
         topic=np.array([at[partition.topic] for partition in partitions], dtype=np.int64),

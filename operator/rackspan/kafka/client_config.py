@@ -1,4 +1,4 @@
-"""From a RackTopology's `spec.kafka` and its Secrets to librdkafka's client properties."""
+"""librdkafka's client properties, made from a RackTopology's `spec.kafka` and its Secrets."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PROTOCOLS = {
 
 def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, str | int | bool]:
     """
-    Properties for an AdminClient. What TLS and SASL decide wins over `spec.kafka.properties`.
+    Return the properties for an AdminClient. The settings of TLS and SASL override `spec.kafka.properties`.
 
-    Raises FailureError for a property that may not be set so, whatever admission let through.
+    Raises FailureError for an invalid property or field, even if admission has accepted it.
     """
     wrong = first_error(kafka.properties)
     if wrong is not None:
@@ -40,7 +40,7 @@ def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, s
         "socket.connection.setup.timeout.ms": 5_000,
         "reconnect.backoff.ms": 100,
         "reconnect.backoff.max.ms": 2_000,
-        # The background refresh of every topic's metadata serves producers and consumers; nothing here reads it.
+        # Only producers and consumers need the background refresh of every topic's metadata.
         "topic.metadata.refresh.interval.ms": -1,
         **kafka.properties,
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -71,7 +71,7 @@ def _login(sasl: SaslSpec, credentials: Credentials) -> dict[str, str]:
         return {"sasl.username": first, "sasl.password": second}
     if sasl.oauth is None:
         raise invalid_spec(f"{sasl.mechanism} needs spec.kafka.sasl.oauth")
-    # No plain text, not even on loopback: what listens there is the operator's, and not the topology's author's.
+    # No plain text, not even on loopback: servers there belong to the operator's pod, not to the topology's author.
     wrong = wrong_with_url(sasl.oauth.token_endpoint, loopback=False)
     if wrong is not None:
         raise invalid_spec(wrong, KafkaSetting.TOKEN_ENDPOINT)

@@ -1,8 +1,8 @@
 """
-The properties file that Kafka's own tools take with `--command-config`, for librdkafka.
+Translates the properties files of Kafka's own tools (`--command-config`) for librdkafka.
 
-Java and librdkafka name most properties alike. What differs is translated; what has no counterpart, such as a JKS
-store, is refused with the command that helps. Properties under librdkafka's own names pass through.
+Most properties have the same name in Java and librdkafka. The others are translated, or refused if they have no
+counterpart, such as a JKS store, with a command that helps. Properties with librdkafka's own names stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MSK_MODULE = "IAMLoginModule"
 _PEM = "PEM"
 _JAVA_ONLY = frozenset(
     {
-        "bootstrap.servers",  # --bootstrap-server says it
+        "bootstrap.servers",  # --bootstrap-server has it
         "default.api.timeout.ms",
         "request.timeout.ms",
         "retries",
@@ -57,7 +57,7 @@ _JAVA_ONLY = frozenset(
         "sasl.oauthbearer.sub.claim.name",
     }
 )
-"""What tools' files may hold and a client here neither needs nor knows."""
+"""Properties that files for Kafka's tools may contain, but that the clients here neither need nor know."""
 
 _TOKENS_FROM = {
     "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
@@ -65,7 +65,7 @@ _TOKENS_FROM = {
     "sasl.oauthbearer.method": ("oidc",),
     "sasl.oauthbearer.grant.type": ("client_credentials",),
 }
-"""Kafka's and librdkafka's own ways to client credentials (KIP-768), and no others."""
+"""The supported values: those of Kafka and librdkafka for client credentials (KIP-768)."""
 _OLDER = {
     "sasl.oauthbearer.client.id": CLIENT_ID,
     "sasl.oauthbearer.client.secret": CLIENT_SECRET,
@@ -73,7 +73,7 @@ _OLDER = {
     "clientSecret": CLIENT_SECRET,
     "scope": SCOPE,
 }
-"""Names of librdkafka, and of JAAS options until Kafka 4.1."""
+"""Other names of these properties, in librdkafka and in JAAS options until Kafka 4.1."""
 _MSK_OPTIONS = {
     "awsProfileName": msk_login.PROFILE,
     "awsRoleArn": msk_login.ROLE_ARN,
@@ -90,38 +90,38 @@ SETTINGS: Final = {
     KafkaSetting.TOKEN_ENDPOINT: ENDPOINT,
     KafkaSetting.TOKEN_CA: "ssl.truststore.location in sasl.jaas.config",
 }
-"""How such a file calls what failures are about."""
+"""The names of settings in such a file, for failure messages."""
 
 
 class CommandConfigError(ValueError):
-    """A properties file that cannot be used; the message names the file and the property, never a password."""
+    """A properties file that cannot be used. The message names the file and the property, never a password."""
 
 
 def command_properties(servers: str, file: Path | None = None) -> dict[str, str | int | bool]:
     """
-    Properties of the client for a command that a person runs: our own, and those of `--command-config` over them.
+    Return the client properties for a command that a user runs: the defaults, overridden by `--command-config`.
 
-    Raises CommandConfigError, and FailureError where `servers` cannot be used.
+    Raises CommandConfigError, and FailureError if `servers` is invalid.
     """
     given = {} if file is None else read_command_config(file)
     return {**client_properties(KafkaSpec(servers), Credentials()), **given, "bootstrap.servers": servers}
 
 
 def read_command_config(path: Path) -> dict[str, str]:
-    """Properties for a librdkafka client. Raises CommandConfigError."""
+    """Return the properties in a file, for a librdkafka client. Raises CommandConfigError."""
     try:
         java = javaproperties.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise CommandConfigError(f"{path}: cannot be read: it is not UTF-8") from None
-    except javaproperties.InvalidUEscapeError:  # which quotes what may be a part of a password
+    except javaproperties.InvalidUEscapeError:  # its message may quote a part of a password
         raise CommandConfigError(f"{path}: cannot be read: a \\u in it has no four hexadecimal digits") from None
     return translated(java, str(path))
 
 
 def translated(java: Mapping[str, str], name: str) -> dict[str, str]:
-    """Give the properties under librdkafka's names. Raises CommandConfigError, which begins with `name`."""
+    """Return the properties with librdkafka's names. Raises CommandConfigError, whose message begins with `name`."""
     rest = {key: value for key, value in java.items() if key not in _JAVA_ONLY}
     found: dict[str, str] = {}
     _take_tokens(rest, name)
@@ -157,7 +157,7 @@ def _take_login(rest: dict[str, str], found: dict[str, str], name: str) -> None:
 
 
 def _take_tokens(rest: dict[str, str], name: str) -> None:
-    """Take the settings that choose how to get tokens, and give each credential one name."""
+    """Remove the settings that choose how to get tokens, and give each credential a single name."""
     for key, ways in _TOKENS_FROM.items():
         way = rest.pop(key, None)
         if way is not None and way.rpartition(".")[2] not in ways:
@@ -171,7 +171,7 @@ def _take_tokens(rest: dict[str, str], name: str) -> None:
 
 
 def _take_token_options(options: Mapping[str, str], rest: dict[str, str], found: dict[str, str], name: str) -> None:
-    """The options of OAuthBearerLoginModule. Properties beside them come first, as in Kafka 4.1."""
+    """Take the options of OAuthBearerLoginModule. Properties of the file override options, as in Kafka 4.1."""
     trust = {key: value for key, value in options.items() if key.startswith("ssl.truststore.")}
     for option in sorted(options.keys() - trust.keys() - _OLDER.keys()):
         raise CommandConfigError(f"{name}: sasl.jaas.config: {option} is not supported")
@@ -185,7 +185,7 @@ def _take_token_options(options: Mapping[str, str], rest: dict[str, str], found:
 
 
 def _take_msk_options(options: Mapping[str, str], rest: Mapping[str, str], found: dict[str, str], name: str) -> None:
-    """The options of Amazon's login module, which takes the credentials of whoever runs it."""
+    """Take the options of Amazon's login module, which uses the credentials of the user who runs the command."""
     if rest.get("sasl.mechanism") != msk_login.MSK_MECHANISM:
         raise CommandConfigError(
             f"{name}: sasl.jaas.config: {_MSK_MODULE} needs sasl.mechanism={msk_login.MSK_MECHANISM}"
@@ -219,7 +219,7 @@ def _take_key(rest: dict[str, str], found: dict[str, str], name: str) -> None:
     if key is not None:
         found["ssl.key.pem"] = key
     location = rest.get("ssl.keystore.location")
-    if location is None or kind == "PKCS12":  # which librdkafka reads under the same names
+    if location is None or kind == "PKCS12":  # librdkafka reads PKCS12 under the same names
         return
     if kind != _PEM:
         raise CommandConfigError(

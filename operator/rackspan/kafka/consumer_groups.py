@@ -1,8 +1,8 @@
-"""Consumer groups of a live cluster: their members, and what each reads.
+"""Consumer groups of a live cluster: their members, and the partitions that each member reads.
 
-confluent-kafka describes groups of the classic and the consumer protocol, but not their members' racks. Of the classic
-protocol brokers hand out what each member sent its coordinator, so rack ids and subscriptions are read from there. The
-rest is asked through kafka-python (`group_descriptions`).
+confluent-kafka describes groups of the classic and the consumer protocol, but not their members' racks. For the classic
+protocol, brokers return the metadata that each member sent to its coordinator. It has rack ids and subscriptions.
+kafka-python requests the rest (`group_descriptions`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SELECTOR = "replica.selector.class"
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroups:
-    """The groups that could be read, how brokers choose replicas for them, and sentences about what is not known."""
+    """The groups that could be read, how brokers choose replicas for them, and warnings about unknown data."""
 
     groups: tuple[GroupSeen, ...]
     selector: Selector
@@ -46,7 +46,7 @@ class ConsumerGroups:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics that members read or subscribe to, by name."""
+        """The names of the topics that members read or subscribe to, sorted."""
         members = [member for group in self.groups for member in group.members]
         return tuple(sorted({topic for member in members for topic in (*member.partitions, *(member.topics or ()))}))
 
@@ -55,10 +55,10 @@ def read_consumer_groups(
     properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> ConsumerGroups:
     """
-    Ask a cluster; `advance` gets how many groups are described, and of how many.
+    Return the consumer groups of a cluster. `advance` receives the numbers of described groups and of all groups.
 
-    A group that is gone in the meantime is left out, and one that cannot be described is named in a warning. Raises
-    FailureError where Kafka does not answer, or does not let its groups be listed.
+    Groups deleted meanwhile are left out. A warning counts the groups that cannot be described, and names the first.
+    Raises FailureError if Kafka does not respond, or refuses to list groups.
     """
     progress = advance or (lambda _done, _all: None)
     return asyncio.run(_GroupsAdmin.ask_new_client(properties, lambda admin: _read(admin, progress)))
@@ -67,7 +67,7 @@ def read_consumer_groups(
 class _GroupsAdmin(ConfluentAdmin):
     @in_thread
     def groups(self) -> tuple[list[str], list[Exception]]:
-        """Names of all consumer groups, and the errors of brokers that could not list theirs."""
+        """Return the names of all consumer groups, and the errors of brokers that could not list their groups."""
         answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
         self._answers({"": answer}, _CALL_SECONDS)
         found = answer.result()
@@ -75,7 +75,7 @@ class _GroupsAdmin(ConfluentAdmin):
 
     @in_thread
     def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Each group's description, or the exception that came instead."""
+        """Return the description of each group, or its exception."""
         answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
         return {
             name: answer.exception() or answer.result()
@@ -84,9 +84,9 @@ class _GroupsAdmin(ConfluentAdmin):
 
     @in_thread
     def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
-        """The subscriptions of all classic groups' members, by group and member id: one call to each broker.
+        """Return the subscriptions of all classic groups' members, by group and member id (one call to each broker).
 
-        The call is deprecated in favour of those above, which do not have them.
+        The call is deprecated in favour of the calls above, but those do not return subscriptions.
         """
         return {
             (group.id, member.id): subscription
@@ -96,7 +96,7 @@ class _GroupsAdmin(ConfluentAdmin):
         }
 
     async def described_by_brokers(self) -> tuple[GroupDescriptions, Sequence[str]]:
-        """What confluent-kafka cannot ask for, and warnings about what is not known of it."""
+        """Return the descriptions that confluent-kafka cannot request, and warnings about unknown data."""
         what = "client.rack in the consumer protocol, share groups and streams groups"
         try:
             found = await self._run(lambda: self._python_connection().ask(describe_groups))
@@ -136,7 +136,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
 async def _subscriptions(
     admin: _GroupsAdmin, groups: Sequence[Any]
 ) -> tuple[Mapping[tuple[str, str], Subscription], Sequence[str]]:
-    """Members' subscriptions by group and member id, and a warning where they could not be read."""
+    """Return members' subscriptions by group and member id, and a warning if they could not be read."""
     if not any(group.members and _is_classic(group) for group in groups):
         return {}, ()
     try:
@@ -148,7 +148,7 @@ async def _subscriptions(
 async def _selector(
     admin: _GroupsAdmin, brokers: Sequence[int], groups: Sequence[GroupSeen]
 ) -> tuple[Selector, Sequence[str]]:
-    """How brokers choose replicas, taking one of them for all. Share consumers read from leaders anyway."""
+    """Return how brokers choose replicas, as set on one broker. Share consumers read from leaders anyway."""
     if not any(group.members for group in groups if group.protocol is not GroupProtocol.SHARE):
         return Selector.LEADER, ()
     from_leaders = "consumers are taken to read from leaders"

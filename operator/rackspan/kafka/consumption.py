@@ -1,6 +1,6 @@
-"""How many bytes per second are read and written of each partition, sampled from offsets of groups and of logs.
+"""Bytes per second read from and written to each partition, sampled from the offsets of groups and of logs.
 
-Kafka reports offsets of groups and of logs, and the bytes of logs on disk; `core.consumers.rates` makes rates of them.
+Kafka reports offsets of groups and logs, and the bytes of logs on disk. `core.consumers.rates` computes the rates.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 30.0
 _GROUPS_AT_ONCE = 50
-"""librdkafka asks for one group in a call."""
+"""Groups requested in parallel: librdkafka accepts one group per call."""
 _PARTITIONS_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRates:
     """
-    Bytes per second of each partition in the table, shape (n,), NaN where not known.
+    The bytes per second of each partition in the table, shape (n,), NaN if not known.
 
-    `rates` are what each group reads (`core.consumers.rates`), `written` what producers write; `warnings` are sentences
-    about what is not known.
+    `rates` has the bytes that each group reads (`core.consumers.rates`), `written` those that producers write.
+    `warnings` are about unknown data.
     """
 
     rates: Mapping[str, FloatArray]
@@ -51,7 +51,7 @@ class SampledRates:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What groups had committed, and when that was, in seconds; groups that did not answer are left out."""
+    """Committed offsets by group, and the time of the request in seconds. Groups without response are left out."""
 
     offsets: Mapping[str, Offsets]
     at: Mapping[str, float]
@@ -64,10 +64,10 @@ def sample_rates(
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
     """
-    Look at offsets twice; `wait` is what passes in between, and should be longer than commits are apart.
+    Return the rates from two samples of offsets. `wait` waits in between, for longer than the interval of commits.
 
-    Share groups commit no offsets, so they have no rates. Raises FailureError where Kafka does not answer. A warning
-    names a group that may not be read.
+    Share groups commit no offsets, so they have no rates. Raises FailureError if Kafka does not respond. A warning
+    counts the groups that cannot be read, and names the first.
     """
     committing = [group for group in groups if group.members and group.protocol is not GroupProtocol.SHARE]
     return asyncio.run(
@@ -78,7 +78,7 @@ def sample_rates(
 class _OffsetsAdmin(KafkaReassignments):
     @in_thread
     def committed(self, groups: Sequence[str]) -> tuple[_Look, dict[str, BaseException]]:
-        """What groups have committed, and why those of others are not known."""
+        """Return the offsets that groups have committed, and the errors of the other groups."""
         offsets: dict[str, Offsets] = {}
         at: dict[str, float] = {}
         failed: dict[str, BaseException] = {}
@@ -99,7 +99,7 @@ class _OffsetsAdmin(KafkaReassignments):
 
     @in_thread
     def log_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> IntArray:
-        """The first or the end offset of each log, as `spec` says; -1 where it is not known."""
+        """Return the first or the end offset of each log, depending on `spec`; -1 if it is not known."""
         found: dict[tuple[str, int], int] = {}
         for some in parts(partitions, _PARTITIONS_AT_ONCE):
             wanted = {ConfluentPartition(*at): spec for at in some}
@@ -141,7 +141,7 @@ async def _sampled(
 async def _bytes_per_offset(
     admin: _OffsetsAdmin, partitions: Sequence[TopicPartition], leaders: Sequence[int], ends: IntArray
 ) -> FloatArray:
-    """Of the logs of leaders, with these end offsets."""
+    """Return the mean bytes per offset of the leaders' logs, whose end offsets are `ends`."""
     sizes = await admin.sizes({at: [leader] for at, leader in zip(partitions, leaders, strict=True)})
     return bytes_per_offset(
         await admin.log_offsets(partitions, client.OffsetSpec.earliest()),

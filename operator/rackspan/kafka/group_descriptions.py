@@ -1,8 +1,8 @@
 """
-What brokers say of groups that librdkafka cannot ask for, through kafka-python.
+Descriptions of groups that librdkafka cannot request, read through kafka-python.
 
 These are the racks and subscriptions of members of the consumer protocol (KIP-848), share groups (KIP-932) and streams
-groups (KIP-1071). A broker lists the groups that it coordinates, and describes them itself.
+groups (KIP-1071). Each broker lists and describes only the groups that it coordinates.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _REQUESTS = {
     "share": ShareGroupDescribeRequest,
     "streams": StreamsGroupDescribeRequest,
 }
-_WITH_TYPES = 5  # of ListGroups
+_WITH_TYPES = 5  # the first version of ListGroups with group types
 
 
 @dataclass(slots=True)
 class GroupDescriptions:
     """
-    Share groups and streams groups; subscriptions of the consumer protocol by group and member id.
+    Share groups and streams groups, and the subscriptions of the consumer protocol by group and member id.
 
-    `failed` are brokers that did not list their groups, and groups that were not described, with the reasons.
+    `failed` has the errors of brokers that did not list their groups, and of groups that were not described.
     """
 
     groups: list[GroupSeen] = field(default_factory=list)
@@ -52,7 +52,7 @@ class GroupDescriptions:
 
 
 def describe_groups(admin: PythonAdmin) -> GroupDescriptions:
-    """Ask all brokers. Brokers before Kafka 3.8, which have no such groups, are left out."""
+    """Return the descriptions from all brokers. Brokers older than Kafka 3.8 have no such groups and are left out."""
     found = GroupDescriptions()
     request = ListGroupsRequest(types_filter=list(_REQUESTS), min_version=_WITH_TYPES)
     for broker, answer in admin.ask_each(dict.fromkeys(admin.brokers(), request), _SECONDS).items():
@@ -116,9 +116,9 @@ def _share_group(group: Any) -> GroupSeen:
 
 def _streams_group(group: Any) -> GroupSeen:
     """
-    A member reads the partitions of its active tasks; standby tasks read changelogs, which count for no member.
+    Return a streams group. Members read the partitions of their active tasks. Changelogs of standby tasks do not count.
 
-    Clients before Kafka 4.4 do not say their rack, whether they have one or not.
+    Clients older than Kafka 4.4 do not report their rack, even if they have one.
     """
     sources = {
         one.subtopology_id: (*one.source_topics, *(topic.name for topic in one.repartition_source_topics))

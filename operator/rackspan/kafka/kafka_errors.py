@@ -98,7 +98,7 @@ def refused_login(words: str) -> Failure:
 
 
 def no_broker_reachable(servers: str, error: KafkaError) -> Failure:
-    """Return the Failure if every connection failed. `error` is the latest error."""
+    """Return the Failure if every connection failed. `error` is the latest connection error."""
     why = _WHERE_AND_WHEN.sub("", error.str())
     if _HTTP_AS_SIZE in why:
         why = "it answers in HTTP, so this is not a port of Kafka"

@@ -1,6 +1,6 @@
-"""How a client logs in at Amazon MSK with IAM (AWS_MSK_IAM): in which region, and with whose credentials.
+"""The login of a client at Amazon MSK with IAM (AWS_MSK_IAM): the region and the credentials.
 
-Kafka's clients send the tokens as OAUTHBEARER. The names of properties are ours: no client here knows any.
+The Kafka clients send the tokens as OAUTHBEARER. The property names are Rackspan's own: neither client has any.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ACCESS_KEY_ID: Final = "aws.access.key.id"
 SECRET_ACCESS_KEY: Final = "aws.secret.access.key"  # noqa: S105 - a property's name
 SESSION_TOKEN: Final = "aws.session.token"  # noqa: S105 - the same
 USER: Final = "aws.user"
-"""`true`: the credentials are those of whoever runs the command. The operator never sets it, so that no topology gets
-those of the operator's own pod."""
+"""`true`: use the credentials of the user who runs the command. The operator never sets it, so that no topology gets
+the credentials of the operator's own pod."""
 PROFILE: Final = "aws.profile"
 ROLE_ARN: Final = "aws.role.arn"
 ROLE_SESSION_NAME: Final = "aws.role.session.name"
@@ -36,13 +36,13 @@ _MODULE: Final = "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule r
 _REGION: Final = re.compile(r"[a-z][a-z0-9-]{1,30}[0-9]")
 _SERVER: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]{1,32})\.amazonaws\.com(?:\.cn)?(?::[0-9]{1,5})?\Z")
 _ACCESS_KEY: Final = re.compile(r"[A-Z0-9]{16,128}")
-"""An id has no lower-case letters, so that a secret key in its place is refused. A token shows the id."""
+"""An id has no lower-case letters, so a secret key in its place is refused. A token shows the id."""
 _LONGEST: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """An access key of AWS. Temporary ones have a session token as well."""
+    """An AWS access key. Temporary keys also have a session token."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -51,7 +51,7 @@ class AwsKeys:
 
 @dataclass(frozen=True, slots=True)
 class AwsUser:
-    """The credentials of whoever runs the command, of one profile if it is named, and the role to take with them."""
+    """The credentials of the user who runs the command, from a profile if set, and the role to assume with them."""
 
     profile: str | None = None
     role_arn: str | None = None
@@ -61,14 +61,14 @@ class AwsUser:
 
 @dataclass(frozen=True, slots=True)
 class MskLogin:
-    """What tokens are signed for, and with."""
+    """The region that tokens are signed for, and the credentials that sign them."""
 
     region: str
     credentials: AwsKeys | AwsUser
 
 
 def msk_login_of(properties: Mapping[str, str | int | bool]) -> MskLogin:
-    """The login in a client's properties. Raises FailureError where something is missing, wrong or not supported."""
+    """Return the login in a client's properties. Raises FailureError if any is missing, invalid or unsupported."""
     given = {name: str(value) for name, value in properties.items() if name.startswith(PREFIX)}
     for name in sorted(given.keys() - _NAMES):
         raise invalid_spec(f"{name} is not supported")
@@ -103,7 +103,7 @@ def _keys(given: Mapping[str, str]) -> AwsKeys:
 
 
 def checked(keys: AwsKeys) -> AwsKeys:
-    """The same. Raises FailureError for what is not an access key, in words that show nothing of it."""
+    """Return `keys` unchanged. Raises FailureError if they are not valid, with a message that shows no part of them."""
     if _ACCESS_KEY.fullmatch(keys.access_key_id) is None:
         raise no_token("the access key id is not valid: an id has 16 to 128 upper-case letters and digits")
     token = keys.session_token or ""
@@ -113,5 +113,5 @@ def checked(keys: AwsKeys) -> AwsKeys:
 
 
 def no_token(what: str) -> FailureError:
-    """The error where no credentials of AWS can be used."""
+    """Return the error if no AWS credentials can be used."""
     return FailureError(Failure(Reason.AUTHENTICATION_FAILED, f"no token for Kafka: {what}", Remedy.ACCESS))

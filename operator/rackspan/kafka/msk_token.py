@@ -1,9 +1,9 @@
-"""A token for Amazon MSK: a URL that the client signs itself, in Base64. Nobody is asked for it.
+"""A token for Amazon MSK: a URL in Base64 that the client signs itself, without a request to AWS.
 
-It is AWS Signature Version 4, as query parameters
-(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html), of the request that AWS's
-own signers for MSK sign (https://github.com/aws/aws-msk-iam-sasl-signer-python). Theirs is not used: boto3, which it
-needs, takes 26 MiB of memory in each process of Kafka clients, and an older python-dateutil than the operator has.
+The URL has an AWS Signature Version 4 in its query parameters
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html), for the same request as in
+AWS's own signers for MSK (https://github.com/aws/aws-msk-iam-sasl-signer-python). Their library is not used: it needs
+boto3, which takes 26 MiB of memory per Kafka client process, and an older python-dateutil than the operator has.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from rackspan.kafka.msk_login import AwsKeys
 
 _SECONDS: Final = 900
-"""The life of a token. Brokers take no longer one."""
+"""The lifetime of a token, which is the longest that brokers accept."""
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _NO_PAYLOAD: Final = sha256().hexdigest()
 
 
 def signed(keys: AwsKeys, region: str) -> Token:
-    """A token for the brokers of a region."""
+    """Return a token for the brokers of a region."""
     return Token(token_text(keys, region, datetime.now(UTC)), _SECONDS)
 
 
 def token_text(keys: AwsKeys, region: str, at: datetime) -> str:
-    """The token that is signed at this time."""
+    """Return the text of a token signed at the time `at`."""
     host, action = f"kafka.{region}.amazonaws.com", {"Action": "kafka-cluster:Connect"}
     url = presigned_url(host, "/", action, "kafka-cluster", region, keys, at, _SECONDS)
     return base64.urlsafe_b64encode(f"{url}&User-Agent=rackspan".encode()).decode().rstrip("=")
@@ -51,7 +51,7 @@ def presigned_url(
     seconds: int,
     payload: str = _NO_PAYLOAD,
 ) -> str:
-    """A URL to GET, good for some seconds from `at` on. `payload`: the body's hash, or what S3 has in place of it."""
+    """Return a URL for GET, valid for `seconds` from `at`. `payload` is the body's hash, or S3's placeholder for it."""
     time = f"{at:%Y%m%dT%H%M%SZ}"
     scope = f"{at:%Y%m%d}/{region}/{service}/aws4_request"
     parameters = {
@@ -72,7 +72,7 @@ def presigned_url(
 
 
 def signing_key(secret: str, scope: str) -> bytes:
-    """The key for a scope: a date, a region, a service and `aws4_request`."""
+    """Return the key for a scope: a date, a region, a service and `aws4_request`."""
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")

@@ -1,6 +1,6 @@
-"""How a client of Kafka gets its tokens (SASL/OAUTHBEARER, KIP-768), read from librdkafka's names for properties.
+"""How a Kafka client gets its tokens (SASL/OAUTHBEARER, KIP-768), read from properties with librdkafka's names.
 
-librdkafka gets no secret: its own client of token endpoints is not used, see `token_provider`.
+librdkafka does not get the secret, because its own client for token endpoints is not used (see `token_provider`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCOPE: Final = "sasl.oauthbearer.scope"
 CA_FILE: Final = "https.ca.location"
 CA_PEM: Final = "https.ca.pem"
 URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
-"""Kafka's name, for which librdkafka has no counterpart."""
+"""Kafka's name: librdkafka has no counterpart."""
 _NAMES: Final = frozenset({ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, CA_FILE, CA_PEM, URL_ENCODED})
 _OAUTH: Final = ("sasl.oauthbearer.", "https.ca.")
 _LONGEST_URL = 2_048
@@ -36,7 +36,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 @dataclass(frozen=True, slots=True)
 class OauthLogin:
-    """A token endpoint and the client's credentials there. `ca_file` and `ca_pem`: whom to trust, else the system."""
+    """A token endpoint and the client's credentials. `ca_file` and `ca_pem` are its CA, else the system's CAs count."""
 
     url: str
     client_id: str = field(repr=False)
@@ -45,11 +45,11 @@ class OauthLogin:
     ca_file: str | None = None
     ca_pem: str | None = field(default=None, repr=False)
     url_encoded: bool = False
-    """Whether id and secret are URL-encoded in the header, as RFC 6749 has it and Kafka's clients by default do not."""
+    """Whether id and secret are URL-encoded in the header, by RFC 6749. Kafka's clients do not encode by default."""
 
     @property
     def parts(self) -> SplitResult:
-        """The URL in parts."""
+        """The parsed URL."""
         return urlsplit(self.url)
 
     @property
@@ -65,14 +65,14 @@ class OauthLogin:
 
 
 def uses_tokens(properties: Mapping[str, str | int | bool]) -> bool:
-    """Whether a client with these properties logs in with tokens."""
+    """Return whether a client with these properties logs in with tokens."""
     mechanism = _mechanism(properties)
     protocol = str(properties.get("security.protocol", ""))
     return mechanism == MSK_MECHANISM or (mechanism == MECHANISM and protocol.upper().startswith("SASL"))
 
 
 def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin | MskLogin:
-    """The login in a client's properties. Raises FailureError where something is missing, wrong or not supported."""
+    """Return the login in a client's properties. Raises FailureError if any is missing, invalid or unsupported."""
     if _mechanism(properties) == MSK_MECHANISM:
         return msk_login_of(properties)
     given = {name: str(value) for name, value in properties.items() if name.startswith(_OAUTH)}
@@ -96,7 +96,7 @@ def login_of(properties: Mapping[str, str | int | bool]) -> OauthLogin | MskLogi
 
 
 def without_login(properties: Mapping[str, str | int | bool]) -> dict[str, str | int | bool]:
-    """The properties without those that `login_of` reads, for the clients themselves, which know one mechanism."""
+    """Return the properties without those that `login_of` reads, for the Kafka clients, which know OAUTHBEARER only."""
     rest = {name: value for name, value in properties.items() if not name.startswith((*_OAUTH, PREFIX))}
     rest.pop("sasl.mechanisms", None)
     return {**rest, "sasl.mechanism": MECHANISM}
@@ -107,9 +107,9 @@ def _mechanism(properties: Mapping[str, str | int | bool]) -> str | int | bool |
 
 
 def wrong_with_url(url: str, *, loopback: bool) -> str | None:
-    """What is wrong with a token endpoint's URL, in words; None where nothing is. `loopback`: http may be used there.
+    """Return why a token endpoint's URL is invalid, or None. `loopback` allows http for loopback addresses.
 
-    The URL itself is not in the words: somebody may have written a password into it.
+    The text does not contain the URL, because a user may have written a password into it.
     """
     if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
         return f"it is not a URL of up to {_LONGEST_URL} printable ASCII characters"

@@ -1,4 +1,4 @@
-"""From librdkafka's client properties to kafka-python's: the same cluster, log-in and certificates for both."""
+"""kafka-python's client properties, made from librdkafka's: the same cluster, log-in and certificates for both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PASSED_ON = {
     "socket.timeout.ms": "request_timeout_ms",
 }
 _SECURITY = ("ssl.", "sasl.", "security.", "oauthbearer", "enable.ssl", "enable.sasl", "https.")
-"""How properties begin that may not be left out; others are fine tuning of librdkafka's own."""
+"""Prefixes of properties that must not be left out. Other properties only tune librdkafka."""
 _READ = frozenset(
     {
         "security.protocol",
@@ -45,15 +45,15 @@ _NEVER = ("false", "none", "0", "")
 
 
 class UnsupportedPropertyError(ValueError):
-    """A property that decides who is trusted or who logs in, and that the client for reassignments does not have."""
+    """A property for trust or log-in that the client for reassignments does not support."""
 
 
 def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict[str, Any]:
     """
-    Properties for kafka-python's admin client.
+    Return the properties for kafka-python's admin client.
 
-    Raises UnsupportedPropertyError, and OSError (of which ssl.SSLError is one) where certificates cannot be read. No
-    message has a password in it.
+    Raises UnsupportedPropertyError, and OSError (such as ssl.SSLError) if certificates cannot be read. No message
+    contains a password.
     """
     given = {name: str(value) for name, value in properties.items()}
     for name in given:
@@ -102,10 +102,10 @@ def _context(given: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
-    """Load the client's certificate. Python reads it from files only, so what is a text becomes one for a moment."""
+    """Load the client's certificate. Python reads only files, so PEM text is put into a temporary file in memory."""
     certificate, key = given.get("ssl.certificate.location"), given.get("ssl.key.location")
     chain, private = given.get("ssl.certificate.pem"), given.get("ssl.key.pem")
-    password = given.get("ssl.key.password", "")  # never None: Python would ask for it on the terminal
+    password = given.get("ssl.key.password", "")  # never None: Python would prompt on the terminal
     if chain and private:
         with open(os.memfd_create("certificate"), "w", encoding="utf-8") as file:  # noqa: PTH123 - never on a disk
             file.write(f"{private}\n{chain}\n")

@@ -1,4 +1,4 @@
-"""Tokens for both Kafka clients of one cluster: asked for once, renewed before they expire."""
+"""Tokens for both Kafka clients of one cluster: requested once, and renewed before they expire."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from rackspan.kafka.oauth_login import OauthLogin
 
 SECONDS = 10.0
-"""How long a token endpoint may take."""
+"""The time limit of a token request."""
 _GRACE_SECONDS = 1.0
 _RENEW_AT = 0.8
-"""Of a token's life; both clients log in again later than that."""
+"""The fraction of a token's lifetime after which it is renewed. Both clients log in again later than that."""
 _PAUSE_SECONDS = 3.0
-"""An endpoint that failed is not asked again before: clients ask for each connection."""
+"""The pause after a failed request. Clients need a token for each connection, so they would retry at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A token with its times on the monotonic clock: nobody's clock has to be right."""
+    """A token with its times on the monotonic clock, so that the system clock does not have to be right."""
 
     token: Token
     asked_at: float
@@ -47,24 +47,24 @@ class _Held:
 
 
 def token_provider(properties: Mapping[str, str | int | bool]) -> TokenProvider | None:
-    """Give the tokens of a client with these properties; None where it logs in without. Raises FailureError."""
+    """Return the tokens for a client with these properties, or None if it uses no tokens. Raises FailureError."""
     return TokenProvider(login_of(properties)) if uses_tokens(properties) else None
 
 
 def cause(tokens: TokenProvider | None, failure: Failure) -> Failure:
-    """Why a call failed: without a token, what followed from that is not worth a message."""
+    """Return why a call failed: the failure to get a token if there is no valid token, else `failure`."""
     return (tokens.failure if tokens is not None else None) or failure
 
 
 class TokenProvider:
     """
-    The present token of one login, for any thread.
+    The current token of one login. Thread-safe.
 
-    It asks in a thread of its own, one at a time, because a host name may take longer to resolve than any deadline.
+    A separate thread sends the requests, one at a time, because the resolution of a host name may exceed any deadline.
     """
 
     def __init__(self, login: OauthLogin | MskLogin, seconds: float = SECONDS) -> None:
-        """Raise FailureError where the endpoint's certificate authority cannot be used."""
+        """Raise FailureError if the endpoint's certificate authority cannot be used."""
         self._seconds = seconds
         self._new, self._no_answer = _question(login, seconds)
         self._lock = threading.Lock()
@@ -75,16 +75,16 @@ class TokenProvider:
 
     @property
     def failure(self) -> Failure | None:
-        """Why there is no valid token; None where there is one."""
+        """The reason why there is no valid token, or None."""
         with self._lock:
             return None if self._good() else self._failure
 
     def token(self) -> str:
-        """A valid token. Raises FailureError, within the time that the endpoint has."""
+        """Return a valid token. Raises FailureError, soon after the time limit of the request at the latest."""
         return self._present().token.text
 
     def for_librdkafka(self, _: str = "") -> tuple[str, float]:
-        """The token, and when it expires by this machine's clock: what `oauth_cb` returns. Raises FailureError."""
+        """Return what `oauth_cb` has to: the token, and its expiry by this machine's clock. Raises FailureError."""
         held = self._present()
         return held.token.text, time.time() + held.until - time.monotonic()
 
@@ -124,7 +124,7 @@ class TokenProvider:
         asked_at = time.monotonic()
         try:
             held = _Held(self._new(), asked_at)
-        except BaseException as error:  # whoever waits for it has to hear of it
+        except BaseException as error:  # the waiting threads need the error
             with self._lock:
                 self._asking = None
             asking.set_exception(error)
@@ -135,7 +135,7 @@ class TokenProvider:
 
 
 def _question(login: OauthLogin | MskLogin, seconds: float) -> tuple[Callable[[], Token], Failure]:
-    """What gives a new token, and the Failure where it takes too long."""
+    """Return a function that returns a new token, and the Failure if it takes too long."""
     if isinstance(login, MskLogin):
         what = f"no token for Kafka: AWS has given no credentials within {seconds:g} s"
         return lambda: _signed(login), Failure(Reason.AUTHENTICATION_FAILED, what, Remedy.RETRY)

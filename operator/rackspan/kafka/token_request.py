@@ -1,8 +1,8 @@
 """One request to a token endpoint: OAuth 2's client credentials (RFC 6749, section 4.4).
 
-The endpoint is not trusted. What it answers is read to a limit and until a deadline, redirects are not followed, its
-certificate is verified, and of its words only the error codes of RFC 6749 are quoted: whoever names an endpoint learns
-nothing else of what answers there.
+The endpoint is not trusted. The response is limited in size and time, redirects are not followed, and the certificate
+is verified. Messages quote only the status and the error codes of RFC 6749, so that a user who configures an endpoint
+learns nothing else about the server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 5.0
 _LONGEST_ANSWER = 64 << 10
 _LONGEST_LIFE = 366 * 86_400.0
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""A token as RFC 6750 has it. Other characters could add to Kafka's message."""
+"""A token by RFC 6750. Other characters could add fields to the SASL message."""
 _OK, _SERVER_ERROR, _TOO_MANY = 200, 500, 429
 _CODES = frozenset(
     {
@@ -48,14 +48,14 @@ _CODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token, and for how many seconds it is valid, from the request on."""
+    """An access token, and for how many seconds after the request it is valid."""
 
     text: str = field(repr=False)
     seconds: float
 
 
 def trust(login: OauthLogin) -> ssl.SSLContext | None:
-    """Whose certificate the endpoint has to have; None for plain text. Raises FailureError for what is no PEM file."""
+    """Return the TLS context for the endpoint's CA, or None for http. Raises FailureError if the CA cannot be read."""
     if login.parts.scheme != "https":
         return None
     try:
@@ -66,7 +66,7 @@ def trust(login: OauthLogin) -> ssl.SSLContext | None:
 
 
 def ask(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -> Token:
-    """A new token. Raises FailureError, for what takes more than `seconds` as well; a DNS server may make it longer."""
+    """Return a new token. Raises FailureError, also after `seconds`, or later if the name resolution takes longer."""
     deadline = time.monotonic() + seconds
     try:
         status, body = _answer(login, context, seconds)
@@ -75,7 +75,7 @@ def ask(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -> To
         raise FailureError(_failure(what, Reason.TLS_FAILED, setting=KafkaSetting.TOKEN_CA)) from error
     except (OSError, http.client.HTTPException) as error:
         raise FailureError(_unanswered(login, error, seconds, in_time=time.monotonic() < deadline)) from error
-    if time.monotonic() >= deadline:  # what was cut off can look like an end
+    if time.monotonic() >= deadline:  # a response that was cut off can look complete
         raise FailureError(no_answer(login, seconds))
     if status != _OK:
         raise FailureError(_refusal(login, status, body))
@@ -83,7 +83,7 @@ def ask(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -> To
 
 
 def no_answer(login: OauthLogin, seconds: float) -> Failure:
-    """The Failure of an endpoint that does not answer in time."""
+    """Return the Failure of an endpoint that does not respond in time."""
     return _failure(f"{login.server} has not answered within {seconds:g} s", remedy=Remedy.RETRY)
 
 
@@ -93,7 +93,7 @@ def _answer(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -
     if context is not None:
         opened = context.wrap_socket(opened, server_hostname=host, do_handshake_on_connect=False)
     with opened:
-        # A limit on each read is none on all of them, so the end comes from outside.
+        # A timeout of each read does not limit all reads together, so a timer shuts the socket down.
         end = threading.Timer(seconds, _shut, [opened])
         end.daemon = True
         end.start()
@@ -102,7 +102,7 @@ def _answer(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -
             if isinstance(opened, ssl.SSLSocket):
                 opened.do_handshake()
             connection = http.client.HTTPConnection(host, login.port)
-            connection.default_port = 80 if context is None else 443  # which the header Host leaves out
+            connection.default_port = 80 if context is None else 443  # the Host header leaves the default port out
             connection.sock = opened
             path = login.parts.path or "/"
             connection.request(
@@ -128,7 +128,7 @@ def _answer(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -
 
 def _shut(opened: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        socket.socket.shutdown(opened, socket.SHUT_RDWR)  # not that of ssl, which takes its state from the reader
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)  # ssl's own would remove the TLS state that the reader uses
 
 
 def _basic(login: OauthLogin) -> str:
@@ -186,7 +186,7 @@ def _token(login: OauthLogin, body: bytes) -> Token:
 
 
 def _claims(text: str) -> dict[str, Any]:
-    """What a JWT says; nothing where the token is none. Nothing is verified: that is for brokers."""
+    """Return the claims of a JWT, none if the token is not a JWT. Only brokers verify them."""
     _, _, rest = text.partition(".")
     body = rest.partition(".")[0]
     try:
@@ -204,7 +204,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    """A number of seconds; some endpoints write it as text."""
+    """Return a number of seconds, or None. Some endpoints send the number as text."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:  # noqa: PLR2004
