@@ -1,6 +1,6 @@
-"""Kafka clients in processes of their own.
+"""Kafka clients in separate processes.
 
-A native client is not safe from the answers that it reads: librdkafka 2.16 ends its process at a null cluster id, or at
-a string that is not UTF-8. So the operator has no Kafka client in its own process. `workers` starts a process for each
-trust boundary and sends it calls, `calls` has the messages, `process` runs there, and `confinement` limits it.
+Responses can crash a native client: librdkafka 2.16 ends its process on a null cluster id, or on a string that is not
+UTF-8. So the operator has no Kafka client in its own process. `workers` starts a process for each trust boundary and
+sends calls to it, `calls` has the messages, `process` runs in the worker process, and `confinement` limits the process.
 """

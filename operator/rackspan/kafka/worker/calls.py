@@ -1,4 +1,4 @@
-"""The calls that a worker process answers, and the frames that carry them: typed, and bounded in size."""
+"""The calls to a worker process, and the frames that carry them: typed, and bounded in size."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OUT_OF_MEMORY = 70
-"""A worker's exit code where it needs more memory than it may use."""
+"""The exit code of a worker that needs more memory than its limit."""
 LOG_LINE = 0
-"""The id of an `Answer` that nobody asked for: its value is a line of the client's own log."""
+"""The id of an `Answer` without a request: its value is a line of the client's own log."""
 _LENGTH = struct.Struct(">I")
 
 
 class ClientKind(StrEnum):
-    """Which client is made: one for topics, or one that moves replicas as well."""
+    """The kind of client: one for topics, or one that also moves replicas."""
 
     TOPICS = "topics"
     REASSIGNMENTS = "reassignments"
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True):
-    """One call to the client with the number `client`. A change ends before `until` (`uptime()`); 0 for other calls."""
+    """A call to the client with number `client`. A change must end before `until` (`uptime()`), 0 for other calls."""
 
     id: int
     client: int
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """The answer to the request with this id: a value, or the failure that ended the call."""
+    """The response to the request with this id: a value, or the failure that ended the call."""
 
     id: int
     failure: Failure | None
@@ -58,7 +58,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Call(NamedTuple):
-    """A call's name in metrics, and the types of its arguments and its answer."""
+    """The name of a call in metrics, and the types of its arguments and of its response."""
 
     operation: str
     arguments: Any
@@ -81,7 +81,7 @@ CALLS: Mapping[str, Call] = {
     "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool | None]),
     "cordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
     "uncordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
-    # A decoder cannot distinguish a topic from a failure, so each has a place of its own.
+    # A decoder cannot distinguish a topic from a failure, so each has a separate field.
     "topics": Call("describe_topics", tuple[list[str]], dict[str, tuple[TopicDescription | None, Failure | None]]),
     "configs": Call("describe_configs", tuple[list[str]], dict[str, TopicConfig]),
     "create_topics": Call("create_topics", tuple[list[NewTopic]], _Outcomes),
@@ -110,7 +110,7 @@ CALLS: Mapping[str, Call] = {
 
 
 async def read_frame(reader: asyncio.StreamReader, most: int) -> bytes:
-    """The next frame. Raises ValueError above `most` bytes, IncompleteReadError at the end."""
+    """Return the next frame. Raises ValueError above `most` bytes, IncompleteReadError at the end."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     if length > most:
         raise ValueError(f"a message of {length} bytes")

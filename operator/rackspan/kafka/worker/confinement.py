@@ -1,8 +1,8 @@
-"""What a worker process may use: memory, files, processor time.
+"""The limits of a worker process: memory, files, processor time.
 
-The kernel enforces all of it, also where an answer of a hostile Kafka takes over the process. Landlock (Linux 5.13,
-`Documentation/userspace-api/landlock.rst`) leaves it Python's and the system's own files to read and nothing to write:
-no service account token, no kubeconfig, no memory of the operator's. A kernel without Landlock gives the other limits.
+The kernel enforces all limits, even if a response of a hostile Kafka takes over the process. Landlock (Linux 5.13,
+`Documentation/userspace-api/landlock.rst`) permits only to read the files of Python and of the system: no writes, no
+service account token, no kubeconfig, no memory of the operator. A kernel without Landlock enforces the other limits.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYSTEM = ("/usr", "/lib", "/lib64", "/etc", "/dev/null", "/dev/urandom")
 _THREAD_STACK = 256 * 1024
-"""Bytes. librdkafka has a thread for each broker; the default is 8 MiB, of which the limit on memory counts all."""
+"""Bytes. librdkafka has a thread for each broker. The default is 8 MiB, which count fully towards the memory limit."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 _SCOPES_SINCE, _ALL_SCOPES = 6, 0b11
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Number of rights over files by Landlock's version; 16 from version 5 on."""
+"""The number of file access rights by Landlock version; 16 since version 5."""
 
 
 def confine(memory: int, niceness: int) -> None:
     """
-    Limit this process, before it has threads: to `memory` bytes of data, and to what the module says.
+    Limit this process to `memory` bytes of data, and to the other limits of this module. Call before threads start.
 
-    `niceness` is added to that of the parent (nice(2)). The process is killed when its parent ends.
+    `niceness` is added to the parent's niceness (nice(2)). The kernel kills the process when its parent ends.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(niceness)

@@ -1,4 +1,4 @@
-"""Which worker process a topology's clients run in, and when that may start. Pure: times are arguments, in seconds."""
+"""The worker process of a topology's clients, and when it may start. Pure: times are arguments, in seconds."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ TURN = 60.0
 ISOLATION = 600.0
 """How long a topology that may have ended the shared worker has a worker of its own."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Before a worker that failed is started again. The pause doubles each time."""
+"""The pause before a failed worker is started again. It doubles with each failure."""
 _PATIENCE = 45.0
-"""How long somebody who does not ask again keeps a position in the queue: failed topologies ask every 15 s."""
+"""How long a boundary keeps its position in the queue without a retry: failed topologies retry every 15 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
     """
-    What worker processes may use; memory is in bytes.
+    The limits of worker processes; memory is in bytes.
 
-    Topologies of `trusted` namespaces share a worker. Each other namespace has one of its own, `most_untrusted` at a
+    Topologies of `trusted` namespaces share a worker. Each other namespace has a separate worker, `most_untrusted` at a
     time.
     """
 
@@ -41,7 +41,7 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Whose clients share a worker: those of all trusted namespaces (no name), of a namespace, or of one topology."""
+    """The clients that share a worker: of all trusted namespaces (no name), of one namespace, or of one topology."""
 
     name: str
     trusted: bool
@@ -61,20 +61,20 @@ class _Pause:
 
 
 class Places:
-    """Who runs, who waits for a place, and who has failed."""
+    """The boundaries that run, that wait for a place, and that have failed."""
 
     def __init__(self, limits: WorkerLimits) -> None:
         self._limits = limits
         self._running: dict[Boundary, float] = {}
-        """Since when."""
+        """The start times."""
         self._waiting: dict[Boundary, float] = {}
-        """In the order of arrival: when each asked last."""
+        """The times of the latest requests, in the order of arrival."""
         self._pauses: dict[Boundary, _Pause] = {}
         self._isolated: dict[ObjectKey, float] = {}
-        """Until when."""
+        """The times at which the isolation ends."""
 
     def boundary(self, owner: ObjectKey, now: float) -> Boundary:
-        """Where the clients of this topology run."""
+        """Return the boundary that the clients of this topology run in."""
         if owner.namespace not in self._limits.trusted:
             return Boundary(owner.namespace, trusted=False)
         if now < self._isolated.get(owner, now):
@@ -82,7 +82,7 @@ class Places:
         return _SHARED
 
     def enter(self, boundary: Boundary, now: float) -> Boundary | None:
-        """Take a place; the boundary that has to leave for it, if one has to. Raises FailureError for who waits."""
+        """Take a place, and return the boundary that has to leave, if any. Raises FailureError if it has to wait."""
         pause = self._pauses.get(boundary)
         if pause is not None and now < pause.until:
             raise FailureError(pause.failure)
@@ -93,15 +93,15 @@ class Places:
         return leaving
 
     def leave(self, boundary: Boundary) -> None:
-        """Give up the place: the worker is needed no more."""
+        """Give up the place: the worker is no longer needed."""
         self._running.pop(boundary, None)
 
     def fail(self, boundary: Boundary, failure: Failure, suspects: Collection[ObjectKey], now: float) -> None:
         """
-        Give up the place: the worker ended by itself.
+        Give up the place: the worker failed.
 
-        `suspects` are the topologies with calls under way. Trusted ones are isolated for a while, so that a Kafka that
-        ends its client ends no other topology's again.
+        `suspects` are the topologies with calls in progress. Trusted suspects are isolated for a while, so that a Kafka
+        that crashes its client does not crash the clients of other topologies again.
         """
         lived = now - self._running.pop(boundary, now)
         self._pauses = {one: pause for one, pause in self._pauses.items() if now < pause.until + _LONGEST_PAUSE}
@@ -113,14 +113,14 @@ class Places:
             self._isolated |= dict.fromkeys(suspects, now + ISOLATION)
 
     def _make_room(self, boundary: Boundary, now: float) -> Boundary | None:
-        """Who has to leave, None where a place is free. Raises FailureError where none will be yet."""
+        """Return the boundary that has to leave, or None if a place is free. Raises FailureError if it has to wait."""
         self._waiting = {one: at for one, at in self._waiting.items() if now - at < _PATIENCE}
         ahead = list(self._waiting).index(boundary) if boundary in self._waiting else len(self._waiting)
         untrusted = [one for one in self._running if not one.trusted]
         free = self._limits.most_untrusted - len(untrusted)
         leaving = None
         if ahead >= free:
-            # Those whose turn is over leave one by one, for those ahead in the queue as well.
+            # Boundaries whose turn has ended leave one by one. Each boundary ahead in the queue keeps a place reserved.
             over = [one for one in untrusted if now - self._running[one] >= TURN]
             if ahead >= free + len(over):
                 self._waiting[boundary] = now
@@ -131,7 +131,7 @@ class Places:
 
 
 def _waiting(most: int) -> Failure:
-    """The Failure of a namespace that has no place yet; the same text every time."""
+    """Return the Failure of a namespace that has no place yet. Its text is always the same."""
     return Failure(
         Reason.KAFKA_CLIENT_WAITING,
         f"the Kafka clients of {most} other namespaces run, and no more run at a time: namespaces take turns of "

@@ -1,4 +1,4 @@
-"""The worker process: Kafka clients, and one connection to the operator by which they are called.
+"""The worker process: Kafka clients, and one connection over which the operator calls them.
 
 `python -m rackspan.kafka.worker.process FD MEMORY NICENESS ANSWER DEBUG` takes the descriptor of the connection, the
 bytes of memory that the process may use, its niceness, the bytes of its longest answer, and 1 to send its log lines.
@@ -41,32 +41,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _AT_ONCE = 32
-"""Clients that wait for their first token: a token endpoint may take seconds to fail."""
+"""Clients that wait for their first token in parallel: a token endpoint may take seconds to fail."""
 _LONGEST_REQUEST = 1 << 30
-"""The operator is trusted."""
+"""High, because the operator is trusted."""
 _NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 class _OperatorsPermit:
-    """Implements `Permit`: the operator sends a change with the time at which it has to have ended."""
+    """Implements `Permit`: the operator sends a change with the time by which it must have ended."""
 
     def __init__(self) -> None:
         self.until = 0.0
 
     @property
     def change_timeout_seconds(self) -> float:
-        """What is left of the time."""
+        """The remaining seconds, at least 0.1."""
         return max(self.until - uptime(), 0.1)
 
     def check(self) -> None:
-        """Raise FailureError where no time is left."""
+        """Raise FailureError if no time is left."""
         if uptime() >= self.until:
             why = "the change waited too long for the Kafka client"
             raise FailureError(Failure(Reason.LEASE_NOT_HELD, f"nothing is changed: {why}", Remedy.RETRY))
 
 
 class _Server:
-    """Answers requests, each in a task of its own."""
+    """Answers requests, each in a separate task."""
 
     def __init__(self, writer: asyncio.StreamWriter, longest_answer: int) -> None:
         self._writer = writer
@@ -74,11 +74,11 @@ class _Server:
         self._permit = _OperatorsPermit()
         self._clients: dict[int, ConfluentAdmin] = {}
         self._wanted: set[int] = set()
-        """Numbers of clients that the operator has not closed, connected or not yet."""
+        """The numbers of clients that the operator has not closed, whether they are connected yet or not."""
         self._waiting = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="kafka-login")
 
     async def answer(self, request: Request) -> None:
-        """Send what the call gives, or why it failed."""
+        """Send the result of the call, or its failure."""
         failure, value = None, _NOTHING
         try:
             value = msgspec.Raw(msgspec.msgpack.encode(await self._value(request)))
@@ -86,7 +86,7 @@ class _Server:
                 raise FailureError(_too_long(request.call, len(value), self._longest))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
-        except Exception as error:  # such as text of Kafka's that is no UTF-8
+        except Exception as error:  # such as text from Kafka that is not UTF-8
             failure = error.failure if isinstance(error, FailureError) else failure_of(error)
             failure, value = replace(failure, what=shown(failure.what)), _NOTHING
         write_frame(self._writer, Answer(request.id, failure, value))
@@ -110,8 +110,8 @@ class _Server:
         return _apart(found) if request.call == "topics" else found
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
-        """A client after its first answer, so that a wrong address or password is reported where it is used."""
-        if uses_tokens(properties):  # it waits for the first, and others need not wait with it
+        """Return a client after its first response, so that connecting fails if an address or a password is wrong."""
+        if uses_tokens(properties):  # it waits for its first token, and must not block other clients
             loop = asyncio.get_running_loop()
             client = await loop.run_in_executor(self._waiting, self._client, kind, properties)
         else:
@@ -132,7 +132,7 @@ class _Server:
 
 
 class _LogLines(logging.Handler):
-    """Sends lines of the clients' logs, which librdkafka writes in threads of its own."""
+    """Sends the lines of the clients' logs, which librdkafka writes in its own threads."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def _arguments(call: str) -> msgspec.msgpack.Decoder[Any]:
 
 
 def _apart(found: Mapping[str, Any]) -> Mapping[str, tuple[Any, Failure | None]]:
-    """Topics and failures, each in a place of its own."""
+    """Return topics and failures in separate fields."""
     return {name: (None, one) if isinstance(one, Failure) else (one, None) for name, one in found.items()}
 
 
@@ -172,7 +172,7 @@ async def _serve(connection: socket.socket, longest_answer: int, *, debug: bool)
         try:
             request = msgspec.msgpack.decode(await read_frame(reader, _LONGEST_REQUEST), type=Request)
         except (asyncio.IncompleteReadError, OSError):
-            os._exit(0)  # the operator has ended, or needs this process no more
+            os._exit(0)  # the operator has ended, or no longer needs this process
         task = asyncio.create_task(server.answer(request))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

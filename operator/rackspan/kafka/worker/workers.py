@@ -66,13 +66,13 @@ _MODULE = "rackspan.kafka.worker.process"
 _CALL_SECONDS = 150.0
 """Longer than all tries of a call in the worker together."""
 _CLOSE_SECONDS = 5.0
-"""A worker that has not closed a client by then hangs: it answers this at once, whatever Kafka does."""
+"""The limit of `close`. A worker that exceeds it hangs: it closes a client at once, without waiting for Kafka."""
 _LINGER_SECONDS = 30.0
-"""How long a worker without clients is kept: a topology that fails connects again within 15 s."""
+"""How long a worker without clients is kept if no other starts: a failed topology connects again within 15 s."""
 _END_SECONDS = 2.0
 _UNTRUSTED_NICENESS = 10
 _ANSWER_SHARE = 64
-"""The longest answer takes this part of the worker's memory. As Python objects it takes up to 36 times its length."""
+"""The worker's memory divided by the longest response. As Python objects, it takes up to 36 times its length."""
 _LONGEST_ANSWER = 32 << 20
 _COMMAND_MEMORY = 8 << 30
 _MOST_WORDS = 2_000
@@ -92,7 +92,7 @@ class Workers:
         self._workers: dict[Boundary, Worker] = {}
 
     def of(self, owner: ObjectKey) -> Worker:
-        """The worker for a topology's clients, started if need be. Raises FailureError where it has to wait."""
+        """Return the worker for a topology's clients, started if needed. Raises FailureError if it has to wait."""
         boundary = self._places.boundary(owner, time.monotonic())
         worker = self._workers.get(boundary)
         if worker is None:
@@ -112,7 +112,7 @@ class Workers:
         return worker
 
     def release(self, worker: Worker) -> None:
-        """End a worker that has had no client for a while."""
+        """End the worker if it has no clients."""
         if not worker.clients and self._workers.get(worker.boundary) is worker:
             del self._workers[worker.boundary]
             self._places.leave(worker.boundary)
@@ -151,12 +151,12 @@ class Worker:
         self._memory = memory
         self._failed = failed
         self._ended: Failure | None = None
-        """Why calls fail, once the process has ended or is about to."""
+        """The failure of calls after the process has ended or is being ended."""
         self._fault = ""
         self._numbers = itertools.count(1)
         self._pending: dict[int, tuple[asyncio.Future[Answer], ObjectKey]] = {}
         self._abandoned: set[int] = set()
-        """Ids of requests for whose answers nobody waits any more."""
+        """The ids of requests whose callers do not wait for the response any more."""
         self._longest_answer = min(memory // _ANSWER_SHARE, _LONGEST_ANSWER)
         self._words = os.memfd_create("kafka-client")
         self._debug = _log.isEnabledFor(logging.DEBUG)
@@ -174,20 +174,20 @@ class Worker:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=self._words,
-                    start_new_session=True,  # Ctrl-C in a terminal is for the operator, which ends its workers
+                    start_new_session=True,  # Ctrl-C in a terminal must reach only the operator, which ends its workers
                 )
             unless_started.pop_all()
         self._connection = asyncio.ensure_future(asyncio.open_connection(sock=ours))
         self._life = asyncio.create_task(self._read(), name=f"Kafka clients of {boundary}")
 
     def new_client(self) -> int:
-        """The number of a client that is about to be made."""
+        """Register a client that is about to be created, and return its number."""
         number = next(self._numbers)
         self.clients.add(number)
         return number
 
     async def call(self, client: int, owner: ObjectKey, name: str, arguments: Sequence[Any], until: float) -> Any:
-        """The answer to one call. Raises FailureError."""
+        """Return the response to one call. Raises FailureError."""
         _, writer = await asyncio.shield(self._connection)
         if self._ended is not None:
             raise FailureError(self._ended)
@@ -216,22 +216,22 @@ class Worker:
             raise FailureError(_of_client("an answer cannot be read")) from error
 
     def kill(self, fault: str) -> None:
-        """End the process for a fault of its own."""
+        """End the process because of a fault in the process."""
         self._fault = self._fault or fault
         self._process.kill()
 
     def end(self, failure: Failure) -> None:
-        """End the process, which is needed no more; calls under way fail with this."""
+        """End the process, which is no longer needed. Calls in progress fail with `failure`."""
         self._ended = failure
         self._fail_calls(failure)
         self._process.kill()
 
     async def wait(self) -> None:
-        """Wait until the process is gone."""
+        """Wait until the process has ended."""
         await asyncio.wait([self._life])
 
     async def _read(self) -> None:
-        """Take answers until the process ends, and report why it did."""
+        """Receive responses until the process ends, and report why it ended."""
         try:
             reader, _ = await asyncio.shield(self._connection)
             while True:
@@ -263,7 +263,7 @@ class Worker:
             raise ValueError(answer.id)
 
     def _reap(self) -> int:
-        """The exit code, negative for a signal; blocks. A process that stays is killed."""
+        """Return the exit code, negative for a signal. Blocks. Kills the process if it does not end in time."""
         if self._fault:
             self._process.kill()
         try:
@@ -302,7 +302,7 @@ class Worker:
 
 
 class WorkerConnector:
-    """Makes clients in worker processes; implements `KafkaConnector` and `ReassignmentConnector`, by its kind."""
+    """Creates clients in worker processes; implements `KafkaConnector` or `ReassignmentConnector`, by `kind`."""
 
     def __init__(self, workers: Workers, kind: ClientKind, permit: Permit) -> None:
         self._workers = workers
@@ -310,7 +310,7 @@ class WorkerConnector:
         self._permit = permit
 
     async def connect(self, owner: ObjectKey, kafka: KafkaSpec, credentials: Credentials) -> WorkerClient:
-        """A client that Kafka has answered once. Raises FailureError with the cause where it does not."""
+        """Return a client after Kafka's first response. Raises FailureError with the cause if there is none."""
         properties = client_properties(kafka, credentials)
         client = WorkerClient(self._workers, owner, self._permit)
         try:
@@ -323,7 +323,7 @@ class WorkerConnector:
 
 @contextlib.asynccontextmanager
 async def for_a_command(kind: ClientKind) -> AsyncIterator[WorkerConnector]:
-    """A connector for a command that a person runs: without a Lease, and with more memory than in the operator."""
+    """Yield a connector for a command that a user runs: without a Lease, and with more memory than in the operator."""
     workers = Workers(WorkerLimits(untrusted_memory=_COMMAND_MEMORY))
     try:
         yield WorkerConnector(workers, kind, AlwaysPermitted())
@@ -335,7 +335,7 @@ class WorkerClient:
     """One client in a worker process; implements `KafkaAdmin` and `ReassignmentAdmin`."""
 
     def __init__(self, workers: Workers, owner: ObjectKey, permit: Permit) -> None:
-        """Raise FailureError where there is no worker for the topology now."""
+        """Raise FailureError if there is no worker for the topology now."""
         self._workers = workers
         self._owner = owner
         self._permit = permit
@@ -343,11 +343,11 @@ class WorkerClient:
         self._number = self._worker.new_client()
 
     async def connect(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> None:
-        """Make the client in its worker. Raises FailureError where Kafka does not answer it."""
+        """Create the client in its worker. Raises FailureError if Kafka does not respond."""
         await self._ask("connect", kind, properties)
 
     async def close(self) -> None:
-        """Close connections and end threads. Calls in progress raise FailureError."""
+        """Close the connections and end the threads. Calls in progress raise FailureError."""
         if self._number not in self._worker.clients:
             return
         self._worker.clients.remove(self._number)
@@ -361,34 +361,34 @@ class WorkerClient:
     # --- KafkaAdmin --------------------------------------------------------------------------------------------------
 
     async def cluster(self) -> ClusterDescription:
-        """The cluster id and the brokers that are alive (DescribeCluster)."""
+        """Return the cluster id and the brokers that are alive (DescribeCluster)."""
         return await self._ask("cluster")
 
     async def replica_counts(self, without: Collection[str] = ()) -> ReplicaCounts:
-        """Replicas and preferred leaders per broker, over every topic but these (Metadata)."""
+        """Return the replicas and preferred leaders per broker, over all topics except `without` (Metadata)."""
         return await self._ask("replica_counts", list(without))
 
     async def remaining_replicas(self, brokers: Collection[int]) -> RemainingReplicas:
-        """The replicas on these brokers, alive or not (Metadata)."""
+        """Return the replicas on these brokers, alive or not (Metadata)."""
         return await self._ask("remaining_replicas", list(brokers))
 
     async def hosted(self, broker: int) -> Sequence[InSync]:
-        """The partitions with a replica on this broker (Metadata)."""
+        """Return the partitions with a replica on this broker (Metadata)."""
         return await self._ask("hosted", broker)
 
     async def assignments(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """By topic, the replicas of each partition (Metadata)."""
+        """Return the replicas of each partition, by topic (Metadata)."""
         return await self._ask("assignments")
 
     async def default_min_insync(self, brokers: Sequence[int]) -> int | None:
-        """The brokers' default min.insync.replicas; None where none of them answers. Never raises."""
+        """Return the brokers' default min.insync.replicas, or None if it cannot be read. Never raises."""
         try:
             return await self._ask("default_min_insync", list(brokers))
         except FailureError:
             return None
 
     async def cordoned(self, brokers: Sequence[int]) -> Mapping[int, bool | None]:
-        """Whether all log directories are cordoned, of the brokers that report it. Never raises."""
+        """Return whether all log directories are cordoned, of each broker that reports it. Never raises."""
         try:
             return await self._ask("cordoned", list(brokers))
         except FailureError:
@@ -399,16 +399,16 @@ class WorkerClient:
         return await self._change("cordon", list(brokers)) if brokers else {}
 
     async def uncordon(self, brokers: Sequence[int]) -> Mapping[int, Failure | None]:
-        """Take off what `cordon` has set."""
+        """Remove the cordons that `cordon` has set."""
         return await self._change("uncordon", list(brokers)) if brokers else {}
 
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
-        """By name: the topic, None where it does not exist, a Failure where only this one could not be read."""
+        """Return by name: the topic, None if it does not exist, or a Failure if only this topic cannot be read."""
         found: Mapping[str, tuple[TopicDescription | None, Failure | None]] = await self._ask("topics", list(names))
         return {name: topic if failure is None else _printable(failure) for name, (topic, failure) in found.items()}
 
     async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """By name: the topic's configuration. Topics that do not exist are left out."""
+        """Return the topics' configurations by name. Topics that do not exist or cannot be read are left out."""
         return await self._ask("configs", list(names))
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
@@ -420,15 +420,15 @@ class WorkerClient:
         return await self._change("create_partitions", topics)
 
     async def alter_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Set configuration keys, and change no others (KIP-339)."""
+        """Set configuration keys and leave other keys unchanged (KIP-339)."""
         return await self._change("alter_configs", changes)
 
     async def validate_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
-        """Ask whether topics could be created, and create none."""
+        """Check whether topics could be created, without creating them."""
         return await self._change("validate_topics", topics)
 
     async def validate_configs(self, changes: Sequence[ConfigChange]) -> Outcomes:
-        """Ask whether configuration keys could be set, and set none."""
+        """Check whether configuration keys could be set, without setting them."""
         return await self._change("validate_configs", changes)
 
     async def delete_topics(self, ids: Mapping[str, str]) -> Outcomes:
@@ -438,40 +438,40 @@ class WorkerClient:
     # --- ReassignmentAdmin -------------------------------------------------------------------------------------------
 
     async def partitions(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """Partitions of some topics, and which of them are being reassigned; a topic that is gone is left out."""
+        """Return the partitions of some topics and their reassignments. Topics that do not exist are left out."""
         return await self._ask("partitions", list(topics))
 
     async def topic_names(self) -> Collection[str]:
-        """The names of all topics that can be seen."""
+        """Return the names of all topics that the client can see."""
         return await self._ask("topic_names")
 
     async def min_insync(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Each topic's effective min.insync.replicas, where it can be read."""
+        """Return the effective min.insync.replicas of each topic, if it can be read."""
         return await self._ask("min_insync", list(topics))
 
     async def disks(self, brokers: Collection[int]) -> Mapping[int, Disk]:
-        """Room on brokers' disks; brokers that do not report it are left out."""
+        """Return the space on brokers' disks. Brokers that do not report it are left out."""
         return await self._ask("disks", list(brokers))
 
     async def sizes(
         self, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[tuple[TopicPartition, int], int]:
-        """Bytes of replicas on the given brokers; unknown ones are left out."""
+        """Return the bytes of replicas on the given brokers. Unknown sizes are left out."""
         asked = {partition: list(brokers) for partition, brokers in partitions.items()}
         return await self._ask("sizes", asked)
 
     async def alter(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None], same_size: Collection[TopicPartition] = ()
     ) -> Mapping[TopicPartition, Failure | None]:
-        """Ask for new replica lists, or cancel what is under way (KIP-455)."""
+        """Request new replica lists, or cancel reassignments under way (KIP-455)."""
         return await self._change("alter", targets, list(same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
-        """Let preferred leaders lead (KIP-460)."""
+        """Elect the preferred leaders (KIP-460)."""
         return await self._change("elect", partitions)
 
     async def settings(self, wanted: Collection[Setting]) -> Mapping[Setting, str | Failure | None]:
-        """What is set on brokers and topics themselves, None where nothing is."""
+        """Return the configs set directly on brokers and topics, None for configs that are not set."""
         found: Mapping[Setting, str | Failure | None] = await self._ask("settings", list(wanted))
         return {key: _printable(one) if isinstance(one, Failure) else one for key, one in found.items()}
 
@@ -480,12 +480,12 @@ class WorkerClient:
         return await self._change("set_settings", changes)
 
     async def _ask(self, name: str, *arguments: Any) -> T:
-        """The answer, which is of the type that CALLS has for this call."""
+        """Return the response, which has the type that CALLS has for this call."""
         answer: T = await self._worker.call(self._number, self._owner, name, arguments, until=0.0)
         return answer
 
     async def _change(self, name: str, *changes: Any) -> Mapping[Any, Failure | None]:
-        """A change, which has to end while the permit lasts: the worker knows nothing of the Lease."""
+        """Send a change that must end while the permit lasts: the worker does not know the Lease."""
         self._permit.check()
         until = uptime() + self._permit.change_timeout_seconds
         outcomes = await self._worker.call(self._number, self._owner, name, changes, until)
@@ -502,5 +502,5 @@ def _of_client(what: str) -> Failure:
 
 
 def _printable(failure: Failure) -> Failure:
-    """The failure as it may be shown: Kafka's own words can have any characters and any length."""
+    """Return the failure with a text that is safe to show: Kafka's text can have any characters and any length."""
     return replace(failure, what=shown(failure.what))
