@@ -1,4 +1,4 @@
-"""An API server that writes down what it is asked, behind the client that `Rest` is given."""
+"""A fake API server that records requests. `Rest` uses it as its client."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What comes back."""
+    """A response."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
@@ -20,7 +20,7 @@ class Answer:
 
     @property
     def response(self) -> "Answer":
-        """Its own inner response, and its content: `release` and `iter_any` are theirs."""
+        """The inner response, which is also the content; these have `release` and `iter_any`."""
         return self
 
     content = response
@@ -30,7 +30,7 @@ class Answer:
         if isinstance(self.body, bytes):
             return self.body
         whole = json.dumps(self.body, ensure_ascii=False)
-        return _SURROGATE.sub("\ufffd", whole).encode()  # as the API server writes what UTF-8 cannot hold
+        return _SURROGATE.sub("\ufffd", whole).encode()  # the API server replaces surrogates in the same way
 
     async def read(self) -> bytes:
         return self._text
@@ -40,12 +40,12 @@ class Answer:
         return _Pieces(iter([text[start : start + 100_000] for start in range(0, len(text), 100_000)]))
 
     def release(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
 
 @dataclass
 class _Pieces:
-    """Not a generator, which would be held until the event loop closes it."""
+    """An iterator over chunks. The event loop would hold a generator until it closes it."""
 
     left: Iterator[bytes]
 
@@ -60,7 +60,7 @@ class _Pieces:
 
 @dataclass
 class RecordingApi:
-    """`answer` maps a method and a path with its query to what comes back; `asked` are all requests, in order."""
+    """`answer` maps a method and a path with its query to a response; `asked` are all requests, in order."""
 
     answer: Callable[[str, str], Answer] = lambda _, __: Answer()
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -76,4 +76,4 @@ class RecordingApi:
         return self.answer(method, path)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

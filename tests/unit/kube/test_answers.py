@@ -1,4 +1,4 @@
-"""What the API server's answers mean to the operator."""
+"""How the operator handles the responses of the API server."""
 
 from unittest.mock import Mock
 
@@ -24,7 +24,7 @@ REFUSALS = [
     Answer(409, {"message": "the object has been modified; please apply your changes to the latest version"}),
     Answer(422, {"message": "the server rejected our request due to an error in our request"}),
 ]
-"""Answers to the write of a status. The last is that of another uid, and of whatever else a JSON patch may meet."""
+"""Responses to the write of a status. The last one means that a test of the JSON patch failed, such as the uid."""
 
 
 def _says(message):
@@ -45,7 +45,7 @@ def _answering(*answers):
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """The seconds that are waited for, which pass at once."""
+    """The pauses in seconds. They end immediately."""
     waited = []
 
     async def pause(seconds):
@@ -69,13 +69,13 @@ def pauses(monkeypatch):
         (503, "not yet", Reason.API_SERVER_UNREACHABLE, Remedy.RETRY),
     ],
 )
-async def test_an_answer_says_who_can_mend_it(status, message, reason, remedy):
+async def test_error_status_maps_to_a_reason_and_a_remedy(status, message, reason, remedy):
     failure = await _failure(Answer(status, _says(message)))
     assert (failure.reason, failure.remedy) == (reason, remedy)
     assert failure.message == f"GET /apis/rackspan.dev/v1alpha1/kafkatopics: {status} {message}"
 
 
-async def test_an_api_server_that_does_not_answer_is_named():
+async def test_timeout_message_names_the_api_server_without_its_credentials():
     def hang(*_):
         raise TimeoutError
 
@@ -89,28 +89,28 @@ async def test_an_api_server_that_does_not_answer_is_named():
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (409, ConflictError)])
-async def test_what_is_not_there_is_no_failure(status, error):
+async def test_404_and_409_raise_their_own_errors(status, error):
     with pytest.raises(error):
         await Rest(_answering(Answer(status, _says("no")))).get("get", TOPICS.collection())
 
 
 @pytest.mark.parametrize("body", [b"<html>sign in</html>", b'{"items": [', b"[]", b""])
-async def test_what_is_no_object_is_the_answer_of_somebody_else(body):
+async def test_response_that_is_not_a_json_object_is_retried_as_an_unreachable_api_server(body):
     failure = await _failure(Answer(200, body))
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
 
 
 @pytest.mark.parametrize("message", [None, 7])
-async def test_a_refusal_without_words_is_one(message):
+async def test_403_without_a_message_text_is_not_authorized(message):
     assert (await _failure(Answer(403, _says(message)))).reason == Reason.NOT_AUTHORIZED
 
 
-async def test_kinds_are_not_served_where_the_api_server_names_none():
+async def test_kinds_are_unserved_if_the_api_server_lists_no_resources():
     assert set(await KubeCluster(Rest(_answering(Answer(200, {}))), Mock()).unserved()) >= {"KafkaTopic"}
 
 
 def _kube(refusal, found):
-    """What refuses each change, and answers who lists the object."""
+    """Return a cluster that responds to each change with `refusal` and to each list with `found`."""
     api = RecordingApi(lambda method, _: refusal if method == "PATCH" else found)
     return KubeCluster(Rest(api), Mock())
 
@@ -121,7 +121,7 @@ def _there(*uids):
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-async def test_a_status_that_is_refused_while_its_object_is_there_is_written_again(refusal):
+async def test_rejected_status_write_is_retried_while_the_object_exists(refusal):
     with pytest.raises(FailureError) as caught:
         await _kube(refusal, _there(ORDERS.uid)).replace_status(ORDERS, {"topicId": "a"})
     failure = caught.value.failure
@@ -131,11 +131,11 @@ async def test_a_status_that_is_refused_while_its_object_is_there_is_written_aga
 
 @pytest.mark.parametrize("found", [_there(), _there("uid-2")])
 @pytest.mark.parametrize("refusal", REFUSALS)
-async def test_a_status_whose_object_is_gone_is_not_written_again(refusal, found):
+async def test_rejected_status_write_is_not_retried_after_the_object_was_deleted(refusal, found):
     assert await _kube(refusal, found).replace_status(ORDERS, {"topicId": "a"}) is None
 
 
-async def test_of_an_object_whose_kind_is_not_served_nobody_knows_whether_it_is_gone():
+async def test_object_of_an_unserved_kind_does_not_count_as_deleted():
     kube = _kube(UNSERVED, UNSERVED)
     for call in (kube.replace_status(ORDERS, {"topicId": "a"}), kube.find(ORDERS.kind, ORDERS.key)):
         with pytest.raises(FailureError) as caught:
@@ -146,7 +146,7 @@ async def test_of_an_object_whose_kind_is_not_served_nobody_knows_whether_it_is_
         )
 
 
-async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
+async def test_429_is_retried_after_the_retry_after_header_or_one_second(pauses):
     busy = Answer(429, _says("too many requests"), {"Retry-After": "3"})
     api = _answering(busy, Answer(429, b"busy"), Answer(body={"items": []}))
     assert await Rest(api).get("list", TOPICS.collection()) == {"items": []}
@@ -155,14 +155,14 @@ async def test_a_busy_api_server_is_asked_again_when_it_says(pauses):
 
 
 @pytest.mark.parametrize("after", ["3600", "-1", "nan", "Wed, 21 Oct 2026 07:28:00 GMT", "9" * 5_000])
-async def test_nobody_waits_for_longer_than_makes_sense(pauses, after):
+async def test_excessive_or_invalid_retry_after_is_bounded(pauses, after):
     failure = await _failure(Answer(429, _says("too many requests"), {"Retry-After": after}))
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
     assert all(0 < seconds <= 10 for seconds in pauses)
     assert sum(pauses) <= 30
 
 
-async def test_a_list_that_has_expired_is_read_anew():
+async def test_list_all_starts_again_if_the_list_expires():
     def item(name):
         return {"metadata": {"name": name}}
 
@@ -176,14 +176,14 @@ async def test_a_list_that_has_expired_is_read_anew():
     assert ["continue" in path for _, path in api.asked] == [False, True, False, True]
 
 
-async def test_a_list_that_always_expires_is_given_up():
+async def test_list_all_fails_if_the_list_always_expires():
     failure = await _failure(
         Answer(410, _says("too old")), call=lambda rest: rest.list_all("list", TOPICS.collection(), ANY_PAGE)
     )
     assert (failure.reason, failure.remedy) == (Reason.API_SERVER_UNREACHABLE, Remedy.RETRY)
 
 
-async def test_objects_come_one_by_one_and_anew_where_their_list_expires():
+async def test_each_yields_objects_page_by_page_and_again_if_the_list_expires():
     def item(name):
         return {"metadata": {"name": name}}
 
@@ -198,7 +198,7 @@ async def test_objects_come_one_by_one_and_anew_where_their_list_expires():
     assert found == [("a", 1), ("a", 3), ("b", 4)]
 
 
-async def test_objects_whose_list_always_expires_are_given_up():
+async def test_each_fails_if_the_list_always_expires():
     with pytest.raises(FailureError):
         _ = [
             each
@@ -206,7 +206,7 @@ async def test_objects_whose_list_always_expires_are_given_up():
         ]
 
 
-async def test_a_scan_that_is_followed_tells_of_a_topology_that_cannot_be_read():
+async def test_follow_scan_fails_if_the_topology_has_an_invalid_spec():
     unreadable = Answer(body={"metadata": {"namespace": "shop", "name": "prod"}, "spec": {"kafka": "here"}})
     failure = await _failure(unreadable, call=lambda rest: follow_scan(rest, ObjectKey("shop", "prod"), print))
     assert (failure.reason, failure.remedy) == (Reason.INVALID_SPEC, Remedy.ACCESS)

@@ -1,4 +1,4 @@
-"""Tokens that a program prints for a kubeconfig, and that run out."""
+"""Tokens that a credential plugin prints for a kubeconfig, and that expire."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 
 @dataclass
 class Issuer:
-    """Prints tokens of which the server takes the latest only."""
+    """Issues tokens. The server accepts only the latest one."""
 
     folder: object
     seen: list = field(default_factory=list)
@@ -102,13 +102,13 @@ async def rest(kubeconfig):
     await rest.close()
 
 
-async def test_a_token_that_is_good_is_asked_for_once(rest, issuer):
+async def test_credential_plugin_runs_once_while_the_token_is_valid(rest, issuer):
     for _ in range(3):
         await rest.get("list", NODES.collection())
     assert issuer.runs == 1
 
 
-async def test_a_token_that_has_run_out_is_not_used_again(rest, issuer, kubeconfig):
+async def test_expired_token_is_renewed_before_the_request(rest, issuer, kubeconfig):
     issuer.issue("second", seconds=-1)
     late = Rest(await connect(kubeconfig))
     issuer.issue("third", seconds=3600)
@@ -117,7 +117,7 @@ async def test_a_token_that_has_run_out_is_not_used_again(rest, issuer, kubeconf
     assert issuer.seen == ["Bearer third"]
 
 
-async def test_a_token_that_is_rejected_is_renewed(rest, issuer):
+async def test_rejected_token_is_renewed_and_the_request_is_sent_again(rest, issuer):
     await rest.get("list", NODES.collection())
     issuer.issue("second", seconds=3600)
     await rest.get("list", NODES.collection())
@@ -126,15 +126,15 @@ async def test_a_token_that_is_rejected_is_renewed(rest, issuer):
     assert issuer.runs == 2
 
 
-async def test_a_token_that_stays_rejected_is_a_failure(rest, issuer):
+async def test_request_fails_if_the_rejected_token_cannot_be_renewed(rest, issuer):
     (issuer.folder / "plugin.py").write_text("raise SystemExit(1)")
     issuer.issue("second", seconds=3600)
     with pytest.raises(FailureError, match="401"):
         await rest.get("list", NODES.collection())
 
 
-async def test_a_plugin_goes_on_when_who_asked_for_a_token_waits_no_longer(rest, issuer):
-    """As an attempt at the Lease, which is given up after a sixth of the Lease's time."""
+async def test_credential_plugin_continues_after_its_caller_has_timed_out(rest, issuer):
+    """For example, an attempt to renew the Lease ends after a sixth of the Lease duration."""
     issuer.issue("second", seconds=3600)
     (issuer.folder / "plugin.py").write_text(f"import time; time.sleep(2){PLUGIN}")
     for _ in range(100):
@@ -146,21 +146,21 @@ async def test_a_plugin_goes_on_when_who_asked_for_a_token_waits_no_longer(rest,
     assert issuer.runs == 2
 
 
-async def test_both_clients_have_the_same_token(issuer, kubeconfig):
+async def test_kopf_and_rest_client_share_the_renewed_token(issuer, kubeconfig):
     access = Authentication(kubeconfig)
     await access.load()
     rest = Rest(KubeClient(access))
     first = await access.login()
     assert (first.scheme, first.token) == ("Bearer", "first")
     issuer.issue("second", seconds=3600)
-    await rest.get("list", NODES.collection())  # which was told that the first one is no good any more
+    await rest.get("list", NODES.collection())  # the server rejects the first token
     second = await access.login()
     await rest.close()
     assert (second.scheme, second.token) == ("Bearer", "second")
     assert issuer.runs == 2
 
 
-async def test_who_asks_again_gets_another_token(issuer, kubeconfig):
+async def test_second_login_returns_a_new_token(issuer, kubeconfig):
     access = Authentication(kubeconfig)
     await access.load()
     assert (await access.login()).token == "first"
@@ -168,7 +168,7 @@ async def test_who_asks_again_gets_another_token(issuer, kubeconfig):
     assert (await access.login()).token == "second"
 
 
-async def test_who_starts_anew_gets_the_token_that_there_is(issuer, kubeconfig):
+async def test_login_after_forget_login_returns_the_current_token(issuer, kubeconfig):
     access = Authentication(kubeconfig)
     await access.load()
     for _ in range(2):
@@ -177,7 +177,7 @@ async def test_who_starts_anew_gets_the_token_that_there_is(issuer, kubeconfig):
     assert issuer.runs == 1
 
 
-async def test_certificates_serve_another_client_too(tmp_path):
+async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(tmp_path):
     authority = CertificateAuthority(tmp_path / "pki")
     mine = authority.client("me", "me")
 

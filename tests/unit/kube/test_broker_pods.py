@@ -1,4 +1,4 @@
-"""Brokers' pods: each is evicted by its uid, within its disruption budget, and only while the Lease is held."""
+"""Evicts and annotates broker pods, only while the operator holds the Lease."""
 
 import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
@@ -25,7 +25,7 @@ def pods(answer, permit=None):
     return api, KubeBrokerPods(Rest(api, permit))
 
 
-async def test_a_pod_is_told_as_it_is():
+async def test_get_returns_the_facts_of_a_pod_or_none_if_it_does_not_exist():
     body = {
         "metadata": {"uid": "p-1", "ownerReferences": [{"kind": "StatefulSet", "controller": True}]},
         "spec": {"nodeName": "n1"},
@@ -41,7 +41,7 @@ async def test_a_pod_is_told_as_it_is():
     assert await found.get(POD) is None
 
 
-async def test_this_very_pod_is_evicted_and_a_rehearsal_changes_nothing():
+async def test_eviction_has_the_uid_as_precondition_and_a_rehearsal_is_a_dry_run():
     api, found = pods(Answer(201, {"status": "Success"}))
     assert await found.evict(POD, "p-1", rehearse=True) is Eviction.ACCEPTED
     assert await found.evict(POD, "p-1", rehearse=False) is Eviction.ACCEPTED
@@ -54,13 +54,13 @@ async def test_this_very_pod_is_evicted_and_a_rehearsal_changes_nothing():
 
 
 @pytest.mark.parametrize(("status", "outcome"), [(429, Eviction.REFUSED), (404, Eviction.GONE), (409, Eviction.GONE)])
-async def test_what_a_budget_refuses_is_asked_once_and_waits(status, outcome):
+async def test_rejected_eviction_returns_its_outcome_without_a_retry(status, outcome):
     api, found = pods(Answer(status, {"message": "Cannot evict pod"}, {"Retry-After": "10"}))
     assert await found.evict(POD, "p-1", rehearse=False) is outcome
     assert len(api.asked) == 1
 
 
-async def test_a_rack_is_applied_as_an_annotation_and_taken_off_whoever_wrote_it():
+async def test_annotate_applies_the_rack_and_removes_it_regardless_of_its_field_manager():
     api, found = pods(Answer())
     await found.annotate(POD, "/eu/a")
     await found.annotate(POD, None)
@@ -74,19 +74,19 @@ async def test_a_rack_is_applied_as_an_annotation_and_taken_off_whoever_wrote_it
         "namespace": "kafka",
         "annotations": {"rackspan.dev/rack": "/eu/a"},
     }
-    assert written.keys() == {"apiVersion", "kind", "metadata"}, "nothing of the status"
+    assert written.keys() == {"apiVersion", "kind", "metadata"}, "the patch has no status"
     assert taken == {"metadata": {"annotations": {"rackspan.dev/rack": None}}}
     _, found = pods(Answer(404, {"message": "not found"}))
     await found.annotate(POD, "/eu/a")
 
 
-async def test_a_right_that_is_missing_is_a_failure():
+async def test_eviction_without_permission_raises_failure_error():
     _, found = pods(Answer(403, {"message": "pods/eviction is forbidden"}))
     with pytest.raises(FailureError, match="forbidden"):
         await found.evict(POD, "p-1", rehearse=False)
 
 
-async def test_without_the_lease_nothing_is_evicted_nor_rehearsed():
+async def test_evict_and_annotate_without_the_lease_send_no_request():
     api, found = pods(Answer(), Refused())
     for rehearse in (True, False):
         with pytest.raises(FailureError, match="no Lease"):
@@ -97,7 +97,7 @@ async def test_without_the_lease_nothing_is_evicted_nor_rehearsed():
 
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "a/b", "a?dryRun=All", ""])
-async def test_no_name_leaves_its_place_in_a_path(name):
+async def test_invalid_pod_name_is_rejected_before_any_request(name):
     api, found = pods(Answer())
     with pytest.raises(FailureError):
         await found.evict(ObjectKey("kafka", name), "p-1", rehearse=False)

@@ -1,4 +1,4 @@
-"""Who is told to end ends, also at the moment at which what he waits for comes.
+"""A task can be cancelled at the moment at which its result arrives.
 
 `asyncio.wait_for` swallows such a cancellation up to Python 3.11.
 """
@@ -27,7 +27,7 @@ async def renewed(waits_for, _):
 async def scan_requested(waits_for, monkeypatch):
     @contextlib.asynccontextmanager
     async def connected(*_):
-        yield None  # which is never asked
+        yield None  # not used
 
     async def follow_scan(*_):
         return await waits_for
@@ -39,7 +39,7 @@ async def scan_requested(waits_for, monkeypatch):
 
 @pytest.mark.parametrize("turns", range(5))
 @pytest.mark.parametrize("call", [renewed, scan_requested])
-async def test_a_cancellation_is_not_lost_when_the_answer_comes_at_the_same_time(call, turns, monkeypatch):
+async def test_task_is_cancelled_even_if_its_result_arrives_at_the_same_time(call, turns, monkeypatch):
     answer = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(call(answer, monkeypatch))
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""What is said again is counted on the Event that said it first, so that what flaps does not flood a namespace."""
+"""A repeated message updates the count of its first Event, so that a flapping condition does not flood a namespace."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ def said(message="Compliant", about=ORDERS, reason="NotCompliant"):
 
 @pytest.fixture
 def api():
-    """Names what is created `orders.1`, `orders.2`, …; what is in `gone` is not there any more."""
+    """Names created Events `orders.1`, `orders.2`, …; Events in `gone` have been deleted."""
     numbers = itertools.count(1)
     api = RecordingApi()
     api.gone = set()
@@ -54,14 +54,14 @@ async def post(api, queue, *announcements):
     return list(zip([method for method, _ in api.asked[sent:]], api.sent[sent:], strict=True))
 
 
-async def test_what_is_said_again_is_counted(api):
+async def test_repeated_message_increases_the_count_of_its_event(api):
     posted = await post(api, EventQueue(Rest(api)), said("a"), said("b"), said("a"), said("a"))
     assert [method for method, _ in posted] == ["POST", "POST", "PATCH", "PATCH"]
     assert [body["count"] for _, body in posted] == [1, 1, 2, 3]
     assert api.asked[-1][1] == "/api/v1/namespaces/shop/events/orders.1"
 
 
-async def test_many_sentences_with_one_reason_share_an_event(api):
+async def test_messages_with_one_reason_share_an_event_after_the_limit(api):
     queue = EventQueue(Rest(api))
     posted = await post(api, queue, *(said(str(number)) for number in range(50)))
     assert [method for method, _ in posted] == ["POST"] * (MAX_MESSAGES_PER_REASON + 1) + ["PATCH"] * (
@@ -71,7 +71,7 @@ async def test_many_sentences_with_one_reason_share_an_event(api):
     assert posted[-1][1]["count"] == 50 - MAX_MESSAGES_PER_REASON
 
 
-async def test_an_event_that_is_gone_is_made_anew(api):
+async def test_deleted_event_is_created_again(api):
     queue = EventQueue(Rest(api))
     await post(api, queue, said())
     api.gone.add("orders.1")
@@ -79,7 +79,7 @@ async def test_an_event_that_is_gone_is_made_anew(api):
     assert [method for method, _ in posted] == ["PATCH", "POST"]
 
 
-async def test_the_end_waits_for_what_is_queued(api):
+async def test_drain_waits_until_all_queued_events_are_posted(api):
     queue = EventQueue(Rest(api))
     for number in range(5):
         queue.put(said(str(number)))
@@ -89,7 +89,7 @@ async def test_the_end_waits_for_what_is_queued(api):
     posting.cancel()
 
 
-async def test_the_end_does_not_wait_for_an_api_server_that_does_not_answer(api):
+async def test_drain_counts_the_events_that_are_not_posted_in_time_as_dropped(api):
     queue, before = EventQueue(Rest(api)), dropped()
     for _ in range(3):
         queue.put(said())
@@ -102,7 +102,7 @@ def of(namespace, message="Compliant"):
     return said(message, ObjectRef("KafkaTopic", ObjectKey(namespace, "orders"), f"uid-of-{namespace}"))
 
 
-async def test_no_more_is_kept_of_a_message_than_is_posted(api):
+async def test_long_message_is_cut_when_it_is_queued_and_posted(api):
     queue = EventQueue(Rest(api))
     queue.put(said("x" * 1_000_000))
     assert [len(one.message) for one in queue._waiting["shop"]] == [1_000]
@@ -114,7 +114,7 @@ async def test_no_more_is_kept_of_a_message_than_is_posted(api):
     assert [len(key[-1]) for key in queue._correlator._posted] == [1_000]
 
 
-async def test_namespaces_take_turns_at_posting(api):
+async def test_events_are_posted_round_robin_over_the_namespaces(api):
     queue = EventQueue(Rest(api))
     for number in range(100):
         queue.put(of("loud", str(number)))
@@ -127,7 +127,7 @@ async def test_namespaces_take_turns_at_posting(api):
     assert (where.count("loud"), where.count("calm")) == (100, 1)
 
 
-async def test_a_namespace_that_fills_the_queue_loses_its_own_events_only(api, monkeypatch):
+async def test_full_queue_drops_events_only_of_the_namespace_with_the_most(api, monkeypatch):
     monkeypatch.setattr(event_queue, "_MOST_WAITING", 10)
     queue, before = EventQueue(Rest(api)), dropped()
     for number in range(50):
@@ -143,7 +143,7 @@ async def test_a_namespace_that_fills_the_queue_loses_its_own_events_only(api, m
     assert [body["message"] for body in api.sent if "calm" in str(body)] == ["0", "1", "2", "3"]
 
 
-async def test_a_full_queue_of_many_namespaces_stays_in_order(api, monkeypatch):
+async def test_full_queue_with_one_event_per_namespace_keeps_its_order(api, monkeypatch):
     monkeypatch.setattr(event_queue, "_MOST_WAITING", 3)
     queue = EventQueue(Rest(api))
     for name in "abcd":
@@ -162,13 +162,13 @@ async def test_a_full_queue_of_many_namespaces_stays_in_order(api, monkeypatch):
         said("something else"),
     ],
 )
-def test_another_object_another_reason_and_another_sentence_are_other_events(other):
+def test_other_object_reason_or_message_is_another_event(other):
     correlator = Correlator()
     correlator.posted(correlator.series(said(), 0), "orders.1", 0)
     assert correlator.last(correlator.series(other, 1), 1) is None
 
 
-def test_after_ten_minutes_it_is_news_again():
+def test_series_ends_after_ten_minutes():
     correlator = Correlator()
     for number in range(MAX_MESSAGES_PER_REASON):
         correlator.posted(correlator.series(said(str(number)), 0), f"orders.{number}", 0)
@@ -178,7 +178,7 @@ def test_after_ten_minutes_it_is_news_again():
     assert correlator.last(correlator.series(said("1"), SERIES_SECONDS + 1), SERIES_SECONDS + 1) is None
 
 
-def test_it_remembers_a_bounded_number_of_objects():
+def test_correlator_remembers_a_bounded_number_of_events():
     correlator = Correlator()
     for number in range(3 * MAX_REMEMBERED):
         about = ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number))

@@ -1,8 +1,8 @@
 """
-Every string of every custom resource, one after the other, replaced by what is no good.
+Replace each string of each custom resource by hostile text, one string at a time.
 
-Admission refuses nearly all of these. What the operator and a scan's pod do with an object must not depend on that: no
-string of it becomes part of a path, of a label, or of the name of a file.
+Admission rejects nearly all of these objects. The operator and the pod of a scan must not depend on that: no hostile
+string may become part of a request path, a label or a file name.
 """
 
 import copy
@@ -51,7 +51,7 @@ LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a string stands in an object: the steps to it, and whether it is the key of a map or a value."""
+    """The position of a string in an object: the steps to it, and whether it is the key of a map or a value."""
 
     steps: tuple[Any, ...]
     is_key: bool = False
@@ -61,7 +61,7 @@ class Place:
 
 
 def places(value, steps=()):
-    """Every string of an object's spec: values, and the keys of maps that a user chooses."""
+    """Yield the place of each string in a spec: values, and the keys of maps that a user chooses."""
     if isinstance(value, str):
         yield Place(steps)
     elif isinstance(value, dict):
@@ -96,7 +96,7 @@ def _ids(place):
 
 
 async def _read(topology, topic):
-    """What is asked for a scan of the topology."""
+    """Return the requests of a scan of the topology."""
 
     def answer(_, path):
         if "/racktopologies/" in path:
@@ -109,7 +109,7 @@ async def _read(topology, topic):
     try:
         await read_scan_inputs_with(Rest(api), KEY)
     except FailureError as error:
-        assert error.failure.message.isprintable(), error.failure.message  # noqa: PT017 - not every text is refused
+        assert error.failure.message.isprintable(), error.failure.message  # noqa: PT017 - some texts are valid
     return api.asked
 
 
@@ -122,24 +122,24 @@ def _assert_harmless(asked):
 
 
 @pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=_ids)
-async def test_no_text_of_a_topology_becomes_part_of_a_path(place):
+async def test_hostile_string_in_a_topology_does_not_get_into_a_request_path(place):
     for text in HOSTILE:
         _assert_harmless(await _read(with_text(TOPOLOGY, place, text), TOPIC))
 
 
 @pytest.mark.parametrize("place", list(places(TOPIC["spec"])), ids=_ids)
-async def test_no_text_of_a_topic_becomes_part_of_a_path(place):
+async def test_hostile_string_in_a_topic_does_not_get_into_a_request_path(place):
     for text in HOSTILE:
         _assert_harmless(await _read(TOPOLOGY, with_text(TOPIC, place, text)))
 
 
-def test_a_report_refers_to_its_topology_only():
-    assert [str(place) for place in places(REPORT["spec"])] == ["topologyRef.name"]  # which nobody reads
+def test_spec_of_a_report_has_no_string_except_the_topology_name():
+    assert [str(place) for place in places(REPORT["spec"])] == ["topologyRef.name"]  # not used in requests
 
 
 @pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=_ids)
 @pytest.mark.parametrize("engine", ["Job", "SparkOnKubernetes", "SparkApplication"])
-def test_no_text_of_a_topology_becomes_a_label_or_a_name(engine, place):
+def test_hostile_string_in_a_topology_gives_valid_labels_and_name_of_the_scan(engine, place):
     setup = scan_setup("scans", "scan:1")
     start = ScanStart("scan-1", ScanTrigger.REQUEST, "now")
     whole = changed(TOPOLOGY, {"spec": {"compliance": {"engine": engine}}})
@@ -153,6 +153,6 @@ def test_no_text_of_a_topology_becomes_a_label_or_a_name(engine, place):
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text], ids=lambda text: ascii(text)[:20])
-def test_a_time_zone_is_no_file_of_somebody_elses(text):
+def test_schedule_rejects_a_hostile_time_zone(text):
     with pytest.raises(ScheduleError):
         Schedule.parse("@daily", text)

@@ -1,4 +1,4 @@
-"""Objects are listed in the namespaces that are watched, page by page."""
+"""Objects are listed in the watched namespaces, page by page."""
 
 import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
@@ -19,7 +19,7 @@ def cluster(api, *namespaces):
 
 
 def paged(_, path):
-    """One object a page, two pages a list."""
+    """Return a page of a list. Each list has two pages with one object each."""
     namespace = path.split("/namespaces/")[1].split("/")[0] if "/namespaces/" in path else "all"
     name = "b" if "continue=" in path else "a"
     metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "7"}
@@ -28,7 +28,7 @@ def paged(_, path):
     return Answer(body={"items": [{"metadata": metadata}], **more})
 
 
-async def test_every_page_of_every_watched_namespace_is_read():
+async def test_listed_reads_all_pages_of_all_watched_namespaces():
     api = RecordingApi(paged)
     found = await cluster(api, "shop", "dev").listed("KafkaTopic")
     assert found.there == {
@@ -39,20 +39,20 @@ async def test_every_page_of_every_watched_namespace_is_read():
     ]
 
 
-async def test_without_namespaces_one_list_holds_all():
+async def test_all_namespaces_are_read_with_one_list_if_none_is_set():
     api = RecordingApi(paged)
     assert [meta.key for meta in await cluster(api).with_finalizer("KafkaTopic")] == [ObjectKey("all", "b")]
     assert {path.partition("?")[0] for _, path in api.asked} == {f"{TOPICS}/kafkatopics"}
 
 
-async def test_nodes_are_in_no_namespace():
+async def test_nodes_are_listed_without_a_namespace():
     api = RecordingApi(paged)
     (reflector,) = cluster(api, "shop").reflectors("Node", Listener(tuple, lambda _: None, lambda _: None))
     await reflector.list()
     assert {path.partition("?")[0] for _, path in api.asked} == {"/api/v1/nodes"}
 
 
-async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are_not_known():
+async def test_unserved_kind_has_no_objects_with_finalizer_and_listed_raises():
     kube = cluster(RecordingApi(lambda *_: Answer(404, {"message": "not found"})), "shop", "dev")
     assert await kube.with_finalizer("KafkaTopic") == ()
     with pytest.raises(FailureError, match=f"GET {TOPICS}/namespaces/shop/kafkatopics: not found"):
@@ -60,13 +60,13 @@ async def test_a_kind_that_is_not_served_has_none_to_release_and_its_objects_are
 
 
 def closed(path_part, status=403):
-    """Pages as above, and that status for paths with that part."""
+    """Return the pages of `paged`, but this status for paths that contain `path_part`."""
     no = Answer(status, {"message": "no"})
     return lambda method, path: no if path_part in path else paged(method, path)
 
 
 @pytest.mark.parametrize("part", ["namespaces/dev/", "namespaces/dev/kafkatopics?limit=100&continue=more"])
-async def test_a_namespace_that_may_not_be_read_keeps_no_other_from_it(part):
+async def test_forbidden_namespace_does_not_prevent_reads_of_the_others(part):
     kube = cluster(RecordingApi(closed(part)), "dev", "shop")
     found = await kube.listed("KafkaTopic")
     assert found.denied == {"dev"}
@@ -84,14 +84,14 @@ async def test_a_namespace_that_may_not_be_read_keeps_no_other_from_it(part):
 
 
 @pytest.mark.parametrize(("namespaces", "status"), [((), 403), (("dev", "shop"), 401), (("dev", "shop"), 500)])
-async def test_what_is_refused_for_all_namespaces_is_no_ones_own_matter(namespaces, status):
+async def test_failure_that_affects_all_namespaces_is_not_a_denied_error(namespaces, status):
     kube = cluster(RecordingApi(closed("kafkatopics", status)), *namespaces)
     with pytest.raises(FailureError) as told:
         await kube.listed("KafkaTopic")
     assert not isinstance(told.value, DeniedError)
 
 
-async def test_pods_of_a_namespace_that_may_not_be_read_are_told_from_an_outage():
+async def test_list_of_pods_raises_denied_error_for_a_forbidden_namespace_only():
     listener = Listener(tuple, lambda _: None, lambda _: None)
     refused, answered = cluster(RecordingApi(closed("namespaces/dev/")), "dev", "shop").reflectors("Pod", listener)
     with pytest.raises(DeniedError):

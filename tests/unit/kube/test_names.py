@@ -1,4 +1,4 @@
-"""A name that is no name never becomes part of a request, whatever admission let through."""
+"""An invalid name never becomes part of a request, even if admission has accepted it."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ async def _refused(call) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_a_secret_is_asked_for_by_its_name_only(rest, api, name):
+async def test_secret_with_an_invalid_name_is_not_requested(rest, api, name):
     await _refused(_cluster(rest).secret("shop", name))
     await _refused(_cluster(rest).secret(name, "db"))
     assert api.asked == []
@@ -85,7 +85,7 @@ async def test_a_secret_is_asked_for_by_its_name_only(rest, api, name):
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_object_is_written_by_its_name_only(rest, api, kind, name):
+async def test_object_with_an_invalid_name_is_not_written(rest, api, kind, name):
     for key in (ObjectKey("shop", name), ObjectKey(name, "orders")):
         await _refused(_cluster(rest).replace_status(ObjectRef(kind, key, "uid"), {}))
         await _refused(_cluster(rest).set_finalizers(ObjectRef(kind, key, "uid"), [], "1", {}))
@@ -93,13 +93,13 @@ async def test_an_object_is_written_by_its_name_only(rest, api, kind, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_a_namespace_is_listed_by_its_name_only(rest, api, name):
+async def test_namespace_with_an_invalid_name_is_not_listed(rest, api, name):
     await _refused(_cluster(rest, name).listed(kafkatopic.KIND))
     assert api.asked == []
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_an_object_is_looked_for_by_its_name_only(rest, api, name):
+async def test_object_with_an_invalid_name_is_not_searched(rest, api, name):
     await _refused(_cluster(rest).find(kafkatopic.KIND, ObjectKey("shop", name)))
     if name:
         await _refused(_cluster(rest).find(kafkatopic.KIND, ObjectKey(name, "orders")))
@@ -107,7 +107,7 @@ async def test_an_object_is_looked_for_by_its_name_only(rest, api, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_an_event_is_posted_in_a_namespace_only(rest, api, name):
+async def test_event_is_not_posted_in_a_namespace_with_an_invalid_name(rest, api, name):
     events = EventQueue(rest)
     events.put(KubernetesEvent(ObjectRef(kafkatopic.KIND, ObjectKey(name, "orders"), "uid"), "Created", "made"))
     with contextlib.suppress(TimeoutError):
@@ -116,7 +116,7 @@ async def test_an_event_is_posted_in_a_namespace_only(rest, api, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_scans_are_started_and_deleted_by_name_only(rest, api, name):
+async def test_scan_with_an_invalid_name_is_not_listed_started_or_deleted(rest, api, name):
     for kind in RunKind:
         await _refused(KubeScanRuns(rest, name).runs(kind))
     await _refused(KubeScanRuns(rest, name).start({"kind": "Job", "metadata": {"name": "scan"}}))
@@ -125,7 +125,7 @@ async def test_scans_are_started_and_deleted_by_name_only(rest, api, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_a_scan_reads_and_writes_its_own_topology_only(rest, api, name):
+async def test_scan_of_a_topology_with_an_invalid_name_sends_no_request(rest, api, name):
     for key in (ObjectKey("shop", name), ObjectKey(name, "prod")):
         await _refused(read_scan_inputs_with(rest, key))
         await _refused(follow_scan(rest, key, print))
@@ -134,7 +134,7 @@ async def test_a_scan_reads_and_writes_its_own_topology_only(rest, api, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=_ids)
-async def test_a_scan_reads_the_secrets_of_its_own_namespace_only(name):
+async def test_scan_does_not_request_a_secret_with_an_invalid_name(name):
     spec = {"kafka": {"sasl": {"mechanism": "PLAIN", "secretRef": {"name": name}}}}
     topology = changed(TOPOLOGY, {"metadata": {"namespace": "shop"}, "spec": spec})
 
@@ -146,12 +146,12 @@ async def test_a_scan_reads_the_secrets_of_its_own_namespace_only(name):
     assert [path for _, path in api.asked if "secrets" in path] == []
 
 
-async def test_what_a_name_is_made_of_reaches_the_api_server_as_it_is(rest, api):
+async def test_valid_names_are_sent_unchanged(rest, api):
     await _cluster(rest).secret("shop-1", "kafka.user-1")
     assert api.asked == [("GET", "/api/v1/namespaces/shop-1/secrets/kafka.user-1")]
 
 
-async def test_a_mark_to_go_on_from_is_quoted_whole(rest):
+async def test_continue_token_of_a_list_is_percent_encoded(rest):
     pages = iter([{"items": [], "metadata": {"continue": "a/b?c=d&e#%2f"}}, {"items": []}])
     api = RecordingApi(lambda _, __: Answer(body=next(pages)))
     await _cluster(Rest(api)).listed(kafkatopic.KIND)

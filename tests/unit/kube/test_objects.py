@@ -1,4 +1,4 @@
-"""What is read of an object is the same however it was decoded, and what nobody reads takes no memory."""
+"""All decoders of an object give the same fields, and fields that are not needed use no memory."""
 
 import gc
 import json
@@ -53,7 +53,7 @@ STATUS = {"topicId": "t", "conditions": []}
 
 
 @given(metadata)
-def test_an_object_is_the_same_when_it_is_reduced_to_what_is_read(some):
+def test_object_reduced_to_the_needed_fields_equals_the_whole_object(some):
     whole = {
         "apiVersion": "rackspan.dev/v1alpha1",
         "kind": "KafkaTopic",
@@ -70,13 +70,13 @@ def test_an_object_is_the_same_when_it_is_reduced_to_what_is_read(some):
     assert [KafkaTopic.from_object(item) for item in page["items"]] == [read]
 
 
-def test_an_error_of_a_watch_is_passed_on():
+def test_reduced_event_returns_an_error_event_unchanged():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}'
     assert reduced_event(line) == line
 
 
 def fat(number, size=248_000, character="x"):
-    """A KafkaTopic with as many bytes of annotations as the API server takes, in those that are read as well."""
+    """Return a KafkaTopic with as many bytes of annotations as the API server accepts, half of them in a known one."""
     long = character * (size // 2 // len(character.encode()))
     annotations = {"tenant.example/note": long, READ_ANNOTATIONS[number % len(READ_ANNOTATIONS)]: long}
     meta = {"name": f"t-{number}", "namespace": "shop", "uid": str(number), "resourceVersion": "1"}
@@ -85,7 +85,7 @@ def fat(number, size=248_000, character="x"):
 
 
 class Listing:
-    """An API server with fat objects, which counts what it is asked."""
+    """An API server with these objects that records the limit and the size of each page."""
 
     def __init__(self, items):
         self.items = items
@@ -102,7 +102,7 @@ class Listing:
 
 
 @pytest.mark.parametrize("character", ["x", "😀"])
-async def test_fat_annotations_cost_little_memory_and_none_once_they_are_read(character):
+async def test_large_annotations_use_little_memory_during_the_list_and_in_the_cache(character):
     listing = Listing(
         [json.dumps(fat(number, character=character), ensure_ascii=False).encode() for number in range(300)]
     )
@@ -118,10 +118,10 @@ async def test_fat_annotations_cost_little_memory_and_none_once_they_are_read(ch
         tracemalloc.stop()
     assert len(cache.topics) == 300
     assert held < 6 * MIB
-    assert peak < 24 * MIB + listing.asked[0][1]  # of which the answers of this test's API server
+    assert peak < 24 * MIB + listing.asked[0][1]  # the second term is the response of this API server
 
 
-async def test_pages_have_few_bytes_and_small_objects_come_many_at_once():
+async def test_list_of_small_and_large_objects_takes_few_requests_with_up_to_500_objects():
     small = [json.dumps({**fat(number, 2), "metadata": {"name": f"t-{number}"}}).encode() for number in range(3_000)]
     large = [json.dumps(fat(number)).encode() for number in range(3_000, 3_040)]
     listing = Listing([*small, *large])
@@ -132,20 +132,20 @@ async def test_pages_have_few_bytes_and_small_objects_come_many_at_once():
     assert len(listing.asked) < 40
 
 
-async def test_an_object_that_is_larger_than_a_page_is_read_alone():
+async def test_objects_larger_than_the_page_limit_are_read():
     listing = Listing([json.dumps(fat(number, 5 * MIB)).encode() for number in range(3)])
     rest = Rest(RecordingApi(listing))
     found = [body async for body in KubeCluster(rest, EventQueue(rest)).objects("KafkaTopic")]
     assert [body["metadata"]["name"] for body in found] == ["t-0", "t-1", "t-2"]
 
 
-def test_of_annotations_those_that_are_read_are_kept_and_no_more_of_each_than_means_something():
+def test_meta_keeps_only_known_annotations_and_at_most_1024_characters_of_each():
     annotations = {name: name[-1] * 5_000 for name in READ_ANNOTATIONS} | {"other": "x"}
     kept = Meta.from_object({"metadata": {"name": "a", "annotations": annotations}}).annotations
     assert kept == {name: name[-1] * 1024 for name in READ_ANNOTATIONS}
 
 
-def test_an_object_with_very_many_finalizers_cannot_be_read():
+def test_meta_rejects_more_than_50_finalizers():
     Meta.from_object({"metadata": {"name": "a", "finalizers": [f"a/{at}" for at in range(50)]}})
     with pytest.raises(SpecError, match=r"metadata\.finalizers has more than 50 entries"):
         Meta.from_object({"metadata": {"name": "a", "finalizers": [f"a/{at}" for at in range(51)]}})

@@ -1,4 +1,4 @@
-"""Without a permit nothing is changed in Kafka or in Kubernetes: no request is sent."""
+"""Without a permit, the operator sends no request that changes Kafka or Kubernetes."""
 
 import asyncio
 import gc
@@ -36,7 +36,7 @@ class Refused:
 
 
 class Untouched:
-    """A client that nobody may ask anything."""
+    """A client whose methods fail the test."""
 
     def __getattr__(self, name):
         pytest.fail(f"{name} was called")
@@ -51,7 +51,7 @@ class Untouched:
         lambda admin: admin.delete_topics({"a": "id"}),
     ],
 )
-def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
+def test_kafka_topic_changes_without_a_permit_call_no_client(monkeypatch, change):
     _refused(monkeypatch, ConfluentAdmin, change)
 
 
@@ -63,7 +63,7 @@ def test_kafka_is_not_asked_to_change_anything(monkeypatch, change):
         lambda admin: admin.set_settings({Setting(SettingKind.BROKER, "1", RATES[0]): "5"}),
     ],
 )
-def test_kafka_is_not_asked_to_move_anything(monkeypatch, change):
+def test_kafka_reassignment_changes_without_a_permit_call_no_client(monkeypatch, change):
     monkeypatch.setattr(python_connection, "PythonAdmin", lambda *_, **__: Untouched())
     _refused(monkeypatch, KafkaReassignments, change)
 
@@ -93,7 +93,7 @@ def _refused(monkeypatch, kind, change):
         lambda _, runs: runs.start({"kind": RunKind.JOB, "metadata": {"name": "scan"}}),
     ],
 )
-async def test_kubernetes_is_not_asked_to_change_anything(change):
+async def test_kubernetes_changes_without_a_permit_send_no_request(change):
     api = RecordingApi(lambda _, __: pytest.fail("the API server was asked"))
     rest = Rest(api, Refused())
     with pytest.raises(FailureError) as error:
@@ -103,7 +103,7 @@ async def test_kubernetes_is_not_asked_to_change_anything(change):
 
 
 class Lost(Refused):
-    """A permit that ends after some looks at it."""
+    """A permit that is lost after this number of checks."""
 
     def __init__(self, looks):
         self.looks = looks
@@ -114,7 +114,7 @@ class Lost(Refused):
             super().check()
 
 
-async def test_a_change_that_has_waited_is_not_sent_once_the_permit_is_lost(monkeypatch):
+async def test_change_is_not_retried_after_429_if_the_permit_is_lost(monkeypatch):
     pause = AsyncMock()
     monkeypatch.setattr(rest_module, "_pause", pause)
     api = RecordingApi(lambda _, __: Answer(429, b"busy"))
@@ -126,7 +126,7 @@ async def test_a_change_that_has_waited_is_not_sent_once_the_permit_is_lost(monk
 
 
 class SlowToLogIn(RecordingApi):
-    """Refuses the first token. The permit is lost while a token is waited for: the first one, or another one."""
+    """Rejects the first token. The permit is lost during the wait for the first token, or for another one (`slow`)."""
 
     def __init__(self, permit, slow):
         super().__init__(lambda _, __: Answer(401))
@@ -146,7 +146,7 @@ class SlowToLogIn(RecordingApi):
 
 
 @pytest.mark.parametrize(("slow", "sent"), [("first", []), ("another", ["PATCH"])])
-async def test_a_change_that_has_waited_for_a_token_is_not_sent_once_the_permit_is_lost(slow, sent):
+async def test_change_is_not_sent_if_the_permit_is_lost_while_it_waits_for_a_token(slow, sent):
     permit = Lost(9)
     api = SlowToLogIn(permit, slow)
     with pytest.raises(FailureError) as error:
@@ -156,7 +156,7 @@ async def test_a_change_that_has_waited_for_a_token_is_not_sent_once_the_permit_
 
 
 class Slow(RecordingApi):
-    """Answers once it is told to."""
+    """Responds after `may_answer` is set."""
 
     def __init__(self):
         super().__init__()
@@ -172,10 +172,10 @@ class Slow(RecordingApi):
 
 class Held(Refused):
     def check(self):
-        """Never raises."""
+        """Do not raise."""
 
 
-async def test_a_change_under_way_goes_on_though_who_asked_for_it_ends():
+async def test_change_in_progress_continues_after_its_caller_is_cancelled():
     api = Slow()
     rest = Rest(api, Held())
     await rest.settled()
@@ -187,15 +187,15 @@ async def test_a_change_under_way_goes_on_though_who_asked_for_it_ends():
     assert asking.cancelled()
     for _ in range(5):
         await asyncio.sleep(0)
-    assert not settled.done(), "it may take effect"
-    assert api.limits == [Held.change_timeout_seconds], "it ends by itself"
+    assert not settled.done(), "the change may still take effect"
+    assert api.limits == [Held.change_timeout_seconds], "the request has a timeout"
     api.may_answer.set()
     async with asyncio.timeout(300):
         await settled
     assert [method for method, _ in api.asked] == ["PATCH"]
 
 
-async def test_what_is_only_read_ends_with_who_asked_for_it():
+async def test_read_in_progress_ends_when_its_caller_is_cancelled():
     api = Slow()
     rest = Rest(api, Held())
     asking = asyncio.create_task(rest.get("get", TOPICS.collection()))
@@ -207,7 +207,7 @@ async def test_what_is_only_read_ends_with_who_asked_for_it():
     assert not api.asked
 
 
-async def test_a_change_that_fails_after_who_asked_for_it_has_ended_is_settled():
+async def test_change_that_fails_after_its_caller_was_cancelled_is_settled_without_a_report():
     class Broken(Slow):
         async def call_api(self, *request, _request_timeout=None):
             await super().call_api(*request, _request_timeout=_request_timeout)
@@ -228,5 +228,5 @@ async def test_a_change_that_fails_after_who_asked_for_it_has_ended_is_settled()
     assert not reported
 
 
-async def test_what_changes_nothing_needs_no_permit():
+async def test_read_needs_no_permit():
     assert await Rest(RecordingApi(lambda _, __: Answer(body={})), Lost(0)).get("get", TOPICS.collection()) == {}

@@ -1,4 +1,4 @@
-"""Published racks: ConfigMaps with our label, each changed only as it was seen, and only while the Lease is held."""
+"""Published racks: ConfigMaps with a label. The operator changes only the known version, and only with the Lease."""
 
 import pytest
 from tests.unit.kube.recording import Answer, RecordingApi
@@ -39,7 +39,7 @@ def files(answer, *namespaces, permit=None):
     ("namespaces", "path"),
     [(("shop",), PATH), (("*",), "/api/v1/configmaps"), (("*", "a"), "/api/v1/configmaps")],
 )
-async def test_only_what_has_the_label_is_listed(namespaces, path):
+async def test_published_lists_config_maps_with_the_label_only(namespaces, path):
     api, found = files(Answer(body={"items": [{"metadata": METADATA}]}), *namespaces)
     assert await found.published() == RackFileList({ObjectKey("shop", "prod-racks"): KNOWN}, {})
     [(_, asked)] = api.asked
@@ -47,7 +47,7 @@ async def test_only_what_has_the_label_is_listed(namespaces, path):
 
 
 @pytest.mark.parametrize("status", [403, 500])
-async def test_a_namespace_that_cannot_be_listed_hides_no_other(status):
+async def test_published_reports_a_namespace_that_cannot_be_listed_and_returns_the_others(status):
     api = RecordingApi(
         lambda _, path: (
             Answer(status, {"message": "no"}) if "/bank/" in path else Answer(body={"items": [{"metadata": METADATA}]})
@@ -58,7 +58,7 @@ async def test_a_namespace_that_cannot_be_listed_hides_no_other(status):
     assert [(name, str(status) in failure.message) for name, failure in answer.failed.items()] == [("bank", True)]
 
 
-async def test_what_cannot_be_listed_anywhere_is_a_failure_of_all_unless_the_api_server_is_away():
+async def test_published_raises_only_for_an_outage_if_no_namespace_can_be_listed():
     _, found = files(Answer(403, {"message": "no"}), "*")
     assert list((await found.published()).failed) == ["*"]
     for namespaces in (["*"], ["bank", "shop"]):
@@ -67,13 +67,13 @@ async def test_what_cannot_be_listed_anywhere_is_a_failure_of_all_unless_the_api
             await found.published()
 
 
-async def test_metadata_that_others_wrote_names_no_topology():
+async def test_config_map_without_a_valid_annotation_has_no_topology():
     for annotations in (None, {}, {"rackspan.dev/rack-file-of": "prod"}):
         _, found = files(Answer(body={"items": [{"metadata": {**METADATA, "annotations": annotations}}]}), "shop")
         assert [meta.topology for meta in (await found.published()).found.values()] == [None]
 
 
-async def test_it_is_changed_as_it_was_seen():
+async def test_replace_and_delete_have_the_known_uid_as_precondition():
     api, found = files(Answer(body={"metadata": {**METADATA, "resourceVersion": "8"}}), "shop")
     assert (await found.replace(KNOWN, BODY)).version == "8"
     assert api.asked == [("PATCH", f"{PATH}/prod-racks")]
@@ -82,20 +82,20 @@ async def test_it_is_changed_as_it_was_seen():
     assert api.sent[1] == {"preconditions": {"uid": "cm-1"}}
 
 
-async def test_conflicts_are_no_errors():
+async def test_conflicts_do_not_raise():
     _, found = files(Answer(409, {"message": "conflict"}), "shop")
     assert await found.create(BODY) is None
     assert await found.replace(KNOWN, BODY) is None
     await found.delete(ObjectKey("shop", "prod-racks"), KNOWN)
 
 
-async def test_a_namespace_that_is_gone_is_told():
+async def test_create_in_a_deleted_namespace_raises_failure_error():
     _, found = files(Answer(404, {"message": 'namespaces "shop" not found'}), "shop")
     with pytest.raises(FailureError, match=r"ConfigMap shop/prod-racks cannot be made: namespaces .shop. not found"):
         await found.create(BODY)
 
 
-async def test_without_the_lease_nothing_is_written():
+async def test_writes_without_the_lease_send_no_request():
     api, found = files(Answer(), "shop", permit=Refused())
     for write in (found.create(BODY), found.replace(KNOWN, BODY), found.delete(ObjectKey("shop", "x"), KNOWN)):
         with pytest.raises(FailureError):

@@ -1,4 +1,4 @@
-"""Reassignments: made once, changed only as they were seen, and only while the Lease is held."""
+"""Reassignments: created once. The operator changes only the known version, and only with the Lease."""
 
 import pytest
 from tests.support.manifests import REASSIGNMENT, changed
@@ -29,7 +29,7 @@ def objects(answer=Answer(), permit=None):  # noqa: B008 - frozen
     return api, KubeReassignments(Rest(api, permit))
 
 
-async def test_a_status_is_written_to_the_object_as_it_was_seen():
+async def test_write_status_tests_the_uid_and_the_resource_version():
     api, found = objects(Answer(body=BODY))
     assert await found.write_status(KNOWN, {"state": "Running"}) == BODY
     assert api.asked == [("PATCH", f"{PATH}/{KNOWN.meta.name}/status")]
@@ -43,7 +43,7 @@ async def test_a_status_is_written_to_the_object_as_it_was_seen():
 
 
 @pytest.mark.parametrize(("uid", "plan"), [("rra-1", "eJw="), ("another", None)])
-async def test_a_plan_is_read_of_the_object_that_is_meant_by_the_right_to_list(uid, plan):
+async def test_plan_is_read_with_a_list_and_only_for_the_known_uid(uid, plan):
     api, found = objects(Answer(body={"items": [{"metadata": {"uid": uid}, "spec": {"plan": "eJw="}}]}))
     assert await found.plan(KNOWN) == plan
     assert api.asked == [("GET", f"{PATH}?fieldSelector=metadata.name%3D{KNOWN.meta.name}")]
@@ -51,23 +51,23 @@ async def test_a_plan_is_read_of_the_object_that_is_meant_by_the_right_to_list(u
 
 
 @pytest.mark.parametrize("answer", [Answer(409), Answer(404), Answer(422, TEST_FAILED)])
-async def test_one_that_was_changed_or_is_gone_is_not_written(answer):
+async def test_write_status_returns_none_if_the_object_was_changed_or_deleted(answer):
     assert await objects(answer)[1].write_status(KNOWN, {}) is None
 
 
-async def test_one_of_that_name_that_is_there_already_is_told():
+async def test_create_returns_none_if_the_name_is_taken_else_the_object():
     assert await objects(Answer(409))[1].create(BODY) is None
     api, found = objects(Answer(201, BODY))
     assert await found.create(BODY) == BODY
     assert api.asked == [("POST", PATH)]
 
 
-async def test_a_namespace_that_is_gone_is_a_failure():
+async def test_create_in_a_deleted_namespace_raises_failure_error():
     with pytest.raises(FailureError, match="cannot be made"):
         await objects(Answer(404))[1].create(BODY)
 
 
-async def test_this_very_object_is_deleted_and_one_that_is_gone_is_gone():
+async def test_delete_has_the_uid_as_precondition_and_accepts_a_deleted_object():
     api, found = objects()
     await found.delete(KNOWN)
     assert api.sent[0]["preconditions"] == {"uid": "rra-1"}
@@ -78,7 +78,7 @@ async def test_this_very_object_is_deleted_and_one_that_is_gone_is_gone():
 @pytest.mark.parametrize(
     "change", [lambda to: to.create(BODY), lambda to: to.write_status(KNOWN, {}), lambda to: to.delete(KNOWN)]
 )
-async def test_without_the_lease_nothing_is_sent(change):
+async def test_changes_without_the_lease_send_no_request(change):
     api, found = objects(permit=Refused())
     with pytest.raises(FailureError, match="no Lease"):
         await change(found)
@@ -86,7 +86,7 @@ async def test_without_the_lease_nothing_is_sent(change):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:30])
-async def test_it_is_written_by_its_name_only(name):
+async def test_reassignment_with_an_invalid_name_is_not_written(name):
     for metadata in ({"namespace": name}, {"name": name}):
         body = {**BODY, "metadata": {**BODY["metadata"], **metadata}}
         known = Reassignment(KNOWN.meta.__class__(**{**_fields(KNOWN.meta), **metadata}), KNOWN.spec)

@@ -1,4 +1,4 @@
-"""Whatever happens to lists and watches, in the end it is known what there is; and no more is read than is needed."""
+"""The reflector reports all objects in spite of failed lists and watches, and reads only the needed fields."""
 
 import asyncio
 import json
@@ -26,11 +26,11 @@ EXPIRED = ExpiredError(Failure("ApiServerUnreachable", "too old", Remedy.RETRY))
 
 
 class OverError(Exception):
-    """The test has seen enough."""
+    """Ends a watch, which is endless otherwise."""
 
 
 class Store:
-    """What a listener was told, and how."""
+    """The labels of the current objects (`objects`), and all reported objects in order (`told`)."""
 
     def __init__(self):
         self.objects = {}
@@ -50,7 +50,7 @@ class Store:
 
 
 class ApiServer:
-    """Answers `Rest.read` and `Rest.lines`. Before each answer, and each event, the next step of the script happens."""
+    """Implements `Rest.read` and `Rest.lines`. Runs the next step of the script before each response and each event."""
 
     def __init__(self, script):
         self.script = list(script)
@@ -125,7 +125,7 @@ class ApiServer:
 
 @pytest.fixture
 def patience(monkeypatch):
-    """Pauses pass at once, and end the watch once `may_end` says so."""
+    """The pauses, which end immediately. The watch ends as soon as `may_end` returns true."""
 
     found = SimpleNamespace(seconds=[], may_end=lambda: True)
 
@@ -145,7 +145,7 @@ steps = st.one_of(
 
 
 @given(script=st.lists(steps, max_size=40))
-def test_what_is_known_in_the_end_is_what_there_is(script):
+def test_reflector_ends_with_the_objects_of_the_server(script):
     server, store = ApiServer(script), Store()
     calm = 0
 
@@ -166,7 +166,7 @@ def test_what_is_known_in_the_end_is_what_there_is(script):
     assert store.objects == {ObjectKey("", name): body["metadata"]["labels"] for name, body in server.objects.items()}
 
 
-async def test_a_watch_goes_on_from_its_list(patience):
+async def test_watch_continues_from_the_version_of_the_list(patience):
     server, store = ApiServer([("put", "a")]), Store()
     reflector = KubeReflector(server, NODES.collection(), "", store.listener)
     await reflector.list()
@@ -176,8 +176,8 @@ async def test_a_watch_goes_on_from_its_list(patience):
     assert [body["metadata"]["name"] for body in store.told] == ["a", "b"]
 
 
-async def test_a_version_that_is_refused_twice_is_given_up(patience):
-    """After a restored backup the API server may not have come to that version yet."""
+async def test_reflector_lists_again_after_the_version_was_rejected_twice(patience):
+    """After a restore from a backup, the API server may not have reached that version yet."""
     asked = []
 
     class Restored:
@@ -203,8 +203,8 @@ async def test_a_version_that_is_refused_twice_is_given_up(patience):
 
 
 @pytest.mark.parametrize("end", [None, AWAY])
-async def test_after_a_silent_watch_all_is_listed_again(patience, monkeypatch, end):
-    """After a restored backup: the API server accepts a version that it has not come to, and sends no bookmark."""
+async def test_reflector_lists_again_after_a_watch_without_events(patience, monkeypatch, end):
+    """After a restore from a backup, the API server accepts a version in the future and sends no bookmark."""
     monkeypatch.setattr(reflector_module, "SILENT_SECONDS", 0.0)
     asked = []
 
@@ -230,7 +230,7 @@ async def test_after_a_silent_watch_all_is_listed_again(patience, monkeypatch, e
     assert asked == ["watch", "list", "watch"]
 
 
-async def test_an_outage_is_waited_for(patience):
+async def test_reflector_retries_with_backoff_while_the_api_server_is_unreachable(patience):
     class Away:
         pages = Rest.pages
 
@@ -243,8 +243,8 @@ async def test_an_outage_is_waited_for(patience):
     assert patience.seconds == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
 
 
-async def test_watches_that_were_heard_before_they_broke_are_no_failures_in_a_row(patience):
-    """As behind a proxy that cuts each of them after a while: nothing is listed again, and the pause does not grow."""
+async def test_watches_that_break_after_an_event_do_not_count_as_consecutive_failures(patience):
+    """For example, a proxy closes each watch after some time. No new list is needed, and the pause does not grow."""
     asked = []
 
     class Cutting:
@@ -267,7 +267,7 @@ async def test_watches_that_were_heard_before_they_broke_are_no_failures_in_a_ro
 
 
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"ADDED","object":{"metadata":{"name":5}}}', b'{"type":"X"}'])
-async def test_what_is_no_event_does_not_end_the_watch(patience, garbage):
+async def test_watch_continues_after_an_invalid_event(patience, garbage):
     class Strange:
         pages = Rest.pages
 
@@ -282,7 +282,7 @@ async def test_what_is_no_event_does_not_end_the_watch(patience, garbage):
         await KubeReflector(Strange(), NODES.collection(), "", Store().listener).watch()
 
 
-async def test_the_first_list_tells_what_went_wrong():
+async def test_list_raises_failure_error_for_each_error_status():
     def refusing(status):
         return Rest(RecordingApi(lambda *_: Answer(status, {"message": "no"})))
 
@@ -291,7 +291,7 @@ async def test_the_first_list_tells_what_went_wrong():
             await KubeReflector(refusing(status), NODES.collection(), "", Store().listener).list()
 
 
-async def test_a_list_of_one_namespace_says_nothing_about_others():
+async def test_list_of_one_namespace_keeps_the_objects_of_others():
     store = Store()
     store.objects = {ObjectKey("shop", "old"): {}, ObjectKey("dev", "other"): {}}
     rest = Rest(RecordingApi(lambda *_: Answer(body={"metadata": {"resourceVersion": "1"}, "items": []})))
@@ -299,7 +299,7 @@ async def test_a_list_of_one_namespace_says_nothing_about_others():
     assert list(store.objects) == [ObjectKey("dev", "other")]
 
 
-async def test_of_an_object_only_what_is_needed_is_read():
+async def test_reflector_reports_only_the_needed_fields_of_a_pod():
     metadata = {"name": "kafka-0", "namespace": "shop", "labels": {"app": "kafka"}, "annotations": None}
     pod = {
         "metadata": {**metadata, "managedFields": [{"fieldsV1": {"f:metadata": {}}}]},
@@ -312,8 +312,8 @@ async def test_of_an_object_only_what_is_needed_is_read():
     assert store.told == [{"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}]
 
 
-async def test_lines_come_whole_however_they_were_cut():
-    """From a real server, in pieces that end where they like."""
+async def test_lines_are_complete_regardless_of_the_chunks_of_the_response():
+    """A real server sends chunks that end in the middle of lines."""
 
     async def answer(request):
         response = web.StreamResponse(status=200 if "watch" in request.query else 410)

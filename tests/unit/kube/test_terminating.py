@@ -1,4 +1,4 @@
-"""What ends in Kubernetes is asked in one round, since deletions wait for the answers."""
+"""The operator reads all terminating definitions and namespaces concurrently, because deletions wait for this."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ SINCE = "2026-01-31T12:00:00Z"
 
 
 class Api:
-    """Answers nothing before it was asked for `all_of` objects; `ending` are being deleted, `gone` are not there."""
+    """Responds after `all_of` requests have arrived. `ending` are being deleted, `gone` do not exist."""
 
     def __init__(self, all_of, ending=(), gone=()):
         self.everybody_asked = asyncio.Barrier(all_of)
@@ -25,7 +25,7 @@ class Api:
         return {"metadata": {"deletionTimestamp": SINCE} if name in self.ending else {}}
 
 
-async def test_definitions_and_namespaces_are_asked_for_at_once():
+async def test_terminating_requests_definitions_and_namespaces_concurrently():
     api = Api(4, ending=("shop", "racktopologies.rackspan.dev"), gone=("old",))
     found = await KubeCluster(api, None).terminating(["shop", "old"])
     assert found.definitions == ("racktopologies.rackspan.dev",)
@@ -35,6 +35,6 @@ async def test_definitions_and_namespaces_are_asked_for_at_once():
     }
 
 
-async def test_where_nothing_ends_nothing_is_told():
+async def test_terminating_returns_nothing_if_nothing_is_being_deleted():
     found = await KubeCluster(Api(3), None).terminating(["shop"])
     assert (found.definitions, dict(found.namespaces)) == ((), {})

@@ -1,4 +1,4 @@
-"""Certificates that are replaced while the operator runs, as the kubelet or cert-manager does."""
+"""Certificates that the kubelet or cert-manager replaces while the operator runs."""
 
 import shutil
 import ssl
@@ -20,16 +20,16 @@ from rackspan.reconcile.failures import FailureError
 
 
 class Server:
-    """An API server that is started again with other certificates, at the same port."""
+    """An API server that can be restarted with other certificates on the same port."""
 
     def __init__(self):
         self.port = 0
         self.clients = []
-        """The common names of clients, in order of their requests."""
+        """The common names in the client certificates, in order of the requests."""
 
     @asynccontextmanager
     async def running(self, certificate, clients=None):
-        """`clients` is the authority of theirs; without one they need no certificate."""
+        """Run the server. `clients` is the CA of client certificates; without it, clients need no certificate."""
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate.cert, certificate.key)
         if clients is not None:
@@ -58,7 +58,7 @@ def authorities(tmp_path):
 
 
 def _replace(path, source):
-    """As the kubelet does: at once, and never in part."""
+    """Replace a file atomically, like the kubelet."""
     shutil.copy(source, path.with_suffix(".next"))
     path.with_suffix(".next").replace(path)
 
@@ -79,7 +79,7 @@ def _kubeconfig(folder, port, user):
 
 
 def _in_a_pod(folder, port, monkeypatch):
-    """What the kubelet gives to a Pod."""
+    """Set up the files and variables that the kubelet gives to a Pod."""
     (folder / "token").write_text("secret")
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
@@ -88,7 +88,7 @@ def _in_a_pod(folder, port, monkeypatch):
 
 
 async def _assert_trusted(rest, session):
-    """The operator's requests are answered, and kopf's."""
+    """Check that requests of the operator and of kopf succeed."""
     await rest.get("list", NODES.collection())
     async with session.aiohttp_session.get(f"{session.server}/api") as answer:
         assert answer.status == 200
@@ -103,9 +103,7 @@ async def _assert_distrusted(rest, session):
 
 
 @pytest.mark.parametrize("where", ["Pod", "kubeconfig"])
-async def test_an_authority_that_is_replaced_is_trusted_instead_of_the_old_one(
-    where, authorities, tmp_path, monkeypatch
-):
+async def test_replaced_ca_certificate_is_trusted_instead_of_the_old_one(where, authorities, tmp_path, monkeypatch):
     old, new = authorities
     trusted, server = tmp_path / "ca.crt", Server()
     _replace(trusted, old.cert)
@@ -128,7 +126,7 @@ async def test_an_authority_that_is_replaced_is_trusted_instead_of_the_old_one(
     await session.aiohttp_session.close()
 
 
-async def test_a_file_that_cannot_be_read_leaves_what_was_read_before(authorities, tmp_path):
+async def test_unreadable_ca_file_keeps_the_certificates_read_before(authorities, tmp_path):
     old, new = authorities
     trusted, server = tmp_path / "ca.crt", Server()
     _replace(trusted, old.cert)
@@ -148,7 +146,7 @@ async def test_a_file_that_cannot_be_read_leaves_what_was_read_before(authoritie
     await rest.close()
 
 
-async def test_a_certificate_of_the_client_that_is_replaced_is_shown(authorities, tmp_path):
+async def test_replaced_client_certificate_is_presented(authorities, tmp_path):
     authority, _ = authorities
     server, mine = Server(), {}
     for name in ("before", "after"):
