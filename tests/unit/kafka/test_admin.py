@@ -1,4 +1,4 @@
-"""What the client does about brokers that do not answer. What they do answer is seen on a real Kafka."""
+"""How the client handles brokers that do not respond. Integration tests check responses of a real Kafka."""
 
 import asyncio
 import gc
@@ -22,9 +22,9 @@ TOPICS = {"orders": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[2, 
 
 
 class Brokers:
-    """Stands in for librdkafka's client: each call gets the next of `answers`, an error's code or a value.
+    """A fake of librdkafka's client: each call gets the next of `answers`, which is an error code or a value.
 
-    `trouble` is an error's code that it reports of connections whenever it is polled.
+    `trouble` is the error code of connections that each poll reports.
     """
 
     def __init__(self, *answers, trouble=None):
@@ -90,36 +90,36 @@ def asked(brokers, monkeypatch, question):
     return asyncio.run(answer())
 
 
-def test_a_broker_that_falls_silent_is_given_up_for_another_one(monkeypatch):
+def test_read_is_retried_with_a_new_client_if_a_broker_does_not_respond(monkeypatch):
     brokers = Brokers(SILENT, SILENT, TOPICS)
     load = asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert (dict(load.replicas), dict(load.leaders)) == ({2: 1, 1: 1}, {2: 1})
-    assert brokers.asked[0] < 10, "soon"
-    assert brokers.asked == sorted(brokers.asked), "and a large cluster gets its time all the same"
-    assert brokers.clients == 3, "one client would go on asking the broker that hangs"
+    assert brokers.asked[0] < 10, "the first timeout is short"
+    assert brokers.asked == sorted(brokers.asked), "later timeouts are longer, for large clusters"
+    assert brokers.clients == 3, "the same client would use the broker that hangs again"
 
 
-def test_replicas_of_topics_that_are_left_out_are_not_counted(monkeypatch):
+def test_replica_counts_exclude_the_given_topics(monkeypatch):
     topics = TOPICS | {"payments": SimpleNamespace(partitions={0: SimpleNamespace(replicas=[3])})}
     load = asked(Brokers(topics), monkeypatch, lambda admin: admin.replica_counts(without=["orders"]))
     assert (dict(load.replicas), dict(load.leaders)) == ({3: 1}, {3: 1})
 
 
-def test_silence_of_all_brokers_is_a_failure(monkeypatch):
+def test_read_fails_if_no_broker_responds(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
         asked(Brokers(*[SILENT] * TRIES), monkeypatch, ConfluentAdmin.replica_counts)
 
 
-def test_a_refusal_is_an_answer(monkeypatch):
+def test_read_is_not_retried_after_an_authorization_error(monkeypatch):
     brokers = Brokers(REFUSED)
     with pytest.raises(FailureError, match="CLUSTER_AUTHORIZATION_FAILED"):
         asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert len(brokers.asked) == 1
 
 
-def test_where_no_broker_is_left_nobody_is_waited_for(monkeypatch):
+def test_read_is_not_retried_if_all_brokers_are_down(monkeypatch):
     brokers = Brokers(SILENT, trouble=KafkaError._ALL_BROKERS_DOWN)
-    monkeypatch.setattr(ConfluentAdmin, "_forget_errors", lambda _: None)  # else the trouble is of before
+    monkeypatch.setattr(ConfluentAdmin, "_forget_errors", lambda _: None)  # else the error counts as an old one
     with pytest.raises(FailureError, match="_TRANSPORT"):
         asked(brokers, monkeypatch, ConfluentAdmin.replica_counts)
     assert len(brokers.asked) == 1
@@ -133,7 +133,7 @@ def described(name, topic_id):
     return SimpleNamespace(name=name, topic_id=topic_id, partitions=[], is_internal=False)
 
 
-def test_a_lost_connection_says_nothing_about_any_topic(monkeypatch):
+def test_topics_raises_for_a_lost_connection_instead_of_a_result_per_topic(monkeypatch):
     with pytest.raises(FailureError, match="_TRANSPORT"):
         asked(Brokers(*[SILENT] * 2 * TRIES), monkeypatch, _topics)
 
@@ -145,13 +145,13 @@ def test_a_lost_connection_says_nothing_about_any_topic(monkeypatch):
         ([{}], lambda admin: admin.configs(["orders"])),
     ],
 )
-def test_topics_are_read_from_another_broker_where_one_hangs(answers, question, monkeypatch):
+def test_topics_and_configs_are_read_with_a_new_client_if_a_broker_hangs(answers, question, monkeypatch):
     brokers = Brokers(*[SILENT] * len(answers), *answers)
     assert None not in asked(brokers, monkeypatch, question).values()
     assert brokers.clients == 2
 
 
-def test_a_change_that_no_broker_has_answered_is_not_sent_again_and_the_next_one_goes_elsewhere(monkeypatch):
+def test_change_without_a_response_is_not_retried_and_the_client_is_replaced(monkeypatch):
     brokers = Brokers(SILENT)
     found = asked(brokers, monkeypatch, lambda admin: admin.delete_topics({"orders": "id-1"}))
     assert isinstance(found["orders"], Failure)
@@ -169,7 +169,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_cluster_is_reachable_though_some_brokers_hang(monkeypatch):
+def test_cluster_is_read_although_some_brokers_hang(monkeypatch):
     brokers = Brokers(SILENT, SILENT, _nodes(1, 2))
     found = asked(brokers, monkeypatch, ConfluentAdmin.cluster)
     assert [one.id for one in found.brokers] == [1, 2]
@@ -177,12 +177,12 @@ def test_a_cluster_is_reachable_though_some_brokers_hang(monkeypatch):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_cluster_is_not_reachable_where_no_broker_answers(monkeypatch):
+def test_cluster_fails_if_no_broker_responds(monkeypatch):
     with pytest.raises(FailureError, match="no broker of kafka:9092 answered within"):
         asked(Brokers(SILENT, SILENT, SILENT), monkeypatch, ConfluentAdmin.cluster)
 
 
-def test_a_client_that_was_replaced_is_freed_when_no_call_uses_it_any_more(monkeypatch):
+def test_replaced_client_is_freed_as_soon_as_no_call_uses_it(monkeypatch):
     made = []
 
     class Client:
@@ -195,7 +195,7 @@ def test_a_client_that_was_replaced_is_freed_when_no_call_uses_it_any_more(monke
         def list_topics(self, timeout):
             if len(made) == 1:
                 raise KafkaException(KafkaError(SILENT))
-            assert made[0]() is not None, "what is freed answers no more"
+            assert made[0]() is not None, "a client in use must not be freed"
             return SimpleNamespace(topics=TOPICS)
 
     monkeypatch.setattr(admin_module.client, "AdminClient", Client)
@@ -211,13 +211,13 @@ def test_a_client_that_was_replaced_is_freed_when_no_call_uses_it_any_more(monke
     assert asyncio.run(question()) == [True, False]
 
 
-def test_what_is_said_about_one_topic_is_not_said_about_the_others(monkeypatch):
+def test_failure_of_one_topic_does_not_affect_the_others(monkeypatch):
     found = asked(Brokers(REFUSED, described("refunds", "id-2")), monkeypatch, _topics)
     assert isinstance(found["orders"], Failure)
     assert found["refunds"].topic_id == "id-2"
 
 
-def test_a_broker_that_has_not_heard_of_a_deletion_is_not_believed(monkeypatch):
+def test_deleted_topic_is_absent_even_if_a_broker_still_returns_it(monkeypatch):
     async def delete(admin):
         await admin.delete_topics({"orders": "id-1", "refunds": "id-2"})
         return await admin.topics(["orders", "refunds"])
@@ -228,7 +228,7 @@ def test_a_broker_that_has_not_heard_of_a_deletion_is_not_believed(monkeypatch):
     assert found["refunds"].topic_id == "id-2", "it was not deleted"
 
 
-def test_a_deletion_of_long_ago_is_forgotten_at_the_next_one(monkeypatch):
+def test_next_deletion_forgets_old_deletions(monkeypatch):
     monkeypatch.setattr(admin_module, "_DELETED_SECONDS", 0)
 
     async def delete(admin):
@@ -254,7 +254,7 @@ def _min_insync(admin):
         ([{"min.insync.replicas": SimpleNamespace(value="many")}], None, [1]),
     ],
 )
-def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answers, found, asked_ids):
+def test_default_min_insync_is_that_of_the_first_broker_that_responds(monkeypatch, answers, found, asked_ids):
     brokers = Brokers(*answers)
     assert asked(brokers, monkeypatch, _min_insync) == found
     assert brokers.asked == asked_ids
@@ -273,13 +273,13 @@ def test_a_setting_is_asked_of_the_first_broker_that_answers(monkeypatch, answer
         ({}, None),
     ],
 )
-def test_a_broker_is_cordoned_where_all_its_log_directories_are(configs, cordoned):
+def test_broker_is_cordoned_if_all_its_log_directories_are(configs, cordoned):
     entries = {key: SimpleNamespace(value=value) for key, value in configs.items()}
     assert admin_module._is_cordoned(entries) is cordoned
 
 
-def test_a_closed_client_waits_for_no_garbage_collection():
-    """Its threads are joined when it goes, which no event loop should have to wait for."""
+def test_closed_client_is_freed_without_garbage_collection():
+    """Freeing the client joins its threads. This must not block the event loop."""
 
     async def used():
         admin = ConfluentAdmin({"bootstrap.servers": "127.0.0.1:1"})
@@ -298,7 +298,7 @@ def test_a_closed_client_waits_for_no_garbage_collection():
         gc.enable()
 
 
-def test_a_config_that_kafka_answers_with_null_is_none(monkeypatch):
+def test_configs_with_a_null_value_are_omitted(monkeypatch):
     def entry(value):
         return SimpleNamespace(value=value, source=ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
 
@@ -312,15 +312,15 @@ def test_a_config_that_kafka_answers_with_null_is_none(monkeypatch):
 @pytest.mark.parametrize(
     ("told", "known"), [("2147483648", 2**31 - 1), ("9" * 30, 2**31 - 1), ("-99999999999", 1), ("0", 1)]
 )
-def test_min_insync_replicas_that_no_kafka_has_are_the_most_or_the_least_that_one_has(monkeypatch, told, known):
+def test_min_insync_replicas_out_of_range_are_clamped(monkeypatch, told, known):
     entries = {"min.insync.replicas": SimpleNamespace(value=told, source=0)}
     found = asked(Brokers(entries), monkeypatch, lambda admin: admin.configs(["orders"]))
     assert found["orders"].min_insync == known
     assert asked(Brokers(entries), monkeypatch, _min_insync) == known
 
 
-def test_a_call_after_the_client_was_closed_is_given_up(monkeypatch):
-    """As where a batch goes on with a client that another look at Kafka has given up meanwhile."""
+def test_call_after_close_raises_failure_error(monkeypatch):
+    """For example, a batch continues with a client that another task has closed meanwhile."""
 
     async def closed(admin):
         await admin.close()

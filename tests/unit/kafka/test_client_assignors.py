@@ -1,4 +1,4 @@
-"""The assignor for kafka-python's consumers, on that library's own metadata and messages."""
+"""The assignor for consumers of kafka-python, with the metadata and messages of that library."""
 
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ def over_the_wire(**fields):
 
 
 def tell(metadata, replicas):
-    """Give a client's metadata the replicas of topics, as brokers do."""
+    """Set the replicas of topics in the metadata of a client, as brokers do."""
     broker, topic = MetadataResponse.MetadataResponseBroker, MetadataResponse.MetadataResponseTopic
     metadata.update_metadata(
         over_the_wire(
@@ -51,14 +51,14 @@ def tell(metadata, replicas):
 
 @pytest.fixture
 def cluster():
-    """Two topics of the same partitions, and one of a single partition on a broker without a rack."""
+    """Two topics with the same partitions, and a topic with one partition, on a broker without a rack."""
     metadata, rows = ClusterMetadata(), [[0, 1], [2, 0], [1, 2], [2, 1]]
     tell(metadata, {"left": rows, "right": rows, "lone": [[3]]})
     return metadata
 
 
 def member(name, rack, *topics, assignor=None, instance=None):
-    """A member as the leader sees it, after its metadata went over the wire."""
+    """Return a member as the group leader sees it, with encoded and decoded metadata."""
     told = (assignor or RackAwareRange(rack)).metadata(topics or ["left", "right"])
     return SimpleNamespace(
         member_id=name, group_instance_id=instance, metadata=ConsumerProtocolSubscription.decode(told.encode())
@@ -74,7 +74,7 @@ def both(numbers):
     return {"left": numbers, "right": numbers}
 
 
-def test_members_tell_their_racks_and_read_near_with_topics_kept_together(cluster):
+def test_members_read_from_their_rack_with_co_partitioned_topics_together(cluster):
     found = assigned(cluster, member("m1", "/us/a"), member("m2", "/eu/b"))
     assert all(one["left"] == one["right"] for one in found.values())
     assert 1 in found["m1"]["left"]
@@ -83,7 +83,7 @@ def test_members_tell_their_racks_and_read_near_with_topics_kept_together(cluste
     assert len(found["m1"]["left"]) == 2
 
 
-def test_members_of_another_range_or_without_a_rack_get_their_even_share(cluster):
+def test_members_without_a_rack_or_with_the_standard_range_get_an_even_share(cluster):
     old = member("old", None, "left", assignor=RangePartitionAssignor())
     found = assigned(cluster, old, member("none", "", "left"), member("near", "/us/a", "left"))
     assert sorted(len(one["left"]) for one in found.values()) == [1, 1, 2]
@@ -91,7 +91,7 @@ def test_members_of_another_range_or_without_a_rack_get_their_even_share(cluster
     assert set(found["near"]["left"]) < {1, 2, 3}
 
 
-def test_the_next_assignment_is_by_the_racks_that_replicas_have_moved_to(cluster):
+def test_assignment_follows_replicas_that_moved_to_other_racks(cluster):
     members = [member("m1", "/us/a"), member("m2", "/eu/b")]
     rows = [[2, 0], [2, 0], [1, 0], [1, 0]]
     tell(cluster, {"left": rows, "right": rows})
@@ -100,19 +100,19 @@ def test_the_next_assignment_is_by_the_racks_that_replicas_have_moved_to(cluster
     assert assigned(cluster, *members) == {"m1": both([2, 3]), "m2": both([0, 1])}
 
 
-def test_who_alone_subscribes_reads_alone_and_what_is_not_known_is_left_out(cluster):
+def test_only_subscriber_gets_the_whole_topic_and_unknown_topics_are_omitted(cluster):
     found = assigned(
         cluster, member("m1", "/us/a", "lone", "gone"), member("m2", "nowhere", "left"), member("m3", None, "gone")
     )
     assert found == {"m1": {"lone": [0]}, "m2": {"left": [0, 1, 2, 3]}, "m3": {}}
 
 
-def test_static_members_keep_what_they_have_under_another_member_id(cluster):
+def test_static_members_keep_their_partitions_after_their_member_id_changes(cluster):
     before = assigned(cluster, member("x", None, instance="a"), member("y", None, instance="b"))
     after = assigned(cluster, member("y2", None, instance="b"), member("x9", None, instance="a"))
     assert (before["x"], before["y"]) == (after["x9"], after["y2"])
 
 
-def test_without_members_or_partitions_there_is_nothing_to_assign(cluster):
+def test_assignment_is_empty_without_members_or_partitions(cluster):
     assert assigned(cluster) == {}
     assert assigned(ClusterMetadata(), member("m1", "/us/a")) == {"m1": {}}

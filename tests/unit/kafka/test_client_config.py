@@ -1,4 +1,4 @@
-"""What a RackTopology can say to librdkafka, which runs inside the operator."""
+"""Which properties a RackTopology can set for librdkafka, which runs in the process of the operator."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ OWN = {
     "sasl.oauthbearer.token.endpoint.url",
     "topic.metadata.refresh.interval.ms",
 }
-"""What the operator sets itself."""
+"""The properties that the operator sets."""
 CREDENTIALS = Credentials("ca", "certificate", "key", "user", "password")
 EDGES = {
     "client.id": ["a" * 255, "Zürich"],
@@ -49,7 +49,7 @@ EDGES = {
 
 
 def _values(one):
-    """The values at the edges of what a property takes."""
+    """Return the extreme values that a property accepts."""
     if limits := re.fullmatch(r"a whole number from (\d+) to (\d+)", one.values):
         return list(limits.groups())
     if one.values == "true or false":
@@ -57,7 +57,7 @@ def _values(one):
     return one.values.removeprefix("one of ").split(", ") if one.values.startswith("one of ") else EDGES[one.name]
 
 
-def test_a_property_that_would_end_the_process_is_refused():
+def test_property_that_would_end_the_process_is_rejected():
     program = """
 import asyncio
 from rackspan.api.racktopology import KafkaSpec
@@ -100,7 +100,7 @@ asyncio.run(main())
         "client.id\n",
     ],
 )
-def test_what_is_not_on_the_list_is_refused(name):
+def test_property_that_is_not_on_the_list_is_rejected(name):
     with pytest.raises(FailureError, match="is not among the client properties that may be set") as caught:
         client_properties(KafkaSpec("kafka:9092", properties={name: "9"}), Credentials())
     assert caught.value.failure.reason is Reason.INVALID_SPEC
@@ -108,7 +108,7 @@ def test_what_is_not_on_the_list_is_refused(name):
 
 
 @pytest.mark.parametrize("one", CLIENT_PROPERTIES.values(), ids=CLIENT_PROPERTIES)
-def test_librdkafka_takes_every_value_that_the_list_lets_through(one):
+def test_librdkafka_accepts_the_extreme_values_of_each_listed_property(one):
     for value in _values(one):
         assert first_error({one.name: value}) is None
         beside = {"reconnect.backoff.max.ms": "3600000"} if one.name == "reconnect.backoff.ms" else {}
@@ -116,7 +116,7 @@ def test_librdkafka_takes_every_value_that_the_list_lets_through(one):
 
 
 @pytest.mark.parametrize("one", CLIENT_PROPERTIES.values(), ids=CLIENT_PROPERTIES)
-def test_a_value_that_is_none_is_refused(one):
+def test_invalid_values_of_listed_properties_are_rejected(one):
     bad = ["", "a\nb", "a\0b", "\ud800", "9" * 5_000, "\x1b[2J"]
     if limits := re.fullmatch(r"a whole number from (\d+) to (\d+)", one.values):
         bad += [
@@ -134,7 +134,7 @@ def test_a_value_that_is_none_is_refused(one):
         assert words.isprintable()
 
 
-def test_the_definition_has_the_same_list():
+def test_rule_in_the_crd_has_the_same_list_of_client_properties():
     definition = yaml.safe_load((REPOSITORY / "crds" / "racktopologies.yaml").read_text())
     spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     rule = spec["properties"]["kafka"]["properties"]["properties"]["x-kubernetes-validations"][0]["rule"]
@@ -144,7 +144,7 @@ def test_the_definition_has_the_same_list():
 
 
 @pytest.mark.parametrize("place", list(places(TOPOLOGY["spec"])), ids=str)
-def test_no_text_of_a_topology_becomes_the_name_of_a_property(place):
+def test_hostile_string_in_a_topology_does_not_become_a_property_name(place):
     for text in HOSTILE:
         try:
             kafka = RackTopology.from_object(with_text(TOPOLOGY, place, text)).spec.kafka
@@ -163,7 +163,7 @@ def _tokens(oauth):
     return topology(kafka={"bootstrapServers": "kafka:9092", "sasl": sasl}).spec.kafka
 
 
-def test_a_client_of_a_token_endpoint_has_its_id_and_secret_from_the_secret():
+def test_oauth_client_id_and_secret_are_those_of_the_secret():
     found = client_properties(_tokens(OAUTH), Credentials(username="me", password="canary", token_ca_pem="PEM"))
     login = login_of(found)
     assert login == OauthLogin(OAUTH["tokenEndpoint"], "me", "canary", "kafka", None, "PEM")
@@ -180,7 +180,7 @@ def test_a_client_of_a_token_endpoint_has_its_id_and_secret_from_the_secret():
         ({**OAUTH, "scope": "a\nb"}, "^spec.kafka.sasl.oauth.scope is not printable ASCII$"),
     ],
 )
-def test_a_token_endpoint_that_admission_let_through_is_refused(oauth, sentence):
+def test_invalid_oauth_settings_are_rejected_without_admission(oauth, sentence):
     with pytest.raises(FailureError, match=sentence) as caught:
         client_properties(_tokens(oauth), CREDENTIALS)
     assert (caught.value.failure.reason, caught.value.failure.remedy) == (Reason.INVALID_SPEC, Remedy.SPEC)
@@ -188,4 +188,4 @@ def test_a_token_endpoint_that_admission_let_through_is_refused(oauth, sentence)
 
 class _Silent:
     def log(self, *_):
-        """Nobody is interested."""
+        """Discard the message."""

@@ -1,4 +1,4 @@
-"""Snapshots have the eligible leader replicas (KIP-966) of partitions without a leader, and work without them."""
+"""Snapshots have the eligible leader replicas (KIP-966) of partitions without a leader, if Kafka reports them."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ _CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 def leaderless(answer, *numbers):
-    """Partitions of `orders` without a leader and with an empty ISR."""
+    """Remove the leader and the ISR of these partitions of `orders`."""
     if answer.name == "MetadataResponse":
         for one in (one for topic in answer.topics if topic.name == "orders" for one in topic.partitions):
             if one.partition_index in numbers:
@@ -22,7 +22,7 @@ def leaderless(answer, *numbers):
 
 
 def page(answer, name, rows, cursor=None):
-    """An answer with these eligible leaders by partition; `cursor` is where the next page begins."""
+    """Set the eligible leaders by partition in a response; `cursor` is the partition at which the next page begins."""
     kind = answer.DescribeTopicPartitionsResponseTopic
     partition = kind.DescribeTopicPartitionsResponsePartition
     answer.topics = [
@@ -49,7 +49,7 @@ def page(answer, name, rows, cursor=None):
 
 
 def eligible(partitions):
-    """The eligible leaders of `orders`, by partition."""
+    """Return the eligible leaders of `orders`, by partition."""
     rows = np.flatnonzero(partitions.topic == partitions.names.index("orders")).tolist()
     return {
         int(partitions.number[row]): partitions.replicas[row][partitions.eligible[row]].tolist()
@@ -66,7 +66,7 @@ def snapshots(mutate):
     return [whole.snapshot.partitions, portion.snapshot.partitions], kafka
 
 
-def test_they_are_asked_for_page_by_page_and_only_where_a_leader_is_missing():
+def test_eligible_leaders_are_read_in_pages_and_only_if_a_leader_is_missing():
     def mutate(answer):
         if answer.name == "DescribeTopicPartitionsResponse":
             first = kafka_answers.setdefault("pages", 0) % 2 == 0
@@ -104,8 +104,8 @@ def refused(answer):
 @pytest.mark.parametrize(
     "spoiled", [foreign, of_others, endless, refused, lambda _answer: b"\xff", lambda _answer: None]
 )
-def test_an_answer_that_is_none_leaves_them_out(monkeypatch, spoiled):
-    """A page of other topics, of brokers without a replica, one after the other for ever, refused, broken, or none."""
+def test_snapshot_has_no_eligible_leaders_after_an_invalid_response(monkeypatch, spoiled):
+    """Other topics, brokers without a replica, endless pages, not authorized, not decodable, or no response."""
     monkeypatch.setattr(python_connection, "_ELIGIBLE_SECONDS", 1.0)
 
     def mutate(answer):

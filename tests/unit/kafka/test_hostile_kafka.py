@@ -1,4 +1,4 @@
-"""The brokers that the tests of hostile answers use: what they answer unspoiled is a cluster, and chance is seeded."""
+"""The fake brokers for tests of hostile responses: unchanged responses are valid, and random changes have a seed."""
 
 import socket
 
@@ -13,16 +13,16 @@ from rackspan.reconcile.failures import FailureError
 _TOPICS = {"orders": [[0, 1], [1, 2]], "logs": [[2]]}
 
 
-def test_unspoiled_answers_are_a_cluster():
+def test_unchanged_responses_describe_a_cluster():
     with HostileKafka(topics=_TOPICS) as kafka:
         found = take_snapshot(command_properties(kafka.address)).snapshot
     assert found.cluster_id == "hostile"
     assert [(one.id, one.reported_rack) for one in found.brokers] == [(0, "/a"), (1, "/b"), (2, "/c")]
     assert found.partitions.names == ("logs", "orders")
-    assert kafka.answered["DescribeConfigs"] == 1 + 3, "one of all topics, and one of each broker about its cordons"
+    assert kafka.answered["DescribeConfigs"] == 1 + 3, "one request for all topics, and one per broker for its cordons"
 
 
-def test_a_proxy_that_spoils_nothing_changes_nothing_but_the_addresses():
+def test_proxy_with_share_zero_gives_the_same_snapshot():
     with HostileKafka(topics=_TOPICS) as kafka, FuzzedKafka(kafka.address, seed=1, share=0) as proxy:
         through, direct = (take_snapshot(command_properties(one.address)) for one in (proxy, kafka))
         assert str(through) == str(direct)
@@ -30,13 +30,13 @@ def test_a_proxy_that_spoils_nothing_changes_nothing_but_the_addresses():
     assert not proxy.spoiled
 
 
-def test_a_field_is_spoiled_wherever_its_path_leads():
+def test_spoiling_changes_the_field_at_its_path():
     with HostileKafka(spoiling("Metadata", "topics.name", NOT_UTF8)) as kafka, pytest.raises(FailureError) as failed:
         take_snapshot(command_properties(kafka.address))
     assert "can't decode byte 0xff" in failed.value.failure.message
 
 
-def test_the_same_seed_spoils_the_same():
+def test_proxy_with_the_same_seed_spoils_the_same_responses():
     def spoiled(seed):
         with HostileKafka() as kafka, FuzzedKafka(kafka.address, seed, share=1) as proxy:
             host, port = proxy.address.split(",")[0].split(":")

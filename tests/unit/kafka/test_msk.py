@@ -1,4 +1,4 @@
-"""Log-ins at Amazon MSK: tokens are signed as AWS publishes it, by the right keys, and no secret is shown."""
+"""Logins at Amazon MSK: tokens have the signature that AWS specifies, and no secret is shown."""
 
 import base64
 import logging
@@ -41,7 +41,7 @@ def url_of(token):
     return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
 
 
-def test_the_signature_is_that_of_the_example_of_aws():
+def test_signature_equals_the_example_of_aws():
     """Amazon S3's API reference, "Authenticating Requests: Using Query Parameters"."""
     day = datetime(2013, 5, 24, tzinfo=UTC)
     host = "examplebucket.s3.amazonaws.com"
@@ -53,7 +53,7 @@ def test_the_signature_is_that_of_the_example_of_aws():
     )
 
 
-def test_the_key_is_that_of_the_example_of_aws():
+def test_signing_key_equals_the_example_of_aws():
     """AWS General Reference, "Deriving a signing key"."""
     key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20150830/us-east-1/iam/aws4_request")
     assert key.hex() == "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9"
@@ -66,8 +66,8 @@ def test_the_key_is_that_of_the_example_of_aws():
         ("FwoGZXIvYXdzEXAMPLE//+a==", "1fef95d94171f2ad0822cf19a46377fad1b2227fcc483a3799f43f8d95085358"),
     ],
 )
-def test_a_token_has_the_parameters_and_the_signature_of_amazons_signer(session, signature):
-    """What aws-msk-iam-sasl-signer-python 1.0.2 gives for the same keys at the same time."""
+def test_token_has_the_parameters_and_the_signature_of_the_signer_of_aws(session, signature):
+    """The result of aws-msk-iam-sasl-signer-python 1.0.2 for the same keys and the same time."""
     keys = AwsKeys(KEYS.access_key_id, KEYS.secret_access_key, session)
     token = token_text(keys, "eu-west-1", AT)
     assert "=" not in token
@@ -86,7 +86,7 @@ def test_a_token_has_the_parameters_and_the_signature_of_amazons_signer(session,
     }
 
 
-def test_a_token_is_signed_anew_when_four_fifths_of_its_life_are_over(monkeypatch):
+def test_token_is_renewed_after_four_fifths_of_its_lifetime(monkeypatch):
     provider, now = TokenProvider(MskLogin("eu-west-1", KEYS)), [0.0]
     monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
     first = provider.token()
@@ -116,14 +116,14 @@ class _Clock(datetime):
         ("kafka:9098", "ap-east-1"),
     ],
 )
-def test_the_region_is_in_the_brokers_names_and_else_in_the_environment(monkeypatch, servers, region):
+def test_region_is_that_of_the_broker_names_else_of_the_environment(monkeypatch, servers, region):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-east-1")
     assert login_of({**USER, "bootstrap.servers": servers}).region == region
     monkeypatch.setenv("AWS_REGION", "ap-east-2")
     assert login_of({**USER, "bootstrap.servers": "kafka:9098"}).region == "ap-east-2"
 
 
-def test_a_region_that_nothing_tells_is_asked_for():
+def test_unknown_region_is_an_error_that_names_aws_region():
     with pytest.raises(FailureError, match=r"needs the cluster's region, .*: set AWS_REGION$") as caught:
         login_of({**USER, "bootstrap.servers": "kafka:9098"})
     assert caught.value.failure.remedy is Remedy.SPEC
@@ -132,35 +132,35 @@ def test_a_region_that_nothing_tells_is_asked_for():
 @pytest.mark.parametrize(
     "region", ["eu-west-1\n", "eu west", "evil.example/?a=1", "EU-WEST-1", "-1", "é-1", "eu-west-1&A=b", "a" * 9_999]
 )
-def test_a_region_that_is_none_is_refused(region):
+def test_invalid_region_is_rejected(region):
     with pytest.raises(FailureError, match=r"is not an AWS region, such as eu-west-1$") as caught:
         login_of({**OWN, **IRELAND, msk_login.REGION: region})
     assert caught.value.failure.message.isprintable()
     assert len(caught.value.failure.message) < 200
 
 
-def test_a_long_list_of_hostile_servers_is_read_at_once():
+def test_long_list_of_hostile_servers_has_no_region():
     servers = ",".join([".kafka." * 300 + "-" * 300] * 300)
     with pytest.raises(FailureError, match=r"set AWS_REGION$"):
         login_of({**USER, "bootstrap.servers": servers})
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "PLAINTEXT", "SSL"])
-def test_a_token_is_never_sent_in_clear_text(protocol):
+def test_token_provider_requires_tls(protocol):
     properties = {**OWN, **IRELAND, "security.protocol": protocol}
     assert uses_tokens(properties)
     with pytest.raises(FailureError, match=r"^spec.kafka.tls: AWS_MSK_IAM needs TLS \(SASL_SSL\), so that"):
         token_provider(properties)
 
 
-def test_properties_of_ours_are_not_given_to_the_clients():
+def test_login_properties_are_removed_and_unknown_ones_are_rejected():
     assert without_login({**OWN, msk_login.REGION: "eu-west-1"}) == {**MSK, "sasl.mechanism": "OAUTHBEARER"}
     with pytest.raises(FailureError, match=r"^aws\.endpoint is not supported$"):
         login_of({**OWN, **IRELAND, "aws.endpoint": "canary"})
 
 
-def test_without_keys_nobody_elses_are_taken(monkeypatch):
-    """The operator names keys always; a mistake there must not end at those of its pod."""
+def test_login_without_keys_does_not_use_the_keys_of_the_environment(monkeypatch):
+    """The operator always sets keys. An error there must not lead to the use of the keys of its own pod."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS.secret_access_key)
     for left_out in ({}, {msk_login.USER: "false"}, {msk_login.PROFILE: "prod"}):
@@ -181,7 +181,7 @@ def test_without_keys_nobody_elses_are_taken(monkeypatch):
         ({msk_login.SESSION_TOKEN: "a" * 9_000}, "the session token is not valid"),
     ],
 )
-def test_keys_that_are_none_are_refused_and_not_shown(keys, sentence):
+def test_invalid_keys_are_rejected_and_not_shown(keys, sentence):
     with pytest.raises(FailureError, match=f"^no token for Kafka: {sentence}") as caught:
         login_of({**OWN, **IRELAND, **keys})
     failure = caught.value.failure
@@ -189,7 +189,7 @@ def test_keys_that_are_none_are_refused_and_not_shown(keys, sentence):
     assert not any(value in failure.message for value in keys.values())
 
 
-def test_neither_keys_nor_tokens_are_in_a_repr_or_a_log(caplog):
+def test_keys_and_tokens_are_not_in_repr_or_log(caplog):
     caplog.set_level(logging.DEBUG)
     login = login_of({**OWN, **IRELAND, msk_login.SESSION_TOKEN: "canary"})
     assert login == MskLogin("eu-west-1", AwsKeys(KEYS.access_key_id, KEYS.secret_access_key, "canary"))
@@ -199,7 +199,7 @@ def test_neither_keys_nor_tokens_are_in_a_repr_or_a_log(caplog):
     assert [one for one in (KEYS.secret_access_key, "canary", token) if one in shown] == []
 
 
-def test_the_environments_keys_need_no_package(monkeypatch):
+def test_keys_of_the_environment_work_without_botocore(monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS.secret_access_key)
@@ -210,7 +210,7 @@ def test_the_environments_keys_need_no_package(monkeypatch):
 
 
 @pytest.mark.parametrize("more", [{}, {msk_login.PROFILE: "prod"}, {msk_login.ROLE_ARN: "arn:aws:iam::1:role/a"}])
-def test_other_credentials_need_an_extra_which_is_told(monkeypatch, more):
+def test_other_credentials_without_botocore_fail_and_name_the_extra_to_install(monkeypatch, more):
     monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
     if more:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS.access_key_id)
@@ -219,7 +219,7 @@ def test_other_credentials_need_an_extra_which_is_told(monkeypatch, more):
         TokenProvider(login_of({**USER, **IRELAND, **more})).token()
 
 
-def test_credentials_that_take_too_long_are_told(monkeypatch):
+def test_credentials_time_out_with_a_failure_to_retry(monkeypatch):
     done = threading.Event()
     monkeypatch.setattr("rackspan.kafka.token_provider.credentials_of", lambda *_: done.wait(30))
     try:
@@ -230,7 +230,7 @@ def test_credentials_that_take_too_long_are_told(monkeypatch):
         done.set()
 
 
-async def test_both_clients_have_the_same_tokens():
+async def test_both_kafka_clients_share_the_token_provider():
     properties = {**OWN, "bootstrap.servers": "127.0.0.1:1", msk_login.REGION: "eu-west-1"}
     admin = ConfluentAdmin(properties)
     try:
@@ -248,7 +248,7 @@ def _spec(**changes):
     return topology(kafka=kafka).spec.kafka
 
 
-def test_a_topology_signs_with_the_keys_of_its_secret_alone(monkeypatch):
+def test_topology_uses_only_the_keys_of_its_secret(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ASIA" + "B" * 16)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-pods")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
@@ -261,7 +261,7 @@ def test_a_topology_signs_with_the_keys_of_its_secret_alone(monkeypatch):
         login_of(client_properties(_spec(), Credentials()))
 
 
-def test_a_topology_that_admission_let_through_is_refused():
+def test_invalid_msk_settings_are_rejected_without_admission():
     with pytest.raises(FailureError, match=r"^AWS_MSK_IAM needs spec.kafka.sasl.mskIam$"):
         client_properties(_spec(mskIam=None), Credentials(username="a", password="b"))
     keys = Credentials(username=KEYS.access_key_id, password=KEYS.secret_access_key)

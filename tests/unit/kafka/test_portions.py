@@ -1,4 +1,4 @@
-"""What Kafka did not say of a topic is told apart from a topic that is gone."""
+"""Topics that cannot be read are distinguished from deleted topics."""
 
 from concurrent.futures import Future
 
@@ -16,7 +16,7 @@ def answer(value=None, *, error=None):
     return made
 
 
-def test_a_topic_that_cannot_be_read_is_not_taken_to_be_gone():
+def test_unreadable_topic_does_not_count_as_deleted():
     answers = {
         "orders": answer("seen"),
         "gone": answer(error=KafkaError.UNKNOWN_TOPIC_OR_PART),

@@ -1,4 +1,4 @@
-"""The same cluster and log-in for the client of reassignments; what it does not know is refused, never left out."""
+"""Properties for the client of reassignments: unsupported properties are rejected, not omitted."""
 
 import ssl
 
@@ -9,7 +9,7 @@ from rackspan.kafka.python_client_config import UnsupportedPropertyError, python
 SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
 
 
-def test_a_log_in_is_taken_over():
+def test_login_properties_are_converted():
     found = python_client_properties(
         {
             **SERVERS,
@@ -32,13 +32,13 @@ def test_a_log_in_is_taken_over():
     }
 
 
-def test_tokens_need_no_password():
+def test_oauthbearer_needs_no_password():
     found = python_client_properties({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
     assert found["sasl_mechanism"] == "OAUTHBEARER"
     assert not any(name.startswith("sasl_plain") for name in found)
 
 
-def test_tls_verifies_certificates_and_host_names_unless_told_otherwise():
+def test_tls_verifies_certificates_and_also_host_names_unless_disabled():
     context = python_client_properties({**SERVERS, "security.protocol": "SSL"})["ssl_context"]
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     loose = {"ssl.endpoint.identification.algorithm": "none"}
@@ -56,6 +56,6 @@ def test_tls_verifies_certificates_and_host_names_unless_told_otherwise():
         {"security.protocol": "SASL_PLAINTEXT"},
     ],
 )
-def test_what_decides_about_trust_and_is_not_supported_is_an_error_that_says_so(more):
+def test_unsupported_security_property_raises_an_error(more):
     with pytest.raises(UnsupportedPropertyError, match="is not supported where replicas are moved"):
         python_client_properties({**SERVERS, **more})

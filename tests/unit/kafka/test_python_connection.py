@@ -1,4 +1,4 @@
-"""What kafka-python's client leaves behind where it reaches nobody, and where it is closed meanwhile."""
+"""Clients of kafka-python that cannot connect, or are closed during a call."""
 
 import threading
 
@@ -13,7 +13,7 @@ from rackspan.reconcile.failures import FailureError
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
 
-def test_a_client_that_reaches_nobody_leaves_no_thread(monkeypatch):
+def test_client_that_cannot_connect_leaves_no_thread(monkeypatch):
     monkeypatch.setattr(python_connection, "_BOOTSTRAP_MS", 100)
     before = set(threading.enumerate())
     with pytest.raises(FailureError, match="Unable to bootstrap"):
@@ -22,7 +22,7 @@ def test_a_client_that_reaches_nobody_leaves_no_thread(monkeypatch):
 
 
 class Admins:
-    """Makes kafka-python's clients; `meanwhile` is called before each is whole."""
+    """Creates fake clients of kafka-python. Calls `meanwhile` during each creation."""
 
     def __init__(self):
         self.made = []
@@ -55,7 +55,7 @@ def given_up(connection, question):
         connection.ask(question)
 
 
-def test_what_is_asked_while_a_client_is_closed_is_not_asked_again(admins, connection):
+def test_question_in_progress_is_not_retried_after_close(admins, connection):
     asked = []
 
     def question(admin):
@@ -70,14 +70,14 @@ def test_what_is_asked_while_a_client_is_closed_is_not_asked_again(admins, conne
     assert len(asked) == 1
 
 
-def test_a_client_that_is_made_while_it_is_closed_is_closed_and_asked_nothing(admins, connection):
+def test_client_that_is_created_during_close_is_closed_and_not_used(admins, connection):
     admins.meanwhile = connection.close
     given_up(connection, pytest.fail)
     assert admins.made
     assert admins.closed.acquire(timeout=5)
 
 
-async def test_a_closed_client_connects_no_more_for_what_librdkafka_does_not_have(admins):
+async def test_closed_admin_creates_no_kafka_python_client(admins):
     admin = ConfluentAdmin({**NOBODY, "log_level": 0})
     await admin.close()
     given_up(admin._python_connection(), pytest.fail)

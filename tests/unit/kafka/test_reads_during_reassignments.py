@@ -1,4 +1,4 @@
-"""Snapshots, and what the operator reads, have the replicas of partitions without those that a reassignment adds."""
+"""Snapshots and the operator read the replicas of partitions without those that a reassignment adds."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ _CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 def under_way(*partitions):
-    """A mutation: of topic `orders`, the partitions (number, replicas, adding, removing) are being reassigned."""
+    """Return a mutation: these partitions (number, replicas, adding, removing) of `orders` are being reassigned."""
 
     def mutated(answer):
         if answer.name == "ListPartitionReassignmentsResponse":
@@ -36,14 +36,14 @@ def under_way(*partitions):
 
 
 def refused(answer):
-    """A mutation: the client may not list reassignments."""
+    """Mutate a response: the client may not list reassignments."""
     if answer.name == "ListPartitionReassignmentsResponse":
         answer.error_code = _CLUSTER_AUTHORIZATION_FAILED
     return answer
 
 
 def lists(snapshot):
-    """Replica lists by topic and number."""
+    """Return the replica lists by topic and partition number."""
     partitions = snapshot.partitions
     return {
         (partitions.names[topic], number): [broker for broker in row if broker >= 0]
@@ -57,7 +57,7 @@ BEFORE = {("logs", 0): [2], ("orders", 0): [0, 1], ("orders", 1): [0, 1]}
 AS_LISTED = {**BEFORE, ("orders", 1): [2, 0, 1]}
 
 
-def test_replicas_that_are_being_added_are_not_the_partitions_own():
+def test_snapshot_omits_replicas_that_a_reassignment_adds():
     with HostileKafka(under_way((1, [2, 0, 1], [2], [0])), topics=_TOPICS) as kafka:
         found = take_snapshot(command_properties(kafka.address))
         portion = take_portion(command_properties(kafka.address), ["orders"])
@@ -72,14 +72,14 @@ def test_replicas_that_are_being_added_are_not_the_partitions_own():
     )
 
 
-def test_a_partition_that_only_loses_replicas_keeps_them_until_they_are_gone():
+def test_snapshot_keeps_replicas_that_a_reassignment_removes():
     with HostileKafka(under_way((1, [2, 0, 1], [], [2])), topics=_TOPICS) as kafka:
         found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
     assert found.warnings[0].startswith("1 partition is being reassigned")
 
 
-def test_without_a_reassignment_there_is_no_warning():
+def test_snapshot_without_a_reassignment_has_no_warning():
     with HostileKafka(topics=_TOPICS) as kafka:
         found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
@@ -87,12 +87,12 @@ def test_without_a_reassignment_there_is_no_warning():
 
 
 def garbled(answer):
-    """A mutation: nobody can read which partitions are being reassigned."""
+    """Mutate a response: the list of reassignments cannot be decoded."""
     return b"" if answer.name == "ListPartitionReassignmentsResponse" else answer
 
 
 @pytest.mark.parametrize("mutate", [refused, garbled])
-def test_a_snapshot_is_taken_although_reassignments_cannot_be_listed(mutate):
+def test_snapshot_has_a_warning_if_reassignments_cannot_be_listed(mutate):
     with HostileKafka(mutate, topics=_TOPICS) as kafka:
         found = take_snapshot(command_properties(kafka.address))
     assert lists(found.snapshot) == AS_LISTED
@@ -101,7 +101,7 @@ def test_a_snapshot_is_taken_although_reassignments_cannot_be_listed(mutate):
 
 
 def behind(*others):
-    """Mutations: in partition 1 of topic `orders`, broker 2 is not in sync; and `others`."""
+    """Return a mutation: in partition 1 of `orders`, broker 2 is not in sync. Then apply `others`."""
 
     def mutated(answer):
         if answer.name == "MetadataResponse":
@@ -117,7 +117,7 @@ def behind(*others):
 
 
 def read(mutate):
-    """The replicas of topic `orders` as the operator reads them, and how often it lists reassignments."""
+    """Return the replicas of `orders` that the operator reads, and how often it lists reassignments."""
     called = []
 
     def noted(answer):
@@ -141,16 +141,16 @@ def read(mutate):
 ADDING = under_way((1, [2, 0, 1], [2], [0]))
 
 
-def test_the_operator_reads_no_replica_that_is_being_added_and_is_not_in_sync():
+def test_operator_omits_replicas_that_are_being_added_and_not_in_sync():
     assert read(behind(ADDING)) == (((0, 1), (0, 1)), 2)
 
 
-def test_the_operator_asks_for_no_reassignments_while_all_replicas_are_in_sync():
+def test_operator_does_not_list_reassignments_while_all_replicas_are_in_sync():
     assert read(ADDING) == (((0, 1), (2, 0, 1)), 0)
 
 
 @pytest.mark.parametrize("fault", [refused, garbled])
-def test_the_operator_reads_all_listed_replicas_where_reassignments_cannot_be_listed(fault):
-    """It asks no second time within half a minute."""
+def test_operator_reads_all_replicas_if_reassignments_cannot_be_listed(fault):
+    """The operator does not list reassignments again within half a minute."""
     replicas, calls = read(behind(fault))
     assert (replicas, calls) == (((0, 1), (2, 0, 1)), 1)

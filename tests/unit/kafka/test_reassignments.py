@@ -1,4 +1,4 @@
-"""What the calls that move replicas make of kafka-python's answers, and of a broker that is gone."""
+"""How the calls for reassignments handle responses of kafka-python and unreachable brokers."""
 
 import uuid
 from types import SimpleNamespace
@@ -24,11 +24,11 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 AT = TopicPartition("orders", 0)
 HELD = [(0, 5, False), (1, -1, False), (2, -(2**63), False), (3, 0, False), (0, 9, True)]
-"""Of a log directory: number, bytes, and whether it is a copy that is being made there."""
+"""Replicas in a log directory: partition number, bytes, and whether it is a future replica."""
 
 
 class Client:
-    """kafka-python's client, of which the first `broken` ones fail at every call."""
+    """A fake of the client of kafka-python. The first `broken` clients fail at every call."""
 
     made: list = []  # noqa: RUF012
     broken = 0
@@ -126,39 +126,39 @@ async def admin(monkeypatch):
     await admin.close()
 
 
-async def test_partitions_are_those_of_metadata_with_what_is_under_way(admin):
+async def test_partitions_combine_metadata_with_reassignments_in_progress(admin):
     assert await admin.partitions(["orders", "gone"]) == {
         AT: PartitionState((0, 1, 2), frozenset({0, 1}), 0, frozenset({2}), frozenset()),
         TopicPartition("orders", 1): PartitionState((2,), frozenset({2}), None, offline=frozenset({2})),
     }
 
 
-async def test_a_topic_has_the_id_that_kafkas_own_tools_print(admin):
+async def test_topic_id_has_the_format_of_kafka_tools(admin):
     (one,) = (await admin.partitions(["identified"])).values()
     assert one.topic_id == "p0VyNZMmTOuKQ4q8kWZzXA"
 
 
-async def test_fenced_brokers_are_not_alive_and_the_fullest_directory_counts(admin):
+async def test_cluster_omits_fenced_brokers_and_disks_returns_the_fullest_directory(admin):
     await admin.partitions(["orders"])
     assert [broker.id for broker in (await admin.cluster()).brokers] == [0, 1]
     disks = await admin.disks([0])
     assert (disks[0].total, disks[0].usable) == (2000, 300)
 
 
-async def test_each_partition_has_its_own_outcome(admin):
+async def test_alter_returns_an_outcome_per_partition(admin):
     outcomes = await admin.alter({AT: None, TopicPartition("orders", 1): (1, 2)})
     assert outcomes[TopicPartition("orders", 1)] is None
     assert outcomes[AT].reason is Reason.KAFKA_REFUSED
     assert outcomes[AT].message.endswith("why")
 
 
-async def test_a_broker_that_is_gone_costs_one_more_try_by_a_new_client(admin, monkeypatch):
+async def test_connection_error_is_retried_once_with_a_new_client(admin, monkeypatch):
     monkeypatch.setattr(Client, "broken", 1)
     assert AT in await admin.partitions(["orders"])
     assert len(Client.made) == 2
 
 
-async def test_a_cluster_that_is_gone_is_told(admin, monkeypatch):
+async def test_unreachable_cluster_raises_and_has_no_disks(admin, monkeypatch):
     monkeypatch.setattr(Client, "broken", 99)
     with pytest.raises(FailureError) as error:
         await admin.partitions(["orders"])
@@ -166,7 +166,7 @@ async def test_a_cluster_that_is_gone_is_told(admin, monkeypatch):
     assert await admin.disks([0]) == {}
 
 
-async def test_what_kafka_refuses_is_not_tried_again(admin, monkeypatch):
+async def test_alter_is_not_retried_after_an_authorization_error(admin, monkeypatch):
     monkeypatch.setattr(Client, "broken", 99)
     monkeypatch.setattr(Client, "error", ClusterAuthorizationFailedError("no"))
     with pytest.raises(FailureError) as error:
@@ -183,14 +183,14 @@ def of_broker(broker, key=RATES[0]):
     return Setting(SettingKind.BROKER, str(broker), key)
 
 
-async def test_what_is_set_is_what_a_topic_or_broker_has_itself_and_what_cannot_be_read_is_told(admin):
+async def test_settings_are_own_values_or_a_failure_and_inherited_values_are_none(admin):
     inherited = [of_topic("orders", LEADERS), of_broker(0, RATES[1])]
     found = await admin.settings([of_topic("orders"), of_broker(0), of_topic("gone"), of_topic("secret"), *inherited])
     assert found.pop(of_topic("secret")).reason is Reason.NOT_AUTHORIZED
     assert found == {of_topic("orders"): "2", of_broker(0): "2"} | dict.fromkeys([of_topic("gone"), *inherited])
 
 
-async def test_a_broker_that_is_away_fails_alone_and_nobody_else_waits_for_it(admin):
+async def test_unreachable_broker_fails_only_its_own_settings(admin):
     some = [of_broker(0), of_broker(2), of_broker(2, RATES[1]), of_topic("orders"), of_topic("gone")]
     for outcomes in (await admin.settings(some), await admin.set_settings(dict.fromkeys(some, "2"))):
         failed = {one for one in some if getattr(outcomes[one], "reason", None) is Reason.KAFKA_UNREACHABLE}
@@ -201,7 +201,7 @@ async def test_a_broker_that_is_away_fails_alone_and_nobody_else_waits_for_it(ad
     assert await admin.disks([0, 2]) == {0: Disk(2000, 300, lost=1)}
 
 
-async def test_each_value_is_set_or_deleted_and_a_topic_that_is_gone_needs_neither(admin):
+async def test_set_settings_sets_or_deletes_values_and_accepts_a_deleted_topic(admin):
     values = {of_topic("orders"): "0:1", of_topic("orders", LEADERS): None, of_topic("gone"): "0:1"}
     values |= {of_topic("secret"): None}
     outcomes = await admin.set_settings(values)
@@ -212,33 +212,33 @@ async def test_each_value_is_set_or_deleted_and_a_topic_that_is_gone_needs_neith
 
 
 @pytest.mark.parametrize(("operation", "number"), [(ListOperation.APPEND, 2), (ListOperation.SUBTRACT, 3)])
-async def test_names_are_put_on_a_list_and_taken_off_it_by_the_controller(admin, operation, number):
+async def test_list_change_is_sent_as_append_or_subtract_operation(admin, operation, number):
     assert await admin.set_settings({of_topic("orders"): ListChange(operation, "0:1")}) == {of_topic("orders"): None}
     ((_, request, _),) = Client.asked
     assert request.resources[0][1:] == ("orders", [(FOLLOWERS, number, "0:1")])
 
 
-async def test_sizes_are_those_of_replicas_and_a_negative_one_is_none(admin):
+async def test_sizes_omit_negative_sizes_and_future_replicas(admin):
     found = await admin.sizes({TopicPartition("orders", number): [0] for number in range(4)})
     assert found == {(AT, 0): 5, (TopicPartition("orders", 3), 0): 0}
 
 
 @pytest.mark.parametrize(("size", "known"), [(2**50, True), (2**62, False), (2**63 - 1, False)])
-async def test_sizes_that_no_cluster_has_are_not_known(admin, monkeypatch, size, known):
-    """They are added up, and statuses and columns take 64 bits."""
+async def test_sizes_omit_impossibly_large_sizes(admin, monkeypatch, size, known):
+    """Sizes are added up, and the fields of statuses and columns have 64 bits."""
     monkeypatch.setitem(globals(), "HELD", [(number, size, False) for number in range(4)])
     found = await admin.sizes({TopicPartition("orders", number): [0] for number in range(4)})
     assert set(found.values()) == ({size} if known else set())
 
 
-async def test_min_insync_replicas_of_topics_that_tell_is_asked_for_alone(admin):
+async def test_min_insync_omits_unreadable_topics_and_requests_only_that_config(admin):
     assert await admin.min_insync(["orders", "gone", "secret"]) == {"orders": 2}
     ((_, request, _),) = Client.asked
     assert {key for one in request.resources for key in one[2]} == {"min.insync.replicas"}
 
 
 class Ends:
-    """A permit that ends once Kafka has been asked so many times."""
+    """A permit that ends after this number of calls to Kafka."""
 
     change_timeout_seconds = 60.0
 
@@ -251,7 +251,7 @@ class Ends:
 
 
 @pytest.mark.parametrize("call", ["alter", "elect", "set_settings"])
-async def test_a_change_is_not_tried_again_once_another_operator_may_lead(monkeypatch, call):
+async def test_change_is_not_retried_after_the_permit_has_ended(monkeypatch, call):
     class Hangs(Client):
         tried = 0
 

@@ -1,4 +1,4 @@
-"""What members of classic groups tell, byte by byte as clients send it."""
+"""The metadata of members of classic groups, in the bytes that clients send."""
 
 import struct
 
@@ -6,7 +6,7 @@ import pytest
 
 from rackspan.kafka.subscription import Subscription, read_subscription
 
-# As librdkafka 2.16 sends it.
+# Sent by librdkafka 2.16.
 LIBRDKAFKA = b"\x00\x03\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x05/us/a"
 
 
@@ -25,22 +25,22 @@ def subscription(version, topics, rack=None):
     return data
 
 
-def test_what_a_real_client_sent_is_read():
+def test_subscription_of_librdkafka_is_read():
     assert read_subscription(LIBRDKAFKA) == Subscription(frozenset({"t"}), "/us/a")
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_the_topics_and_from_the_third_on_the_rack(version):
+def test_every_version_has_the_topics_and_version_3_and_later_the_rack(version):
     found = read_subscription(subscription(version, ["orders", "größe"], "/eu/eu-1a"))
     assert found == Subscription(frozenset({"orders", "größe"}), "/eu/eu-1a" if version >= 3 else None)
 
 
-def test_no_rack_is_told_in_two_ways():
+def test_null_and_empty_rack_are_no_rack():
     assert read_subscription(subscription(3, ["a"], None)) == Subscription(frozenset({"a"}))
     assert read_subscription(subscription(3, ["a"], "")) == Subscription(frozenset({"a"}))
 
 
-def test_what_is_cut_short_or_of_another_protocol_tells_nothing():
+def test_incomplete_or_invalid_metadata_is_none():
     whole = subscription(3, ["orders"], "/eu")
     assert [read_subscription(whole[:size]) for size in range(len(whole))] == [None] * len(whole)
     assert read_subscription(b"\x00\x01" + b"\x7f\xff\xff\xff" + b"\x00" * 40) is None

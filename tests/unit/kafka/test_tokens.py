@@ -1,4 +1,4 @@
-"""Tokens of an OAuth 2 server: asked for once, renewed in time, and a sentence for each way not to get one."""
+"""Tokens of an OAuth 2 server: one request for all threads, renewal before expiry, and a message for each failure."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ def refused(server, seconds=10.0, **more):
     return failure(TokenProvider(login(server, **more), seconds))
 
 
-def test_a_token_is_asked_for_once_for_all_threads(server):
+def test_concurrent_threads_share_one_token_request(server):
     provider, found = TokenProvider(login(server, scope="topics groups")), []
     threads = [threading.Thread(target=lambda: found.append(provider.token())) for _ in range(8)]
     for one in threads:
@@ -60,7 +60,7 @@ def test_a_token_is_asked_for_once_for_all_threads(server):
     assert expires == pytest.approx(time.time() + 300, abs=5)
 
 
-def test_a_token_is_renewed_when_four_fifths_of_its_life_are_over(server, monkeypatch):
+def test_token_is_renewed_after_four_fifths_of_its_lifetime(server, monkeypatch):
     provider, started = TokenProvider(login(server)), time.monotonic()
     now = [started]
     monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
@@ -71,7 +71,7 @@ def test_a_token_is_renewed_when_four_fifths_of_its_life_are_over(server, monkey
     assert provider.token() != first
 
 
-def test_an_endpoint_that_fails_does_not_matter_while_the_token_is_good(server, monkeypatch):
+def test_failed_renewal_is_no_failure_while_the_token_is_valid(server, monkeypatch):
     provider, now = TokenProvider(login(server)), [0.0]
     monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
     first = provider.token()
@@ -79,7 +79,7 @@ def test_an_endpoint_that_fails_does_not_matter_while_the_token_is_good(server, 
     assert provider.token() == first
     assert provider.failure is None
     assert provider.token() == first
-    assert len(server.asked) == 2, "an endpoint that failed has a pause"
+    assert len(server.asked) == 2, "a failed endpoint is not asked again during a pause"
     now[0] = 301.0
     assert failure(provider).remedy is Remedy.RETRY
     server.status, now[0] = 200, 305.0
@@ -103,14 +103,14 @@ def test_an_endpoint_that_fails_does_not_matter_while_the_token_is_good(server, 
         (429, b"", "answers with status 429", LATER),
     ],
 )
-def test_a_refusal_is_told_by_its_status(server, status, body, sentence, kind):
+def test_error_status_maps_to_a_failure(server, status, body, sentence, kind):
     server.status, server.body = status, body
     found = refused(server)
     assert found.what == f"no token for Kafka: 127.0.0.1:{server.port} {sentence}"
     assert (found.reason, found.remedy, found.setting) == kind
 
 
-def test_a_wrong_secret_is_told_and_not_shown(server):
+def test_wrong_client_secret_is_reported_and_not_shown(server):
     found = refused(server, client_secret="canary")
     assert "status 401 (invalid_client): the client id or the client secret is wrong" in found.message
     assert "canary" not in found.message + repr(login(server, client_secret="canary"))
@@ -134,20 +134,20 @@ def test_a_wrong_secret_is_told_and_not_shown(server):
         (b" " * 70_000, "the answer of SERVER is larger than 64 KiB"),
     ],
 )
-def test_an_answer_without_a_token_is_told(server, body, sentence):
+def test_response_without_a_usable_token_is_a_failure(server, body, sentence):
     server.body = body
     found = refused(server)
     assert found.what.startswith("no token for Kafka: " + sentence.replace("SERVER", f"127.0.0.1:{server.port}"))
     assert (found.reason, found.remedy, found.setting) == REFUSED
 
 
-def test_without_expires_in_the_claims_of_a_jwt_count(server):
+def test_expiry_is_that_of_the_jwt_if_expires_in_is_missing(server):
     server.seconds = 90
     server.body = json.dumps({"access_token": server.token(), "expires_in": None}).encode()
     assert TokenProvider(login(server)).for_librdkafka()[1] == pytest.approx(time.time() + 90, abs=5)
 
 
-def test_a_clock_that_is_ten_minutes_fast_is_told_where_it_matters(server):
+def test_expired_jwt_is_a_failure_unless_expires_in_is_set(server):
     server.seconds = -600
     server.body = json.dumps({"access_token": server.token()}).encode()
     expected = (
@@ -155,10 +155,10 @@ def test_a_clock_that_is_ten_minutes_fast_is_told_where_it_matters(server):
     )
     assert re.search(expected, refused(server).what)
     server.body = json.dumps({"access_token": server.token(), "expires_in": "300"}).encode()
-    assert TokenProvider(login(server)).token(), "expires_in needs nobody's clock"
+    assert TokenProvider(login(server)).token(), "expires_in does not depend on the clock"
 
 
-def test_an_endpoint_that_is_away_is_told(server):
+def test_unreachable_endpoint_is_a_failure(server):
     assert refused(server, url="http://127.0.0.1:1/token").what == (
         "no token for Kafka: 127.0.0.1:1 cannot be asked: Connection refused"
     )
@@ -168,7 +168,7 @@ def test_an_endpoint_that_is_away_is_told(server):
 
 
 @pytest.mark.parametrize(("delay", "trickle"), [(30, 0), (0, 0.2)])
-def test_an_endpoint_that_does_not_come_to_an_end_has_a_deadline(server, delay, trickle):
+def test_slow_response_times_out(server, delay, trickle):
     server.delay, server.trickle, started = delay, trickle, time.monotonic()
     found = refused(server, seconds=1.0)
     assert found.what == f"no token for Kafka: 127.0.0.1:{server.port} has not answered within 1 s"
@@ -176,7 +176,7 @@ def test_an_endpoint_that_does_not_come_to_an_end_has_a_deadline(server, delay, 
     assert found.remedy is Remedy.RETRY
 
 
-def test_what_does_not_speak_http_is_told():
+def test_endpoint_that_does_not_speak_http_is_a_failure():
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def answer():
@@ -190,7 +190,7 @@ def test_what_does_not_speak_http_is_told():
     assert found.what.endswith("cannot be asked: it ends the connection, or does not speak HTTP")
 
 
-def test_the_endpoints_certificate_is_verified(tmp_path):
+def test_certificate_and_host_name_of_the_endpoint_are_verified(tmp_path):
     ours, theirs = CertificateAuthority(tmp_path / "ours"), CertificateAuthority(tmp_path / "theirs")
     with token_server(ours.server("tokens")) as server:
         assert TokenProvider(login(server, ca_file=str(ours.cert))).token()
@@ -210,14 +210,14 @@ def test_the_endpoints_certificate_is_verified(tmp_path):
         assert "no TLS connection to 127.0.0.1:" in refused(plain, url=url).what
 
 
-def test_an_authority_that_is_no_certificate_is_told(server):
+def test_invalid_ca_certificate_is_a_tls_failure(server):
     for bad in ({"ca_pem": "no PEM"}, {"ca_file": "/nope.pem"}):
         with pytest.raises(FailureError, match="a certificate cannot be used") as caught:
             TokenProvider(login(server, url="https://tokens.example/", **bad))
         assert caught.value.failure.reason is Reason.TLS_FAILED
 
 
-def test_id_and_secret_are_encoded_as_kafka_does_and_on_request_as_the_rfc_has_it(server, monkeypatch):
+def test_id_and_secret_are_url_encoded_only_if_requested(server, monkeypatch):
     seen = []
     monkeypatch.setattr(
         server, "answer", lambda header, _: (seen.append(base64.b64decode(header.split()[1])), (503, b""))[1]
@@ -236,7 +236,7 @@ LOGIN = {
 }
 
 
-def test_properties_are_read_and_the_secret_is_not_shown():
+def test_login_properties_are_read_and_the_secret_is_not_in_repr():
     found = login_of({**LOGIN, "sasl.oauthbearer.scope": "s", "https.ca.location": "ca.pem"})
     assert (found.client_id, found.client_secret, found.scope, found.ca_file) == ("me", "canary", "s", "ca.pem")
     assert "canary" not in repr(found)
@@ -244,12 +244,12 @@ def test_properties_are_read_and_the_secret_is_not_shown():
 
 
 @pytest.mark.parametrize("name", [name for name in LOGIN if name.startswith("sasl.oauthbearer")])
-def test_a_missing_property_is_named(name):
+def test_error_names_the_missing_property(name):
     with pytest.raises(FailureError, match=f"OAUTHBEARER needs {name}"):
         login_of({key: value for key, value in LOGIN.items() if key != name})
 
 
-def test_an_unknown_property_is_named_without_its_value():
+def test_error_names_the_unknown_property_without_its_value():
     with pytest.raises(FailureError, match=r"^sasl.oauthbearer.assertion.file is not supported$"):
         login_of({**LOGIN, "sasl.oauthbearer.assertion.file": "canary"})
 
@@ -270,20 +270,20 @@ def test_an_unknown_property_is_named_without_its_value():
         ("https://" + "a" * 3_000, "not a URL of up to"),
     ],
 )
-def test_an_url_that_is_none_of_a_token_endpoint_is_refused(url, sentence):
+def test_invalid_endpoint_url_is_rejected(url, sentence):
     wrong = wrong_with_url(url, loopback=True)
     assert sentence in wrong
     assert "canary" not in wrong
 
 
-def test_plain_text_is_for_loopback_alone():
+def test_plain_http_is_allowed_for_loopback_only():
     for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
         assert wrong_with_url(f"http://{host}/token", loopback=True) is None
         assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
 
 
 def at_nobody(server):
-    """Properties of a client that reaches no broker."""
+    """Return the properties of a client that cannot reach a broker."""
     return {
         "bootstrap.servers": "127.0.0.1:1",
         "security.protocol": "SASL_PLAINTEXT",
@@ -294,7 +294,7 @@ def at_nobody(server):
     }
 
 
-def test_both_clients_tell_the_same(server):
+def test_both_kafka_clients_raise_the_same_failure(server):
     server.status = 503
     with pytest.raises(FailureError) as by_librdkafka:
         ConfluentAdmin(at_nobody(server))
@@ -304,7 +304,7 @@ def test_both_clients_tell_the_same(server):
     assert "answers with status 503" in by_librdkafka.value.failure.what
 
 
-async def test_a_call_without_a_token_fails_for_that_and_for_nothing_that_follows(server):
+async def test_call_with_an_expired_token_fails_with_the_error_of_the_endpoint(server):
     server.seconds = 2
     admin = ConfluentAdmin(at_nobody(server))
     try:

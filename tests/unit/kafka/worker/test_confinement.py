@@ -21,7 +21,7 @@ needs_landlock = pytest.mark.skipif(not landlocked(), reason="the kernel has no 
 
 
 @needs_landlock
-def test_a_token_cannot_be_read(tmp_path):
+def test_confined_process_cannot_read_a_token(tmp_path):
     token = tmp_path / "token"
     token.write_text("secret")
     code, out, error = run("print(open(sys.argv[1]).read())", token)
@@ -31,7 +31,7 @@ def test_a_token_cannot_be_read(tmp_path):
 
 
 @needs_landlock
-def test_no_file_can_be_written_or_made(tmp_path):
+def test_confined_process_cannot_write_or_create_files(tmp_path):
     known = tmp_path / "known"
     known.write_text("")
     for path in (known, tmp_path / "new", "/dev/shm/rackspan-test"):
@@ -41,7 +41,7 @@ def test_no_file_can_be_written_or_made(tmp_path):
 
 
 @needs_landlock
-def test_another_process_can_be_neither_read_nor_signalled():
+def test_confined_process_cannot_read_or_signal_another_process():
     code, out, error = run(
         """
 import os, signal
@@ -55,7 +55,7 @@ for attempt in (lambda: os.kill(os.getppid(), 0), lambda: open(f"/proc/{os.getpp
     assert (code, out.split()) == (0, ["refused", "refused"]), error
 
 
-def test_memory_beyond_the_limit_is_refused_also_to_native_code():
+def test_memory_limit_applies_to_python_and_native_code():
     code, out, error = run(
         """
 import ctypes
@@ -71,7 +71,7 @@ except MemoryError:
     assert (code, out.split()) == (0, ["None", "refused"]), error
 
 
-def test_a_thread_takes_little_of_the_limit():
+def test_150_threads_fit_into_the_memory_limit():
     code, out, error = run(
         """
 import threading
@@ -86,14 +86,14 @@ print(len(threads))
     assert (code, out) == (0, "150"), error
 
 
-def test_what_python_needs_can_still_be_read():
+def test_confined_process_can_import_modules_and_resolve_localhost():
     code, out, error = run(
         "import json, ssl, socket; print(socket.gethostbyname('localhost'), ssl.OPENSSL_VERSION[:7])"
     )
     assert (code, out) == (0, "127.0.0.1 OpenSSL"), error
 
 
-def test_the_process_leaves_no_core_and_ends_with_its_parent():
+def test_confined_process_has_no_core_dump_and_a_parent_death_signal():
     code, out, error = run(
         """
 import ctypes, resource
@@ -105,7 +105,7 @@ print(resource.getrlimit(resource.RLIMIT_CORE)[1], signal.value)
     assert (code, out) == (0, "0 9"), error
 
 
-def test_the_process_loads_nothing_that_takes_much_of_the_limit():
+def test_worker_modules_import_no_large_packages():
     code, out, error = run(
         """
 import sys

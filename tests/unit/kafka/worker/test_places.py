@@ -26,14 +26,14 @@ def refused(some, boundary, now):
     return error.value.failure.reason
 
 
-def test_trusted_namespaces_share_a_place_and_each_other_namespace_has_its_own():
+def test_trusted_namespaces_share_a_worker_and_each_other_namespace_has_its_own():
     some = places()
     assert some.boundary(OURS, 0) == some.boundary(OTHERS, 0)
     assert some.boundary(tenant("a"), 0) == some.boundary(ObjectKey("a", "second"), 0)
     assert len({some.boundary(one, 0) for one in (OURS, tenant("a"), tenant("b"))}) == 3
 
 
-def test_a_topology_that_may_have_ended_the_shared_process_is_alone_for_a_while():
+def test_topology_that_may_have_ended_the_shared_worker_is_isolated_for_a_while():
     some = places()
     shared = some.boundary(OURS, 0)
     some.enter(shared, 0)
@@ -45,7 +45,7 @@ def test_a_topology_that_may_have_ended_the_shared_process_is_alone_for_a_while(
     assert some.boundary(OTHERS, 1 + ISOLATION) == shared
 
 
-def test_the_pause_after_a_failure_doubles_up_to_a_minute_and_forgets():
+def test_pause_after_a_failure_doubles_up_to_a_minute_and_is_reset():
     some, now, boundary = places(), 0.0, places().boundary(tenant("a"), 0)
     pauses = []
     for _ in range(8):
@@ -67,7 +67,7 @@ def test_the_pause_after_a_failure_doubles_up_to_a_minute_and_forgets():
     some.enter(boundary, now + TURN + 1)
 
 
-def test_who_waits_gets_a_place_in_the_order_of_arrival():
+def test_waiting_namespaces_get_a_place_in_order_of_arrival():
     some = places(most=1)
     a, b, c = (some.boundary(tenant(name), 0) for name in "abc")
     assert some.enter(a, 0) is None
@@ -75,14 +75,14 @@ def test_who_waits_gets_a_place_in_the_order_of_arrival():
     assert refused(some, c, 2) is Reason.KAFKA_CLIENT_WAITING
     assert refused(some, c, 40) is Reason.KAFKA_CLIENT_WAITING
     assert refused(some, b, 41) is Reason.KAFKA_CLIENT_WAITING
-    assert refused(some, c, TURN) is Reason.KAFKA_CLIENT_WAITING, "b is ahead"
+    assert refused(some, c, TURN) is Reason.KAFKA_CLIENT_WAITING, "b is first in the queue"
     assert some.enter(b, TURN) == a
-    assert refused(some, c, TURN + 1) is Reason.KAFKA_CLIENT_WAITING, "b has only begun"
+    assert refused(some, c, TURN + 1) is Reason.KAFKA_CLIENT_WAITING, "b has just started"
     some.leave(b)
     assert some.enter(c, TURN + 2) is None
 
 
-def test_a_process_that_failed_holds_no_place():
+def test_failed_worker_frees_its_place():
     some = places(most=1)
     a, b = (some.boundary(tenant(name), 0) for name in "ab")
     some.enter(a, 0)
@@ -91,7 +91,7 @@ def test_a_process_that_failed_holds_no_place():
     assert some.enter(b, 3) is None
 
 
-def test_trusted_places_are_not_counted():
+def test_trusted_worker_starts_although_all_places_are_taken():
     some = places(most=1)
     some.enter(some.boundary(tenant("a"), 0), 0)
     assert some.enter(some.boundary(OURS, 0), 0) is None
@@ -106,7 +106,7 @@ def test_trusted_places_are_not_counted():
         max_size=200,
     ),
 )
-def test_no_more_run_at_a_time_than_there_are_places(most, steps):
+def test_running_workers_never_exceed_the_number_of_places(most, steps):
     some, now, running = places(most), 0.0, {}
     for name, what, seconds in steps:
         now += seconds
@@ -126,7 +126,7 @@ def test_no_more_run_at_a_time_than_there_are_places(most, steps):
 
 
 @given(most=st.integers(1, 3), names=st.permutations("abcdef"), pause=st.integers(1, 15))
-def test_whoever_goes_on_asking_gets_a_turn(most, names, pause):
+def test_each_namespace_that_keeps_asking_gets_a_place(most, names, pause):
     some, now, served, running = places(most), 0.0, set(), set()
     while now < (len(names) / most + 1) * (TURN + 2 * pause * len(names)):
         for name in names:

@@ -1,4 +1,4 @@
-"""What a worker process does with requests, in the order in which the operator may send them."""
+"""How a worker process handles requests in an unusual order."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def request(number, call, *arguments):
     return Request(number, 7, call, msgspec.Raw(msgspec.msgpack.encode(arguments)), 0.0)
 
 
-async def test_a_client_that_is_given_up_before_kafka_answers_is_closed_once_it_does(monkeypatch):
+async def test_close_during_connect_closes_the_client_after_kafka_responds(monkeypatch):
     server, client = _Server(Writer(), 1 << 20), Client()
     monkeypatch.setattr(server, "_client", lambda *_: client)
     connecting = asyncio.create_task(server.answer(request(1, "connect", ClientKind.TOPICS, {})))

@@ -59,7 +59,7 @@ async def all_calls(client):
     await client.default_min_insync([0])
 
 
-async def test_a_client_asks_and_changes_through_its_process():
+async def test_topics_client_reads_and_changes_through_its_worker():
     with HostileKafka() as kafka:
         async with started() as workers:
             client = await connect(workers, TENANT, kafka)
@@ -82,7 +82,7 @@ async def test_a_client_asks_and_changes_through_its_process():
             assert await client.delete_topics({"orders": "id"}) == {"orders": None}
 
 
-async def test_a_client_that_moves_replicas_asks_through_its_process():
+async def test_reassignments_client_reads_and_changes_through_its_worker():
     at, rate = TopicPartition("orders", 0), Setting(SettingKind.BROKER, "0", "leader.replication.throttled.rate")
     with HostileKafka() as kafka:
         async with started() as workers:
@@ -99,7 +99,7 @@ async def test_a_client_that_moves_replicas_asks_through_its_process():
 
 
 @pytest.mark.parametrize("spoiled", CRASHES.values(), ids=CRASHES)
-async def test_an_answer_that_ends_the_client_is_a_failure_of_its_topology_alone(spoiled):
+async def test_response_that_crashes_the_client_fails_only_its_own_topology(spoiled):
     with HostileKafka(spoiled) as hostile, HostileKafka() as good:
         async with started() as workers:
             neighbour, ours = await connect(workers, NEIGHBOUR, good), await connect(workers, OURS, good)
@@ -111,7 +111,7 @@ async def test_an_answer_that_ends_the_client_is_a_failure_of_its_topology_alone
             await all_calls(ours)
 
 
-async def test_who_has_failed_waits_before_the_process_starts_again():
+async def test_failed_worker_is_not_restarted_during_the_pause():
     with HostileKafka(CRASHES["a null cluster id"]) as kafka:
         async with started() as workers:
             with pytest.raises(FailureError) as first:
@@ -124,7 +124,7 @@ async def test_who_has_failed_waits_before_the_process_starts_again():
             assert "may use 128 MiB of memory, was ended by SIGSEGV" in first.value.failure.message
 
 
-async def test_a_trusted_topology_that_ends_the_shared_process_gets_one_of_its_own():
+async def test_trusted_topology_that_crashes_the_shared_worker_does_not_crash_it_again():
     other = ObjectKey("rackspan", "old")
     with HostileKafka() as kafka, HostileKafka() as old:
         async with started() as workers:
@@ -140,7 +140,7 @@ async def test_a_trusted_topology_that_ends_the_shared_process_gets_one_of_its_o
             await all_calls(ours)
 
 
-async def test_a_process_that_hangs_is_killed_once_it_does_not_close_its_client(monkeypatch):
+async def test_worker_that_hangs_during_close_is_killed(monkeypatch):
     monkeypatch.setattr("rackspan.kafka.worker.workers._CLOSE_SECONDS", 0.5)
     with HostileKafka() as kafka:
         async with started() as workers:
@@ -155,14 +155,14 @@ async def test_a_process_that_hangs_is_killed_once_it_does_not_close_its_client(
             assert "did not answer in time" in error.value.failure.message
 
 
-async def test_an_answer_that_leaves_out_what_was_asked_for_ends():
+async def test_default_min_insync_is_none_if_the_response_has_no_results():
     with HostileKafka(spoiling("DescribeConfigs", "results", [])) as kafka:
         async with started() as workers:
             client = await connect(workers, TENANT, kafka)
             assert await client.default_min_insync([0]) is None
 
 
-async def test_a_step_that_waits_for_kafka_is_not_stalled():
+async def test_step_that_waits_for_kafka_does_not_count_as_stalled():
     now = [0.0]
     liveness = Liveness(lambda: now[0])
     with HostileKafka() as kafka:
@@ -182,7 +182,7 @@ async def test_a_step_that_waits_for_kafka_is_not_stalled():
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_brokers_that_are_claimed_cost_the_operator_nothing():
+async def test_connect_fails_if_the_cluster_claims_10000_brokers():
     def many(answer):
         if answer.name in {"MetadataResponse", "DescribeClusterResponse"}:
             answer.brokers = [
@@ -201,7 +201,7 @@ async def test_brokers_that_are_claimed_cost_the_operator_nothing():
             assert error.value.failure.reason in {Reason.KAFKA_CLIENT_FAILED, Reason.KAFKA_UNREACHABLE}
 
 
-async def test_partitions_that_are_claimed_cost_the_process_at_most_its_limit():
+async def test_worker_fails_if_the_claimed_partitions_exceed_its_memory_limit():
     with HostileKafka(topics={"orders": [[0]]}) as kafka:
         async with started(untrusted_memory=64 << 20) as workers:
             client = await connect(workers, TENANT, kafka)
@@ -212,7 +212,7 @@ async def test_partitions_that_are_claimed_cost_the_process_at_most_its_limit():
             assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
 
 
-async def test_an_answer_that_is_longer_than_allowed_is_a_failure_that_says_so():
+async def test_result_larger_than_the_limit_is_a_failure_with_the_limit():
     with HostileKafka(topics={f"{number:0240}": [[0]] for number in range(5_000)}) as kafka:
         async with started(untrusted_memory=64 << 20) as workers:
             client = await connect(workers, TENANT, kafka)
@@ -222,7 +222,7 @@ async def test_an_answer_that_is_longer_than_allowed_is_a_failure_that_says_so()
             assert "at most 1,048,576 are read" in error.value.failure.message
 
 
-async def test_a_change_needs_the_permit_and_ends_while_it_lasts():
+async def test_change_without_the_permit_or_after_its_time_is_not_sent():
     class Lost:
         change_timeout_seconds = 10.0
 
@@ -242,7 +242,7 @@ async def test_a_change_needs_the_permit_and_ends_while_it_lasts():
             assert not kafka.answered["DeleteTopics"]
 
 
-async def test_a_process_that_no_client_needs_ends(monkeypatch):
+async def test_worker_without_clients_ends(monkeypatch):
     monkeypatch.setattr("rackspan.kafka.worker.workers._LINGER_SECONDS", 0.05)
     with HostileKafka() as kafka:
         async with started() as workers:
@@ -253,7 +253,7 @@ async def test_a_process_that_no_client_needs_ends(monkeypatch):
             assert process(again) != process(client)
 
 
-async def test_a_process_that_cannot_be_started_keeps_no_place_and_no_file(monkeypatch):
+async def test_worker_that_cannot_start_frees_its_place_and_its_file(monkeypatch):
     files = []
 
     def refuse(*_, stderr, **__):
@@ -271,7 +271,7 @@ async def test_a_process_that_cannot_be_started_keeps_no_place_and_no_file(monke
         workers.of(NEIGHBOUR)
 
 
-async def test_namespaces_take_turns_where_there_are_more_than_places(monkeypatch):
+async def test_namespaces_take_turns_if_there_are_more_than_places(monkeypatch):
     with HostileKafka() as kafka:
         async with started(most_untrusted=1) as workers:
             first = await connect(workers, TENANT, kafka)
@@ -285,7 +285,7 @@ async def test_namespaces_take_turns_where_there_are_more_than_places(monkeypatc
             assert error.value.failure.reason is Reason.KAFKA_CLIENT_WAITING
 
 
-async def test_the_clients_log_is_in_the_operators_where_that_is_at_debug(caplog):
+async def test_log_of_the_client_is_in_the_log_of_the_operator_at_debug_level(caplog):
     with HostileKafka() as kafka, caplog.at_level("DEBUG", logger="rackspan.kafka"):
         async with started() as workers:
             connector = WorkerConnector(workers, ClientKind.TOPICS, AlwaysPermitted())
