@@ -1,4 +1,4 @@
-"""What kopf is told of objects is what Rackspan reads of them, in answers of few bytes."""
+"""Kopf receives only the fields of objects that Rackspan reads, in responses of few bytes."""
 
 import json
 import ssl
@@ -44,7 +44,7 @@ def login(url, token="t"):
 
 @pytest.fixture
 async def served():
-    """Lists fat topics, then tells of one of them, and of an error."""
+    """An API server that lists large topics. A watch reports a change of one topic, a bookmark and an error."""
     found = SimpleNamespace(asked=[], sent=[], size=100_000)
 
     async def answer(request):
@@ -98,7 +98,7 @@ class Log:
         pass
 
 
-async def test_a_list_comes_in_pages_of_few_bytes_with_what_is_read(served):
+async def test_list_has_pages_of_few_bytes_with_only_the_needed_fields(served):
     pages = [
         page
         async for page, _ in fetching.fetch_objs(settings=settings(), resource=RESOURCE, namespace=None, logger=Log())
@@ -111,7 +111,7 @@ async def test_a_list_comes_in_pages_of_few_bytes_with_what_is_read(served):
     assert len(served.asked) < 20
 
 
-async def test_small_objects_come_many_at_once(served):
+async def test_small_objects_are_listed_in_large_pages(served):
     served.size = 100
     pages = [
         page
@@ -120,7 +120,7 @@ async def test_small_objects_come_many_at_once(served):
     assert [len(page) for page in pages] == [50, 70]
 
 
-async def test_events_hold_what_is_read_and_errors_are_told(served):
+async def test_watch_events_have_only_the_needed_fields_and_errors_are_passed_on(served):
     stream = watching.watch_objs(
         settings=settings(),
         resource=RESOURCE,
@@ -137,7 +137,7 @@ async def test_events_hold_what_is_read_and_errors_are_told(served):
     assert error == {"type": "ERROR", "object": {"kind": "Status", "code": 410}}
 
 
-async def test_credentials_that_were_refused_are_not_taken_again():
+async def test_sessions_are_equal_if_and_only_if_their_credentials_are():
     one, same, other = (
         connect(login("http://127.0.0.1", token), Survival(), tls=ssl.create_default_context(), trust_env=False)
         for token in ("a", "a", "b")

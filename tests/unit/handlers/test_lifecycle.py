@@ -1,4 +1,4 @@
-"""Kopf's watches end with the operator, against an API server that does not answer or says that a kind is gone."""
+"""Watches of kopf end with the operator, even if the API server does not respond or no longer serves a kind."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ NOT_NEEDED = ("scheme", "token", "certificate_path", "private_key_path", "proxy_
 
 
 class StubManager:
-    """Is started and stopped, and hears of nothing."""
+    """A manager that can be started and stopped, and receives no objects."""
 
     stopped = False
 
@@ -42,7 +42,7 @@ class StubAccess:
 
 @pytest.fixture
 async def watched():
-    """Serves empty lists of all kinds. Watches of RackTopologies are refused once the others have begun to wait."""
+    """Serve empty lists of all kinds. Watches of RackTopologies fail as soon as all other watches wait."""
     waiting, all_wait = set(), asyncio.Event()
 
     def resources(*plurals, namespaced=True):
@@ -84,7 +84,7 @@ async def watched():
         yield str(server.make_url("/"))
 
 
-async def test_watches_that_wait_for_an_answer_end_where_another_one_fails(watched):
+async def test_waiting_watches_end_when_another_watch_fails(watched):
     assert HANDLERS
     manager = StubManager()
     with pytest.raises(Exception, match="404"):

@@ -1,4 +1,4 @@
-"""An event is handed on whole, and kopf, which holds on to it, is left with its metadata."""
+"""The informer gets the whole object. Kopf, which keeps the event in memory, keeps only its metadata."""
 
 import pytest
 
@@ -18,7 +18,7 @@ class Manager:
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"uid": "1"}, "spec": {"plan": "x"}, "status": {}}, {"metadata": {}}])
-def test_what_is_heavy_is_taken_out_of_an_event_once_it_is_handed_on(body):
+def test_take_passes_the_whole_object_and_leaves_only_its_metadata_in_the_event(body):
     manager, event, whole = Manager(), {"type": "ADDED", "object": body}, dict(body)
     Memo(manager, None, None).take("Reassignment", event)
     assert manager.informers["Reassignment"].taken == ("ADDED", whole)

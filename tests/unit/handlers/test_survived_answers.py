@@ -1,4 +1,4 @@
-"""What an API server, or a proxy before it, may answer to a list or a watch does not end kopf's watching."""
+"""Kopf continues to watch after any response of the API server, or of a proxy in front of it, to a list or watch."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ def told(*events):
 
 @contextlib.asynccontextmanager
 async def answered(answer, survival=None):
-    """Kopf's session with an API server that answers so; where the token is refused, another one."""
+    """Run an API server with this handler and log kopf in. Log in again with a new token if the token is rejected."""
     app = web.Application()
     app.router.add_get(PATH, answer)
     app.router.add_get(PATH_IN_SHOP, answer)
@@ -74,7 +74,7 @@ async def answered(answer, survival=None):
 
 
 async def next_event(namespace=None, **watching_settings):
-    """The next one that kopf tells of, however often it lists and watches until then."""
+    """Return the next event from kopf. Kopf may list and watch several times before that."""
     settings = kopf.OperatorSettings()
     settings.watching.chunk_size = 500
     settings.watching.reconnect_backoff = 0
@@ -94,8 +94,8 @@ async def next_event(namespace=None, **watching_settings):
     [(None, ["watch 1"]), ((), ["watch 1", "list", "watch 1"]), ((BOOKMARK,), ["watch 9"])],
     ids=["no answer", "nothing", "a bookmark"],
 )
-async def test_a_watch_whose_connection_died_without_a_word_begins_anew(monkeypatch, brought, then):
-    """One that brought nothing may have been about a version that the API server has not come to."""
+async def test_kopf_watches_again_after_the_inactivity_timeout(monkeypatch, brought, then):
+    """After a watch without any event, kopf lists again: the API server may not have reached the version."""
     monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
     asked = []
 
@@ -118,7 +118,7 @@ async def test_a_watch_whose_connection_died_without_a_word_begins_anew(monkeypa
     assert asked == ["list", "watch 1", *then]
 
 
-def test_kopf_waits_longer_for_a_word_than_a_watch_may_be_silent_and_not_for_ever():
+def test_inactivity_timeout_is_between_the_silent_time_and_the_server_timeout():
     settings = kopf.OperatorSettings()
     asyncio.run(configure(settings, MagicMock()))
     assert api_session.SILENT_SECONDS < settings.watching.inactivity_timeout < settings.watching.server_timeout
@@ -136,7 +136,7 @@ def test_kopf_waits_longer_for_a_word_than_a_watch_may_be_silent_and_not_for_eve
         ),
     ],
 )
-async def test_kopf_lists_again_after(bad):
+async def test_kopf_lists_again_after_an_invalid_page_of_a_list(bad):
     asked = []
 
     async def answer(request):
@@ -164,7 +164,7 @@ async def test_kopf_lists_again_after(bad):
         pytest.param(lambda: told({"type": "ADDED", "object": []}), id="another type"),
     ],
 )
-async def test_kopf_lists_again_after_a_watch_that_brings(bad):
+async def test_kopf_lists_again_after_an_invalid_response_to_a_watch(bad):
     asked = []
 
     async def answer(request):
@@ -194,7 +194,7 @@ async def unauthorized(_):
 
 @pytest.mark.parametrize("outage", [(hung_up, hung_up), (unavailable, unavailable), (unavailable, unauthorized)])
 async def test_kopf_lists_again_after_an_outage(outage):
-    """The API server may come back with a backup, whose versions are older than those that watches have come to."""
+    """etcd may have been restored from a backup, with versions older than those of the watches."""
     asked = []
 
     async def answer(request):
@@ -216,8 +216,8 @@ async def test_kopf_lists_again_after_an_outage(outage):
 
 
 @pytest.mark.parametrize(("brought", "then"), [((), "list"), ((BOOKMARK,), "watch")])
-async def test_kopf_lists_again_after_a_watch_that_long_brought_nothing(monkeypatch, brought, then):
-    """Not even a bookmark, of which there is one a minute: the API server has not come to that version yet."""
+async def test_kopf_lists_again_after_a_long_watch_without_events(monkeypatch, brought, then):
+    """Without even a bookmark, which comes once a minute, the API server has not reached that version yet."""
     monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
     asked = []
 
@@ -240,7 +240,7 @@ async def test_kopf_lists_again_after_a_watch_that_long_brought_nothing(monkeypa
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """What kopf is told late, in seconds; no time passes."""
+    """The delays of responses to kopf, in seconds. They end immediately."""
     found = []
 
     async def pause(seconds):
@@ -262,7 +262,7 @@ async def broken(request):
 
 
 @pytest.mark.parametrize("cut", [ended, broken])
-async def test_watches_that_are_cut_at_once_are_asked_for_later_and_later_until_one_lasts(pauses, monkeypatch, cut):
+async def test_end_of_watches_that_are_cut_off_is_delayed_with_backoff_until_one_lasts(pauses, monkeypatch, cut):
     lasting, watches = 7, 0
 
     async def answer(request):
@@ -279,7 +279,7 @@ async def test_watches_that_are_cut_at_once_are_asked_for_later_and_later_until_
 
 
 @pytest.mark.parametrize("refused_now", [("list", "watch"), ("watch",)])
-async def test_a_namespace_that_may_not_be_read_is_asked_for_later_and_later_until_it_may(pauses, refused_now):
+async def test_forbidden_namespace_is_retried_with_backoff_until_it_is_readable(pauses, refused_now):
     left_out = []
 
     async def answer(request):
@@ -291,10 +291,10 @@ async def test_a_namespace_that_may_not_be_read_is_asked_for_later_and_later_unt
     async with answered(answer, Survival(left_out.append)):
         assert (await next_event("shop"))["type"] == "ADDED"
     assert pauses == [0.5, 1, 2]
-    assert left_out == [{"shop"}, set()], "each is told once"
+    assert left_out == [{"shop"}, set()], "each change is reported once"
 
 
-async def test_a_namespace_is_left_out_while_any_kind_may_not_be_read_there():
+async def test_namespace_is_left_out_while_any_kind_is_forbidden_there():
     left_out = []
     survival = Survival(left_out.append)
     for path, namespace in (("a", "shop"), ("b", "shop"), ("c", "dev"), ("a", None), ("c", None), ("b", None)):
@@ -302,7 +302,7 @@ async def test_a_namespace_is_left_out_while_any_kind_may_not_be_read_there():
     assert left_out == [{"shop"}, {"shop"}, {"shop", "dev"}, {"shop", "dev"}, {"shop"}, set()]
 
 
-async def test_kopf_ends_where_nothing_may_be_read():
+async def test_kopf_exits_if_the_list_of_all_namespaces_is_forbidden():
     async def answer(_):
         return refused(403)
 
