@@ -1,4 +1,4 @@
-"""Types to and from the JSON of the Kubernetes API."""
+"""Conversion between types and the JSON of the Kubernetes API."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -49,7 +49,7 @@ FULL = {
 }
 
 
-def test_what_was_read_is_written_again():
+def test_encode_returns_the_decoded_data():
     assert encode(decode(Outer, FULL, "spec")) == FULL
 
 
@@ -57,11 +57,11 @@ def test_absent_and_null_keys_take_the_default():
     assert decode(Outer, {"name": None}, "spec") == Outer()
 
 
-def test_unknown_keys_are_passed_over():
+def test_unknown_keys_are_ignored():
     assert decode(Outer, {"name": "b", "newer": {"x": 1}}, "spec") == Outer(name="b")
 
 
-def test_none_is_an_absent_key():
+def test_none_is_encoded_as_an_absent_key():
     assert encode(Inner("zone")) == {"level": "zone", "maxSkew": 1}
     assert "count" not in encode(Outer())
 
@@ -78,7 +78,7 @@ def test_times_are_read_in_utc(text):
     assert decode(Outer, {"when": text}, "").when == datetime(2026, 1, 31, 11, tzinfo=UTC)
 
 
-def test_a_null_inside_is_an_absent_key_too():
+def test_nested_null_of_a_field_is_an_absent_key():
     data = {"inner": {"level": "zone", "maxSkew": None}, "config": {1: "a"}}
     assert decode(Outer, data, "spec") == Outer(inner=Inner("zone"), config={"1": "a"})
     with pytest.raises(SpecError, match=r"spec\.inner\.level is required"):
@@ -87,7 +87,7 @@ def test_a_null_inside_is_an_absent_key_too():
         decode(Outer, {"config": {"a": None}}, "spec")
 
 
-def test_objects_need_not_be_dicts():
+def test_any_mapping_can_be_decoded():
     frozen = MappingProxyType({**FULL, "inner": MappingProxyType(FULL["inner"])})
     assert decode(Outer, frozen, "spec") == decode(Outer, FULL, "spec")
     assert decode_leniently(Outer, MappingProxyType({**FULL, "count": "x"})).name == "b"
@@ -116,27 +116,27 @@ def test_objects_need_not_be_dicts():
         ("text", "spec must be an object, not 'text'."),
     ],
 )
-def test_an_error_names_the_field_and_what_it_must_be(data, sentence):
+def test_error_names_the_field_and_the_expected_value(data, sentence):
     with pytest.raises(SpecError) as caught:
         decode(Outer, data, "spec")
     assert str(caught.value) == sentence
     assert sentence == f"{caught.value.path} {caught.value.message}"
 
 
-def test_an_error_does_not_repeat_pages_of_input():
+def test_error_with_long_input_is_short():
     with pytest.raises(SpecError) as caught:
         decode(Outer, {"count": "9" * 10_000}, "spec")
     assert len(str(caught.value)) < 200
 
 
-def test_reading_leniently_keeps_what_can_be_read():
+def test_decode_leniently_keeps_the_valid_fields():
     assert decode_leniently(Outer, {**FULL, "count": "three", "inners": 7, "newer": "\ud800"}) == decode(
         Outer, {key: value for key, value in FULL.items() if key not in ("count", "inners")}, "status"
     )
 
 
 @pytest.mark.parametrize("data", [None, [], "x", 3])
-def test_reading_nothing_leniently_gives_the_defaults(data):
+def test_decode_leniently_returns_the_defaults_for_anything_but_an_object(data):
     assert decode_leniently(Outer, data) == Outer()
 
 
@@ -149,7 +149,7 @@ _json = st.recursive(_scalars, lambda inner: st.lists(inner) | st.dictionaries(s
 
 
 @given(st.dictionaries(st.sampled_from(sorted(FULL)), _json) | _json)
-def test_any_json_is_read_or_refused_with_a_spec_error(data):
+def test_decode_of_any_json_succeeds_or_raises_spec_error(data):
     try:
         read = decode(Outer, data, "spec")
     except SpecError:
@@ -173,8 +173,8 @@ _near = st.fixed_dictionaries(
 
 
 @given(_near | st.dictionaries(st.sampled_from(sorted(FULL)), _json))
-def test_both_ways_to_read_agree(data):
-    """What msgspec takes, the reading that explains takes the same way; it never takes what nobody should."""
+def test_decode_or_explain_agrees_with_msgspec(data):
+    """If msgspec accepts the data, `decode_or_explain` returns the same value."""
     try:
         quick = msgspec.convert(data, Outer)
     except msgspec.ValidationError:
@@ -183,7 +183,7 @@ def test_both_ways_to_read_agree(data):
 
 
 @given(_near | st.dictionaries(st.sampled_from(sorted(FULL)), _json))
-def test_reading_leniently_drops_a_field_only_where_it_alone_is_refused(data):
+def test_decode_leniently_drops_exactly_the_invalid_fields(data):
     expected = {}
     for key, value in data.items():
         try:
@@ -203,5 +203,5 @@ def test_reading_leniently_drops_a_field_only_where_it_alone_is_refused(data):
         ("0987-06-05T04:03:02.9+01:00", "0987-06-05T03:03:02Z"),
     ],
 )
-def test_a_status_is_written_again_whatever_times_it_has(text, written):
+def test_status_with_extreme_times_can_be_encoded(text, written):
     assert RackTopologyStatus.from_dict({"scans": {"nextAt": text}}).to_dict()["scans"] == {"nextAt": written}

@@ -1,4 +1,4 @@
-"""Which brokers and racks a RackTopology drains, and how one changes that."""
+"""The brokers and racks that a RackTopology drains, and changes of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ DRAINS = st.builds(
 )
 
 
-def test_a_rack_is_the_same_with_and_without_its_first_slash():
+def test_rack_is_the_same_with_and_without_its_leading_slash():
     known = Drains((4,), ("eu/eu-1a",))
     assert known.with_added(Drains((4, 5), ("/eu/eu-1a", "us"))) == Drains((4, 5), ("eu/eu-1a", "/us"))
     assert known.without(Drains((9,), ("/eu/eu-1a",))) == Drains((4,), ())
@@ -22,7 +22,7 @@ def test_a_rack_is_the_same_with_and_without_its_first_slash():
 
 
 @given(DRAINS, DRAINS)
-def test_what_was_added_is_there_and_what_was_taken_off_is_not(known, more):
+def test_added_targets_are_present_and_removed_targets_are_absent(known, more):
     added = known.with_added(more)
     assert set(added.targets) == {*known.targets, *more.targets}
     assert added.with_added(more) == added
@@ -31,7 +31,7 @@ def test_what_was_added_is_there_and_what_was_taken_off_is_not(known, more):
     assert added.brokers[: len(known.brokers)] == known.brokers
 
 
-def test_a_patch_has_what_changes_and_nothing_else():
+def test_patch_has_only_the_changed_fields():
     known = Drains((4,), ("/us",))
     assert known.patch(known) == []
     assert known.with_added(Drains((5,))).patch(known) == [{"op": "add", "path": "/spec/drainBrokers", "value": [4, 5]}]
@@ -41,7 +41,7 @@ def test_a_patch_has_what_changes_and_nothing_else():
     ]
 
 
-def test_brokers_are_those_named_and_those_below_a_rack():
+def test_brokers_of_drains_are_the_listed_ones_and_those_in_a_listed_rack():
     seen = topology(status=STATUS)
     assert brokers_of(seen, Drains((5,), ("eu/eu-1a",))) == {0, 1, 5}
     assert brokers_of(seen, Drains(racks=("/eu/eu-1", "a b"))) == frozenset()

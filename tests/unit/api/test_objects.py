@@ -1,4 +1,4 @@
-"""Objects as the API server gives them, read into types."""
+"""Conversion of objects from the API server into types."""
 
 from datetime import UTC, datetime
 
@@ -81,7 +81,7 @@ def _topic(manifest=TOPIC, **metadata):
     return KafkaTopic.from_object(changed(manifest, {"metadata": {"namespace": "shop", **metadata}}))
 
 
-def test_metadata():
+def test_meta_has_the_metadata_of_the_object():
     meta = Meta.from_object({"metadata": METADATA})
     assert meta.key == ObjectKey("shop", "orders")
     assert str(meta.key) == "shop/orders"
@@ -106,19 +106,19 @@ def test_annotations_are_kept_whole_if_they_hold_lists_of_the_kind(kind, manifes
     assert {name for name, value in kept.items() if value == hashes} == {*lists}
 
 
-def test_an_object_that_somebody_deletes_says_so():
+def test_object_with_a_deletion_timestamp_is_deleting():
     assert _topic(deletionTimestamp="2026-01-31T12:00:00Z").meta.is_deleting
 
 
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "yes", "Yes", "on", "1", "y", "t", "", " true "])
-def test_what_people_write_for_yes_pauses(value):
+def test_pause_annotation_with_a_true_value_pauses(value):
     meta = _topic(annotations={"rackspan.dev/paused": value}).meta
     assert meta.is_paused
     assert meta.unclear_pause is None
 
 
 @pytest.mark.parametrize("value", ["false", "False", "no", "NO", "off", "0", "n", "f"])
-def test_what_people_write_for_no_does_not(value):
+def test_pause_annotation_with_a_false_value_does_not_pause(value):
     meta = _topic(annotations={"rackspan.dev/paused": value}).meta
     assert not meta.is_paused
     assert meta.unclear_pause is None
@@ -126,7 +126,7 @@ def test_what_people_write_for_no_does_not(value):
 
 
 @pytest.mark.parametrize("value", ["maybe", "2", "tru", "null", "until monday", "a\nb\x1b[31m"])
-def test_what_is_neither_pauses_and_is_told(value):
+def test_invalid_pause_annotation_pauses_and_has_an_explanation(value):
     meta = _topic(annotations={"rackspan.dev/paused": value}).meta
     assert meta.is_paused
     assert meta.unclear_pause is not None
@@ -134,11 +134,11 @@ def test_what_is_neither_pauses_and_is_told(value):
     assert "write true" in meta.unclear_pause
 
 
-def test_a_long_pause_is_cut():
+def test_explanation_of_a_long_pause_annotation_is_short():
     assert len(_topic(annotations={"rackspan.dev/paused": "x" * 250_000}).meta.unclear_pause) < 300
 
 
-def test_the_smallest_topic():
+def test_minimal_topic_has_the_defaults():
     topic = _topic()
     assert topic.key == ObjectKey("shop", "orders")
     assert topic.topic_name == "orders"
@@ -152,7 +152,7 @@ def test_the_smallest_topic():
     assert topic.status == KafkaTopicStatus()
 
 
-def test_a_topic_that_says_everything():
+def test_topic_with_all_fields_is_read():
     topic = _topic(FULL_TOPIC, annotations=METADATA["annotations"])
     assert topic.topic_name == "shop.Orders_v1"
     assert topic.topology == ObjectKey("kafka", "prod")
@@ -174,7 +174,7 @@ def test_a_topic_that_says_everything():
     assert topic.spec.on_topic_loss is OnTopicLoss.RECREATE
 
 
-def test_an_explicit_assignment():
+def test_explicit_assignment_of_a_topic_is_read():
     assert _topic(ASSIGNED_TOPIC).spec.placement.assignment == ((0, 1), (1, 2), (2, 0))
 
 
@@ -188,13 +188,13 @@ def test_an_explicit_assignment():
         ({"deletionPolicy": "Keep"}, "spec.deletionPolicy"),
     ],
 )
-def test_a_topic_that_cannot_be_read_names_the_field(patch, path):
+def test_error_of_an_invalid_topic_has_the_path_of_the_field(patch, path):
     with pytest.raises(SpecError) as caught:
         _topic(changed(TOPIC, {"spec": patch}))
     assert caught.value.path == path
 
 
-def test_a_manifest_without_metadata_names_the_field():
+def test_error_of_a_manifest_without_metadata_names_the_field():
     with pytest.raises(SpecError, match=r"metadata\.name is required"):
         KafkaTopic.from_object({"spec": TOPIC["spec"]})
 
@@ -245,12 +245,12 @@ REPORT_STATUS = ComplianceReportStatus(
 
 
 @pytest.mark.parametrize("status", [TOPIC_STATUS, TOPOLOGY_STATUS, REPORT_STATUS], ids=lambda one: type(one).__name__)
-def test_a_status_that_was_written_is_read_as_the_same(status):
+def test_status_is_equal_after_it_was_written_and_read(status):
     assert type(status).from_dict(status.to_dict()) == status
     assert type(status).from_dict(replace(status, conditions=()).to_dict()) != status
 
 
-def test_a_status_is_written_in_camel_case_without_what_is_not_known():
+def test_status_is_written_in_camel_case_without_absent_fields():
     written = KafkaTopicStatus(topic_id="x", min_in_sync_replicas=2, conditions=(READY,)).to_dict()
     assert written == {
         "topicId": "x",
@@ -268,7 +268,7 @@ def test_a_status_is_written_in_camel_case_without_what_is_not_known():
     }
 
 
-def test_an_unreadable_summary_does_not_hide_the_topic_id():
+def test_topic_id_is_read_from_a_status_with_invalid_fields():
     broken = {**TOPIC_STATUS.to_dict(), "compliance": "bad", "conditions": [{"type": "Ready"}]}
     status = KafkaTopic.from_object({**TOPIC, "status": broken}).status
     assert status.topic_id == TOPIC_STATUS.topic_id
@@ -276,7 +276,7 @@ def test_an_unreadable_summary_does_not_hide_the_topic_id():
     assert status.conditions == ()
 
 
-def test_the_smallest_topology():
+def test_minimal_topology_has_the_defaults():
     topology = RackTopology.from_object(changed(TOPOLOGY, {"metadata": {"namespace": "kafka"}}))
     assert topology.key == ObjectKey("kafka", "prod")
     assert topology.broker_namespace == "kafka"
@@ -290,7 +290,7 @@ def test_the_smallest_topology():
     assert topology.spec.kafka.secret_names == frozenset()
 
 
-def test_a_topology_that_says_everything():
+def test_topology_with_all_fields_is_read():
     topology = RackTopology.from_object(changed(FULL_TOPOLOGY, {"metadata": {"namespace": "ops"}}))
     kafka = topology.spec.kafka
     assert kafka.servers == ("kafka-0.kafka:9093", "[2001:db8::1]:9093")
@@ -305,7 +305,7 @@ def test_a_topology_that_says_everything():
     assert topology.spec.compliance.retention_days == 90
 
 
-def test_an_empty_tls_object_is_tls_with_the_systems_authorities():
+def test_empty_tls_object_enables_tls_with_host_name_verification():
     topology = RackTopology.from_object(changed(TOPOLOGY, {"spec": {"kafka": {"tls": {}}}}))
     assert topology.spec.kafka.tls is not None
     assert topology.spec.kafka.tls.verify_hostname
@@ -321,13 +321,13 @@ def test_an_empty_tls_object_is_tls_with_the_systems_authorities():
         ({"from": "Selector"}, {"own"}),
     ],
 )
-def test_namespaces_that_may_use_a_topology(allowed, admitted):
+def test_allowed_namespaces_admit_the_own_and_the_selected_namespaces(allowed, admitted):
     spec = RackTopology.from_object(changed(TOPOLOGY, {"spec": {"allowedNamespaces": allowed}})).spec
     labels = {"own": {}, "shop": {"team": "shop"}, "dev": {"team": "dev"}}
     assert {name for name in labels if spec.allowed_namespaces.admits(name, labels[name], own="own")} == admitted
 
 
-def test_a_topic_overrides_what_it_says_itself():
+def test_topic_overrides_the_approval_defaults_of_the_topology():
     automatic, manual = Approval.AUTOMATIC, Approval.MANUAL
     defaults = ReassignmentDefaults(automatic, reorders=manual)
     assert defaults.overridden_by(None) == defaults.overridden_by(TopicReassignmentSpec()) == defaults
@@ -338,23 +338,23 @@ def test_a_topic_overrides_what_it_says_itself():
     assert [leaders.of(reorders_only=only) for only in (False, True)] == [manual, automatic]
 
 
-def test_a_count_of_brokers_names_the_first_hundred():
+def test_broker_count_lists_at_most_100_brokers():
     assert BrokerCount.of((5, 3)) == BrokerCount(2, (3, 5))
     many = BrokerCount.of(tuple(range(1000)))
     assert (many.count, len(many.brokers)) == (1000, 100)
 
 
-def test_domains_in_one_line():
+def test_domain_summary_is_one_line():
     assert domain_summary((LevelCount("region", 2), LevelCount("zone", 5))) == "2 regions, 5 zones"
 
 
-def test_a_report():
+def test_report_and_its_topology_have_the_same_key():
     report = ComplianceReport.from_object(changed(REPORT, {"metadata": {"namespace": "kafka"}}))
     assert report.key == ObjectKey("kafka", "prod")
     assert report.topology == ObjectKey("kafka", "prod")
 
 
-def test_the_manager_is_who_wrote_the_spec_last():
+def test_manager_is_the_last_field_manager_of_the_spec():
     fields = [
         {"manager": "argocd", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:partitions": {}}}},
         {"manager": "kubectl-edit", "time": "2026-01-02T00:00:00Z", "fieldsV1": {"f:spec": {}, "f:metadata": {}}},

@@ -10,9 +10,9 @@ def test_reasons_are_camel_case_words_that_the_api_accepts():
     assert [reason for reason in Reason if not pattern.fullmatch(reason)] == []
 
 
-def test_a_reason_is_named_like_its_value():
+def test_name_of_each_reason_matches_its_value():
     assert {reason.name.replace("_", "").lower() for reason in Reason} == {reason.lower() for reason in Reason}
 
 
-def test_no_reason_is_there_twice():
+def test_reasons_are_unique():
     assert len(Reason) == len(Reason.__members__)

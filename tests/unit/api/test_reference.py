@@ -1,4 +1,4 @@
-"""The reference pages say what the definitions and the reasons say."""
+"""The reference pages match the CRDs and the reasons."""
 
 import runpy
 
@@ -12,7 +12,7 @@ PAGES = runpy.run_path(str(FOLDER / "generate.py"))["pages"]()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_up_to_date(name):
+def test_generated_page_is_up_to_date(name):
     assert (FOLDER / name).read_text() == PAGES[name], "run: python docs/reference/generate.py"
 
 

@@ -1,4 +1,4 @@
-"""Label selectors mean what they mean in Kubernetes."""
+"""Label selectors have the semantics of Kubernetes."""
 
 import pytest
 
@@ -24,21 +24,21 @@ EXISTS, DOES_NOT_EXIST = SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIS
         (Requirement("role", DOES_NOT_EXIST), False),
     ],
 )
-def test_a_requirement(requirement, matches):
+def test_requirement_matches_labels(requirement, matches):
     assert requirement.matches(BROKER) is matches
 
 
-def test_all_parts_of_a_selector_must_hold():
+def test_selector_matches_only_if_labels_and_expressions_match():
     mixed = LabelSelector({"app": "kafka"}, (Requirement("role", IN, ("broker",)),))
     assert mixed.matches(BROKER)
     assert not mixed.matches({"app": "kafka", "role": "controller"})
     assert not mixed.matches({"role": "broker"})
 
 
-def test_an_empty_selector_selects_everything():
+def test_empty_selector_matches_everything():
     assert LabelSelector().matches({})
 
 
-def test_a_topology_is_looked_for_in_the_referrers_namespace_first():
+def test_topology_reference_defaults_to_the_namespace_of_the_referrer():
     assert str(TopologyRef("prod").key("shop")) == "shop/prod"
     assert str(TopologyRef("prod", "kafka").key("shop")) == "kafka/prod"
