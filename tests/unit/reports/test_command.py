@@ -1,4 +1,4 @@
-"""`rackspan report`, as a user types it."""
+"""The commands `rackspan report open` and `rackspan report export`."""
 
 import json
 import os
@@ -24,14 +24,14 @@ def file(tmp_path):
 
 @pytest.fixture
 def opened(monkeypatch, tmp_path):
-    """Addresses that a browser was asked for; temporary files go to the test's own folder."""
+    """The addresses that were opened in a browser. Temporary files are in the folder of the test."""
     addresses = []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
     return addresses
 
 
-def test_open_shows_the_page_and_prints_its_path(file, opened):
+def test_open_opens_the_page_and_prints_its_path(file, opened):
     ran = cli("report", "open", file)
     assert ran.code == 0
     page = Path(ran.out.strip())
@@ -39,7 +39,7 @@ def test_open_shows_the_page_and_prints_its_path(file, opened):
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_open_says_so_where_there_is_no_browser(file, opened, monkeypatch):
+def test_open_without_a_browser_asks_the_user_to_open_the_file(file, opened, monkeypatch):
     monkeypatch.setattr(webbrowser, "open", lambda _address: False)
     ran = cli("report", "open", file)
     assert ran.code == 0
@@ -47,7 +47,7 @@ def test_open_says_so_where_there_is_no_browser(file, opened, monkeypatch):
     assert Path(ran.out.strip()).exists()
 
 
-def test_export_writes_the_page_and_prints_another_form(file, tmp_path):
+def test_export_writes_the_page_and_prints_json(file, tmp_path):
     ran = cli("report", "export", file, "--page", tmp_path / "scan.html", "-o", "json")
     assert ran.code == 0
     assert decode(ran.out) == example_scan.example()
@@ -55,7 +55,7 @@ def test_export_writes_the_page_and_prints_another_form(file, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_export_writes_the_page_to_what_a_link_names_and_to_a_pipe(file, tmp_path):
+def test_export_writes_the_page_through_a_symbolic_link_and_to_a_pipe(file, tmp_path):
     page, link, pipe, read = (tmp_path / name for name in ("scan.html", "link", "pipe", "read"))
     link.symlink_to(page)
     assert cli("report", "export", file, "--page", link).code == 0
@@ -68,7 +68,7 @@ def test_export_writes_the_page_to_what_a_link_names_and_to_a_pipe(file, tmp_pat
     assert read.read_text() == page.read_text()
 
 
-def test_every_form_can_be_printed_from_standard_input(file):
+def test_export_of_standard_input_prints_yaml_markdown_and_csv(file):
     text = file.read_text()
     assert yaml.safe_load(cli("report", "export", "-", "-o", "yaml", stdin=text).out) == json.loads(text)
     assert cli("report", "export", "-", "-o", "markdown", stdin=text).out.startswith("# kafka/main")
@@ -84,7 +84,7 @@ def test_every_form_can_be_printed_from_standard_input(file):
         (b"\xff\xfe", "scan.json: no scan document: "),
     ],
 )
-def test_what_is_no_scan_document_is_refused(tmp_path, monkeypatch, content, error):
+def test_invalid_scan_document_is_rejected(tmp_path, monkeypatch, content, error):
     monkeypatch.chdir(tmp_path)
     Path("scan.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     ran = cli("report", "export", "scan.json", "-o", "csv")
@@ -93,7 +93,7 @@ def test_what_is_no_scan_document_is_refused(tmp_path, monkeypatch, content, err
     assert ran.hint == "its schema has to be rackspan.dev/scan/v1"
 
 
-def test_what_cannot_be_read_or_written_is_an_error(file, tmp_path):
+def test_unreadable_file_unwritable_page_or_missing_output_is_an_error(file, tmp_path):
     assert cli("report", "open", tmp_path / "none.json").error.endswith("none.json: No such file or directory")
     ran = cli("report", "export", file, "--page", tmp_path / "none" / "scan.html")
     assert (ran.code, ran.error.endswith("scan.html: No such file or directory")) == (2, True)
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_or_written_is_an_error(file, tmp_path):
     assert (ran.code, ran.error) == (2, "say what to write")
 
 
-def test_without_the_plotting_library_the_error_says_what_to_install(file, tmp_path, monkeypatch):
+def test_export_of_a_page_without_bokeh_names_the_package_to_install(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "bokeh", None)
     for name in [name for name in sys.modules if name.startswith("rackspan.reports.page.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -127,6 +127,6 @@ def test_without_the_plotting_library_the_error_says_what_to_install(file, tmp_p
         (("scan.json", "--scan-id", "one"), "--cluster and --scan-id are for --history", ""),
     ],
 )
-def test_which_scan_is_meant_has_to_be_said(command, arguments, sentence, hint):
+def test_missing_or_conflicting_scan_arguments_are_an_error(command, arguments, sentence, hint):
     ran = cli("report", *command, *arguments)
     assert (ran.code, ran.error, ran.hint, ran.out) == (2, sentence, hint, "")

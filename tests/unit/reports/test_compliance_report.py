@@ -1,4 +1,4 @@
-"""A scan document as a ComplianceReport's status and as an OpenReports Report: bounded, the worst first, pure."""
+"""Conversion of a scan document to the status of a ComplianceReport and to an OpenReports Report."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ def long_findings(number):
     ]
 
 
-def test_a_report_counts_everything_and_lists_the_worst_first():
+def test_report_has_the_summary_and_lists_the_worst_findings_first():
     findings = [finding("a", severity="low"), finding("b", severity="critical"), finding("c", severity="medium")]
     summary = Summary(
         topics=2, partitions=12, non_compliant=3, moves=4, findings=3, by_severity={"critical": 1, "low": 2}
@@ -65,7 +65,7 @@ def test_a_report_counts_everything_and_lists_the_worst_first():
     assert (compliant.status, compliant.reason, compliant.observed_generation) == ("False", "NotCompliant", 3)
 
 
-def test_a_report_of_many_findings_with_long_names_stays_small():
+def test_report_with_many_long_findings_stays_small():
     findings = long_findings(MAX_LISTED)
     changes = ScanChanges(new=2_000, cleared=2_000, new_findings=findings, cleared_findings=findings)
     summary = Summary(topics=9, partitions=2_000, non_compliant=2_000, findings=2_000)
@@ -76,12 +76,12 @@ def test_a_report_of_many_findings_with_long_names_stays_small():
     assert max(len(found.message) for found in status.findings) == 1_024
 
 
-def test_a_hundred_findings_of_common_length_are_all_listed():
+def test_report_lists_the_maximum_number_of_findings_of_common_length():
     findings = [finding(str(index), message="m" * 150, topic="orders", partition=index) for index in range(150)]
     assert len(status_of(document(findings=findings)).findings) == MAX_FINDINGS
 
 
-def test_a_failed_scan_keeps_what_the_one_before_found():
+def test_failed_scan_keeps_the_findings_of_the_previous_scan():
     good = status_of(document(findings=[finding("a")], summary=Summary(partitions=3, non_compliant=1, findings=1)))
     status = status_of(failed_document("prod-2", "KafkaUnreachable", "no broker answers"), good)
     assert (status.scan_id, status.last_scan_id) == ("prod-1", "prod-2")
@@ -93,23 +93,23 @@ def test_a_failed_scan_keeps_what_the_one_before_found():
     assert status_of(document(), status).failure is None
 
 
-def test_a_reason_that_is_no_word_becomes_one_that_the_api_server_takes():
+def test_invalid_reason_of_a_failed_scan_becomes_scan_failed():
     status = status_of(failed_document("prod-2", "what on earth?", ""))
     assert find_condition(status.conditions, "Ready").reason == "ScanFailed"
     assert status.failure.message == "the scan failed"
 
 
-def test_a_severity_of_a_later_version_is_shown_as_information():
+def test_unknown_severity_becomes_info():
     status = status_of(document(findings=[finding("a", severity="apocalyptic"), finding("b", severity="low")]))
     assert [(found.id, found.severity) for found in status.findings] == [("b", Severity.LOW), ("a", Severity.INFO)]
 
 
-def test_a_status_that_was_written_is_read_as_the_same():
+def test_status_is_equal_after_it_was_written_and_read():
     status = status_of(document(findings=[finding("a", first_seen="2026-01-30T03:00:00.5+01:00")]))
     assert ComplianceReportStatus.from_dict(status.to_dict()) == status
 
 
-def test_a_slow_scan_does_not_bring_back_the_past():
+def test_scan_that_started_earlier_is_older_than_the_status():
     now = datetime(2026, 1, 31, 5, tzinfo=UTC)
     told = status_of(document(started_at="2026-01-31T03:00:00Z")).to_dict()
     assert is_older(document(started_at="2026-01-31T02:00:00Z"), told, now)
@@ -118,7 +118,7 @@ def test_a_slow_scan_does_not_bring_back_the_past():
     assert not is_older(document(), {}, now)
 
 
-def test_a_scan_whose_clock_was_ahead_holds_back_no_report():
+def test_status_with_a_start_in_the_future_does_not_make_a_scan_older():
     ahead = status_of(document(started_at="2026-02-01T03:00:00Z")).to_dict()
     failed = status_of(failed_document("prod-0", "KafkaUnreachable", "no broker answers")).to_dict()
     for told, starts in ((ahead, "2026-02-01T03:00:00+00:00"), (failed, "2026-01-31T04:00:00+00:00")):
@@ -127,7 +127,7 @@ def test_a_scan_whose_clock_was_ahead_holds_back_no_report():
         assert is_older(document(started_at="2026-01-31T02:00:00Z"), told, later - timedelta(seconds=60))
 
 
-def test_an_open_report_has_one_result_for_each_finding():
+def test_open_report_has_one_result_per_finding():
     findings = [
         finding("a", severity="low", rule="LeaderNotPreferred"),
         finding("b", severity="high", topic="orders", partition=4, fix="move a replica", moves=1),
@@ -163,13 +163,13 @@ def test_an_open_report_has_one_result_for_each_finding():
     }
 
 
-def test_an_open_report_stays_small():
+def test_open_report_with_many_long_findings_stays_small():
     report = open_report(document(findings=long_findings(MAX_LISTED)), KEY, "uid-1")
     assert 0 < len(report["results"]) <= MAX_RESULTS
     assert len(json.dumps(report, ensure_ascii=False).encode()) < 512 * 1024
 
 
-def test_an_open_report_of_a_failed_scan_is_one_error():
+def test_open_report_of_a_failed_scan_has_one_error():
     report = open_report(failed_document("prod-2", "KafkaUnreachable", "no broker answers"), KEY, "uid-1")
     assert report["summary"]["error"] == 1
     assert [(row["result"], row["message"]) for row in report["results"]] == [("error", "no broker answers")]

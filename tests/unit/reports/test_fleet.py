@@ -1,4 +1,4 @@
-"""`rackspan report fleet`: the last scans of several clusters, the worst first, in a table, as pages, and as JSON."""
+"""`rackspan report fleet`: the last scans of several clusters, the worst first, as a table, pages or JSON."""
 
 import re
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def history(tmp_path):
-    """A history with two scans of each cluster; the first of each is the failed one."""
+    """A history with two scans of each cluster. The first scan of each cluster has failed."""
     kept = History(str(tmp_path / "history"))
     for sequence in (1, 2):
         at = datetime(2026, 11, 20, sequence, tzinfo=UTC)
@@ -62,7 +62,7 @@ def commit(history, entry, document):
     history.writer(entry).commit(pa.Table.from_pylist([row], schema=TABLES["scans"]), [document])
 
 
-def test_the_worst_cluster_comes_first(files):
+def test_json_lists_the_worst_clusters_first(files):
     ran = cli("report", "fleet", *files, "-o", "json")
     assert ran.code == 0
     clusters = ran.json["clusters"]
@@ -73,12 +73,12 @@ def test_the_worst_cluster_comes_first(files):
     assert clusters[1]["assessment"].startswith("3 of ")
 
 
-def test_of_two_scans_of_one_cluster_the_last_counts():
+def test_fleet_uses_the_last_of_two_scans_of_a_cluster():
     old = called(example_scan.failed(), "kafka/a", finished_at="2026-11-19T00:00:00Z")
     assert [row.assessment.tone for row in fleet_rows([SCANS[0], old])] == ["fine"]
 
 
-def test_a_table_has_a_row_per_cluster_in_which_nothing_speaks_to_a_terminal(files):
+def test_table_has_a_row_per_cluster_without_control_characters(files):
     ran = cli("report", "fleet", *files)
     assert ran.code == 0
     rows = {line.split()[0]: line for line in ran.out.splitlines() if line.startswith(" kafka/")}
@@ -88,14 +88,14 @@ def test_a_table_has_a_row_per_cluster_in_which_nothing_speaks_to_a_terminal(fil
     assert ran.out.replace("\n", "").isprintable()
 
 
-def test_the_last_scan_of_each_cluster_of_a_history_is_shown(history):
+def test_history_gives_the_last_scan_of_each_cluster(history):
     ran = cli("report", "fleet", "--history", history, "-o", "json")
     assert [(one["cluster"], one["worst"]) for one in ran.json["clusters"]] == list(
         zip(ORDER, ["failed", "critical", "critical", "fine"], strict=True)
     )
 
 
-def test_a_damaged_document_hides_no_other_cluster(history):
+def test_damaged_document_does_not_hide_other_clusters(history):
     for cluster, document in {"kafka/a": b"{", "kafka/b": b'{"schema": "rackspan.dev/scan/v9"}'}.items():
         at = datetime(2026, 11, 20, 3, tzinfo=UTC)
         commit(History(str(history)), ScanEntry(cluster, "scan-3", 3, at, f"{cluster}-3"), document)
@@ -108,7 +108,7 @@ def test_a_damaged_document_hides_no_other_cluster(history):
     }
 
 
-def test_pages_link_to_the_page_of_each_cluster_and_nowhere_else(files, tmp_path):
+def test_index_page_links_only_to_the_page_of_each_cluster(files, tmp_path):
     folder = tmp_path / "site" / "scans"
     assert cli("report", "fleet", *files, "--pages", folder).code == 0
     index = (folder / "index.html").read_text()
@@ -132,20 +132,20 @@ def test_pages_link_to_the_page_of_each_cluster_and_nowhere_else(files, tmp_path
         (("--history", "empty"), "holds no scans"),
     ],
 )
-def test_what_cannot_be_shown_is_a_sentence(tmp_path, monkeypatch, arguments, said):
+def test_missing_conflicting_or_unreadable_scans_are_an_error(tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     ran = cli("report", "fleet", *arguments)
     assert ran.code == 2
     assert said in ran.err
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(files):
+def test_folder_of_pages_that_cannot_be_created_is_an_error(files):
     ran = cli("report", "fleet", *files, "--pages", files[0])
     assert ran.code == 2
     assert ran.err.startswith(f"error: {files[0]}: File exists")
 
 
-def test_a_trend_falls_where_the_share_of_compliant_partitions_falls():
+def test_sparkline_falls_with_the_share_of_compliant_partitions():
     days = [Day(f"2026-11-0{at}", 1, share, 0, 0, 0.0) for at, share in enumerate((1.0, 0.95, 0.9), start=1)]
     assert sparkline(days) == "2.0,2.0 48.0,11.0 94.0,20.0"
     assert sparkline(days[:1]) == sparkline([]) == ""

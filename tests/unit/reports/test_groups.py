@@ -1,4 +1,4 @@
-"""Consumer groups as rows, and hosts' racks from nodes and pods."""
+"""Rows of consumer groups, and racks of hosts from nodes and pods."""
 
 import math
 
@@ -27,13 +27,13 @@ def group(name, host, *partitions, rack=None):
     return GroupSeen(name, "range", (MemberSeen(name, name, host, {"orders": partitions}, rack),))
 
 
-def test_a_row_has_the_counts_and_the_bytes():
+def test_row_has_the_counts_and_the_byte_rate():
     rates = {"shop": np.array([5.0, 7.0, math.nan])}
     (row,) = group_rows([group("shop", "10.0.0.1", 0, 1, 2)], SNAPSHOT, TREE, HOSTS, rates=rates)
     assert row == GroupRow("shop", 1, 3, 1, 1, 1, 0, 7.0)
 
 
-def test_groups_that_cost_the_most_come_first():
+def test_most_expensive_groups_are_first():
     groups = [
         group("near", "10.0.0.1", 0),
         group("empty", "10.0.0.9"),
@@ -48,7 +48,7 @@ def test_groups_that_cost_the_most_come_first():
     assert [row.members_without_rack for row in rows] == [0, 0, 0, 1, 1, 0]
 
 
-def test_no_more_than_so_many_are_listed():
+def test_at_most_max_groups_are_listed_with_the_most_expensive_first():
     groups = [group(f"group-{number}", "10.0.0.1", number % 2) for number in range(MAX_GROUPS + 50)]
     rows = group_rows(groups, SNAPSHOT, TREE, HOSTS)
     assert len(rows) == MAX_GROUPS
@@ -56,12 +56,12 @@ def test_no_more_than_so_many_are_listed():
 
 
 @pytest.mark.parametrize(("selector", "near"), [(Selector.LEADER, 0), (Selector.SAME_RACK, 1), (Selector.NEAREST, 1)])
-def test_the_selector_decides_what_is_read_near(selector, near):
+def test_selector_determines_which_partitions_are_read_near(selector, near):
     (row,) = group_rows([group("shop", "10.0.0.2", 0, rack="/b/r1")], SNAPSHOT, TREE, HOSTS, selector)
     assert (row.near, row.reads_near) == (1, near)
 
 
-def test_where_hosts_are_follows_from_nodes_and_what_runs_there():
+def test_racks_of_hosts_are_those_of_their_nodes():
     spec = RackTopologySpec(
         kafka=KafkaSpec("kafka:9092"), levels=(LevelSpec("zone", "zone"), LevelSpec("rack", "rack"))
     )
@@ -69,13 +69,13 @@ def test_where_hosts_are_follows_from_nodes_and_what_runs_there():
     hosts = [
         HostFacts(("10.0.0.1", "fd00:0:0::1"), "n1"),
         HostFacts(("10.0.0.2",), "n2"),
-        HostFacts(("10.0.0.3",), "n3"),  # its node lacks a level
+        HostFacts(("10.0.0.3",), "n3"),  # the node has no value for the first level
         HostFacts(("10.0.0.4",), "gone"),
         HostFacts(("10.0.0.5",), None),
         HostFacts(("192.168.0.1",), "n1"),
         HostFacts(("192.168.0.1",), "n1"),  # on the host network
         HostFacts(("10.0.0.6",), "n1"),
-        HostFacts(("10.0.0.6",), "n2"),  # one address in two places
+        HostFacts(("10.0.0.6",), "n2"),  # one address on two nodes
     ]
     assert racks_of_hosts(hosts, nodes, spec) == {
         "10.0.0.1": ("a", "r1"),

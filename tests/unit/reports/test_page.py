@@ -1,4 +1,4 @@
-"""The page's text, without a browser: assessments, words, the tree, the policy."""
+"""The text of the page, without a browser: assessment, formats, rack tree and content security policy."""
 
 import base64
 import hashlib
@@ -54,14 +54,14 @@ def broker(number, rack=None, loss=NOTHING, **fields):
     ("part", "whole", "said"),
     [(0, 0, "–"), (0, 5, "0 %"), (1, 1000, "<1 %"), (1, 2, "50 %"), (999_999, 1_000_000, "99.9 %"), (7, 7, "100 %")],  # noqa: RUF001
 )
-def test_only_all_is_a_hundred_percent_and_only_nothing_is_none(part, whole, said):
+def test_share_is_100_percent_only_for_all_and_0_percent_only_for_none(part, whole, said):
     assert formats.share(part, whole) == said
 
 
 @pytest.mark.parametrize(
     ("minutes", "said"), [(0, "0 min"), (0.2, "<1 min"), (59, "59 min"), (61, "1 h 1 min"), (4380, "3 d 1 h")]
 )
-def test_durations_have_their_two_largest_units(minutes, said):
+def test_duration_has_its_two_largest_units(minutes, said):
     assert formats.duration(minutes) == said
 
 
@@ -78,11 +78,11 @@ def test_durations_have_their_two_largest_units(minutes, said):
         (None, ""),
     ],
 )
-def test_how_long_ago_something_was(since, said):
+def test_ago_returns_the_time_since_a_moment(since, said):
     assert formats.ago(since, AT) == said
 
 
-def test_what_is_no_time_is_shown_as_it_is():
+def test_invalid_time_is_shown_unchanged():
     assert formats.moment("soon") == "soon"
     assert formats.moment(AT) == "20 Nov 2026, 06:00 UTC"
 
@@ -90,7 +90,7 @@ def test_what_is_no_time_is_shown_as_it_is():
 # -- assessment -----------------------------------------------------------------------------------------------------
 
 
-def test_the_assessment_names_the_worst_first_with_its_age_and_the_cost():
+def test_assessment_has_the_worst_first_with_its_age_and_the_cost_of_a_fix():
     document = scan(
         summary=Summary(
             partitions=200, offline=1, non_compliant=12, findings=13, moves=14, by_severity={"critical": 1}
@@ -107,7 +107,7 @@ def test_the_assessment_names_the_worst_first_with_its_age_and_the_cost():
     assert assessment(known).details == ("Spread unfairly for 18 days.", cost)
 
 
-def test_the_oldest_finding_counts_also_where_it_is_not_listed():
+def test_age_is_that_of_the_oldest_finding_even_if_it_is_not_listed():
     counts = {"by_rule": {"NotCompliant": 3000}, "since_by_rule": {"NotCompliant": "2026-01-01T00:00:00Z"}}
     summary = Summary(partitions=3000, non_compliant=3000, findings=3000, **counts)
     listed = [finding(first_seen="2026-01-30T00:00:00Z")]
@@ -115,7 +115,7 @@ def test_the_oldest_finding_counts_also_where_it_is_not_listed():
     assert assessment(document).details[0] == "Spread unfairly for 30 days."
 
 
-def test_lesser_findings_are_not_called_an_outage():
+def test_low_findings_are_assessed_as_low():
     document = scan(summary=Summary(partitions=5, findings=1, by_severity={"low": 1}), findings=[finding("X", "low")])
     said = assessment(document)
     assert said.tone == "low"
@@ -123,7 +123,7 @@ def test_lesser_findings_are_not_called_an_outage():
     assert said.details == ("A fix copies no data.",)
 
 
-def test_a_fine_cluster_is_called_so():
+def test_cluster_without_findings_is_assessed_as_fine():
     said = assessment(example_scan.fine())
     assert (said.tone, said.headline) == ("fine", "Nothing is wrong.")
     assert said.details == (
@@ -131,12 +131,12 @@ def test_a_fine_cluster_is_called_so():
     )
 
 
-def test_of_one_partition_nobody_says_all():
+def test_assessment_of_one_partition_is_in_the_singular():
     said = assessment(scan(summary=Summary(partitions=1, topics=1), levels=["zone"]))
     assert said.details == ("The only partition is online, fully replicated and spread fairly over every zone.",)
 
 
-def test_a_cluster_with_topics_that_could_not_be_read_is_not_called_fine():
+def test_cluster_with_unread_topics_is_not_assessed_as_fine():
     document = scan(summary=Summary(partitions=1, topics=1, unread_topics=2), warnings=["2 topics: not_authorized"])
     said = assessment(document)
     assert (said.tone, said.headline) == ("medium", "2 topics could not be read.")
@@ -149,7 +149,7 @@ def test_a_cluster_with_topics_that_could_not_be_read_is_not_called_fine():
     assert assessment(scan(summary=wrong)).details[-1] == "1 topic could not be read."
 
 
-def test_a_failed_scan_says_nothing_about_the_cluster():
+def test_failed_scan_is_assessed_as_failed_with_its_error():
     said = assessment(example_scan.failed())
     assert said.tone == "failed"
     assert "connection refused" in said.details[0]
@@ -158,7 +158,7 @@ def test_a_failed_scan_says_nothing_about_the_cluster():
 # -- tree and losses -------------------------------------------------------------------------------------------------
 
 
-def test_brokers_stand_in_their_domains_whether_these_have_rows_or_not():
+def test_rack_tree_has_the_brokers_in_their_domains_even_without_domain_rows():
     document = scan(
         levels=["zone", "rack"],
         domains=[DomainRow("zone", "/b", 1, 0, 0, NOTHING, worst="low")],
@@ -173,7 +173,7 @@ def test_brokers_stand_in_their_domains_whether_these_have_rows_or_not():
     assert root.boxes[1].worst() == "high"
 
 
-def test_the_smallest_loss_is_of_the_smallest_kind_that_hurts():
+def test_smallest_loss_is_the_smallest_kind_with_an_effect():
     hurts, stops = WhatIf(3, 5, 0, 9), WhatIf(0, 2, 0, 4)
     domains = [DomainRow("zone", "/a", 2, 9, 3, hurts), DomainRow("rack", "/a/r1", 1, 4, 1, hurts)]
     brokers = [broker(0, "/a/r1", stops)]
@@ -185,7 +185,7 @@ def test_the_smallest_loss_is_of_the_smallest_kind_that_hurts():
     assert smallest_loss(scan(brokers=[broker(0)])) is None
 
 
-def test_what_is_offline_without_a_loss_is_the_effect_of_none():
+def test_smallest_loss_ignores_partitions_that_are_offline_already():
     lost, also = WhatIf(1, 2, 0, 9), WhatIf(1, 4, 0, 3)
     brokers = [broker(0, loss=lost), broker(1, loss=lost, online=False)]
     document = scan(summary=Summary(partitions=5, offline=1), brokers=brokers)
@@ -194,13 +194,13 @@ def test_what_is_offline_without_a_loss_is_the_effect_of_none():
     assert (loss.name, loss.effect, loss.partitions) == ("2", "not writable", 2)
 
 
-def test_severities_have_an_order_and_unknown_ones_stand_last():
+def test_severities_are_ordered_with_unknown_ones_last():
     assert worst(["low", None, "critical", "dreadful"]) == "critical"
     assert worst([None, "dreadful"]) is None
     assert rank("info") < rank("dreadful") == rank(None)
 
 
-def test_what_a_finding_is_about():
+def test_where_returns_the_subject_of_a_finding():
     about = [{"topic": "t", "partition": 0}, {"topic": "t"}, {"broker": 0}, {"domain": "/a"}, {}]
     assert [where(finding(**fields)) for fields in about] == ["t-0", "t", "broker 0", "/a", "cluster"]
 
@@ -208,7 +208,7 @@ def test_what_a_finding_is_about():
 # -- page ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_policy_names_exactly_the_scripts_that_are_there():
+def test_content_security_policy_allows_exactly_the_scripts_of_the_page():
     page = render(example_scan.example())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
@@ -220,14 +220,14 @@ def test_the_policy_names_exactly_the_scripts_that_are_there():
     assert "http" not in policy
 
 
-def test_the_page_holds_the_whole_document():
+def test_page_contains_the_whole_document():
     document = example_scan.example()
     page = render(document)
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert msgspec.convert(data["document"], ScanDocument) == document
 
 
-def test_producers_have_a_part_where_some_are_named():
+def test_page_has_a_section_on_producers_if_the_scan_has_writes():
     writes = Writes(0.25, 0.5, 1, [ProducersRow("/eu/<b>", 3, 0.25, 0.5, 1, reported=False)], [])
     page = render(scan(levels=["region", "zone"], summary=Summary(partitions=4), brokers=[broker(0)], writes=writes))
     part = re.search(r'<section id="producers".*?</section>', page, re.DOTALL)[0]
@@ -239,15 +239,15 @@ def test_producers_have_a_part_where_some_are_named():
     assert 'id="producers"' not in render(scan(levels=["zone"], brokers=[broker(0)]))
 
 
-def test_the_same_document_gives_the_same_page():
+def test_rendering_is_deterministic():
     assert render(example_scan.example()) == render(example_scan.example())
 
 
-def test_a_page_without_charts_carries_no_library():
+def test_page_without_charts_is_small():
     assert len(render(example_scan.failed())) < 80_000
 
 
-def test_the_command_line_starts_without_the_plotting_library():
+def test_command_line_does_not_import_the_plotting_library():
     program = "import sys, rackspan.cli; print(*{'bokeh', 'jinja2', 'tornado'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == ""

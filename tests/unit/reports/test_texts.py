@@ -21,11 +21,11 @@ def test_markdown_has_the_assessment_the_rules_and_the_worst_findings():
     assert f"and {document.summary.findings - 50} more findings" in text
 
 
-def test_markdown_of_a_failed_scan_says_why():
+def test_markdown_of_a_failed_scan_has_the_error():
     assert "connection refused" in markdown(example_scan.failed())
 
 
-def test_texts_cannot_become_markdown():
+def test_markdown_escapes_texts_of_findings():
     row = FindingRow("id", "Odd", "high", "a | b\n\n<b>*bold*</b> [x](y)", "fix", topic="t`")
     text = markdown(msgspec.structs.replace(example_scan.example(), findings=[row]))
     line = next(line for line in text.splitlines() if line.startswith("| high"))
@@ -47,7 +47,7 @@ def test_texts_cannot_become_markdown():
         ("orders-7 needs 2 of /eu/eu-1a", "orders-7 needs 2 of /eu/eu-1a"),
     ],
 )
-def test_texts_link_nowhere_and_mention_nobody(text, written):
+def test_markdown_has_no_links_or_mentions_from_texts(text, written):
     assert plain(text) == written
     row = FindingRow("id", text, "high", text, text, topic=text)
     example = example_scan.example()
@@ -56,12 +56,12 @@ def test_texts_link_nowhere_and_mention_nobody(text, written):
     assert text not in shown or text == written
 
 
-def test_a_name_that_kafka_would_not_give_is_no_code():
+def test_invalid_kafka_name_is_not_formatted_as_code():
     assert (code("orders.v1-a_b"), code("www.evil.example")) == ("`orders.v1-a_b`", "`www.evil.example`")
     assert code("a`@org") == r"a\`@&#8203;org"
 
 
-def test_csv_has_every_listed_finding_and_every_field():
+def test_csv_has_all_listed_findings_and_all_fields():
     document = example_scan.example()
     rows = list(csv.DictReader(io.StringIO(comma_separated(document))))
     assert len(rows) == len(document.findings)
@@ -70,7 +70,7 @@ def test_csv_has_every_listed_finding_and_every_field():
     assert rows[-1].keys() == msgspec.to_builtins(document.findings[0]).keys()
 
 
-def test_a_spreadsheet_gets_no_formula():
+def test_csv_escapes_spreadsheet_formulas():
     row = FindingRow("id", "Odd", "high", '=HYPERLINK("x")', "-1+1", topic="@t", excess=-1)
     text = comma_separated(msgspec.structs.replace(example_scan.example(), findings=[row]))
     (read,) = csv.DictReader(io.StringIO(text))
