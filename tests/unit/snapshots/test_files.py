@@ -1,4 +1,4 @@
-"""Snapshot files in columns, and back."""
+"""Conversion between snapshot files and columns."""
 
 import gc
 import json
@@ -27,7 +27,7 @@ MIXED = document(
 )
 
 
-def test_columns_hold_topics_in_the_files_order_and_partitions_by_number():
+def test_columns_have_topics_in_the_order_of_the_file_and_partitions_by_number():
     snapshot = parse_snapshot(MIXED)
     found = snapshot.partitions
     assert found.names == ("b", "a")
@@ -41,14 +41,14 @@ def test_columns_hold_topics_in_the_files_order_and_partitions_by_number():
     assert [broker.reported_rack for broker in snapshot.brokers] == ["/a", "/b", None]
 
 
-def test_what_is_written_is_one_topic_per_line_and_reads_the_same():
+def test_snapshot_lines_have_one_topic_per_line_and_parse_to_the_same_snapshot():
     lines = list(snapshot_lines(parse_snapshot(MIXED)))
     assert sum('"partitions"' in line for line in lines) == 2
     again = parse_snapshot("".join(lines).encode())
     assert list(snapshot_lines(again)) == lines
 
 
-def test_batches_are_joined_whatever_their_widths(monkeypatch):
+def test_batches_of_different_widths_are_joined(monkeypatch):
     whole = parse_snapshot(MIXED)
     monkeypatch.setattr("rackspan.snapshots.reader._BATCH", 1)
     parts = parse_snapshot(MIXED)
@@ -56,7 +56,7 @@ def test_batches_are_joined_whatever_their_widths(monkeypatch):
         assert np.array_equal(getattr(whole.partitions, column), getattr(parts.partitions, column))
 
 
-def test_a_place_is_right_in_a_later_batch(monkeypatch):
+def test_error_in_a_later_batch_has_the_right_path(monkeypatch):
     monkeypatch.setattr("rackspan.snapshots.reader._BATCH", 2)
     fine = {"partition": 0, "replicas": [3]}
     topics = [topic(f"t{at}", fine) for at in range(5)]
@@ -65,7 +65,7 @@ def test_a_place_is_right_in_a_later_batch(monkeypatch):
         parse_snapshot(document(*topics, bad), "f")
 
 
-def test_brokers_that_were_down_are_known_by_their_replicas():
+def test_unknown_brokers_are_those_with_replicas_that_are_not_listed():
     text = document(topic("a", {"partition": 0, "replicas": [3, 99]}))
     assert parse_snapshot(text).unknown_brokers == (99,)
 
@@ -86,7 +86,7 @@ def test_brokers_that_were_down_are_known_by_their_replicas():
         ('{"x": true}', '{"\\\\u003a": "\\u003a\\\\\\u003a", "x": 1, "x": true}', r'f: \$\.topics\[1\]: the key "x"'),
     ],
 )
-def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentence):
+def test_repeated_key_is_rejected_with_its_name(once, twice, sentence):
     text = MIXED.decode()
     assert text.count(once) == 1
     with pytest.raises(SnapshotError, match=rf"^{sentence} is given twice in one object$"):
@@ -101,14 +101,14 @@ def test_a_key_that_is_given_twice_is_refused_with_its_name(once, twice, sentenc
         ({"replicas": [3, 5], "isr": [], "elr": [3, 5, 7]}, r"elr\[2\]: broker 7 is not a replica of this partition"),
     ],
 )
-def test_eligible_leaders_are_replicas_outside_of_the_isr(partition, sentence):
+def test_eligible_leader_that_is_in_the_isr_repeated_or_no_replica_is_rejected(partition, sentence):
     fine = {"partition": 0, "replicas": [3, 5], "isr": [3], "elr": [5]}
     text = json.dumps({"brokers": [{"id": 3}], "topics": [topic("a", fine, {"partition": 1, **partition})]})
     with pytest.raises(SnapshotError, match=rf"^f: \$\.topics\[0\]\.partitions\[1\]\.{sentence}$"):
         parse_snapshot(text.encode(), "f")
 
 
-def test_colons_in_strings_are_no_keys():
+def test_colon_in_a_string_is_not_a_key_separator():
     brokers = [{"id": 3, "rack": "/a:b"}]
     text = json.dumps(
         {"brokers": brokers, "topics": [topic("a", {"partition": 0, "replicas": [3]}, config={"u:v": "w:x"})]}
@@ -117,7 +117,7 @@ def test_colons_in_strings_are_no_keys():
     assert parse_snapshot(text.replace("w:x", "w\\\\u003Ax").encode()).configs == ({"u:v": "w\\u003Ax"},)
 
 
-def test_whatever_fields_a_file_has_it_is_decoded_once(monkeypatch):
+def test_valid_file_is_not_decoded_again_for_repeated_keys(monkeypatch):
     all_fields = {"partition": 0, "replicas": [3, 7], "isr": [3], "elr": [7], "leader": None, "sizeBytes": 5}
     fewest_fields = {"partition": 0, "replicas": [3]}
     topics = [topic("a", all_fields, config={"x": "y:z"}, inherited=["x"]), topic("b", fewest_fields)]
@@ -127,30 +127,30 @@ def test_whatever_fields_a_file_has_it_is_decoded_once(monkeypatch):
     assert parse_snapshot(text.encode()).partitions.names == ("a", "b")
 
 
-def test_a_byte_order_mark_does_no_harm(tmp_path):
+def test_byte_order_mark_is_ignored(tmp_path):
     (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + MIXED)
     assert read_snapshot(tmp_path / "a.json").cluster_id == "one"
 
 
-def test_reading_tells_how_far_it_is():
+def test_parse_snapshot_reports_its_progress():
     told = []
     parse_snapshot(MIXED, advance=lambda done, total: told.append((done, total)))
     assert told == [(2, 2)]
 
 
-def test_the_cycle_collector_is_left_as_it_was():
+def test_garbage_collection_is_enabled_after_an_error():
     assert gc.isenabled()
     with pytest.raises(SnapshotError):
         parse_snapshot(b"{")
     assert gc.isenabled()
 
 
-def test_names_of_files_are_printed_without_control_characters():
+def test_shown_name_of_a_file_has_no_control_characters():
     assert shown_name("-") == "standard input"
     assert shown_name("a\x1b[31m\n.json").isprintable()
 
 
-def test_a_list_far_longer_than_all_others_costs_no_memory():
+def test_partition_with_more_than_256_replicas_is_rejected():
     long = list(range(100_000))
     with pytest.raises(SnapshotError, match=r"\.replicas: names 100,000 brokers; a partition has at most 256 replicas"):
         parse_snapshot(document(topic("a", *({"partition": at, "replicas": long if at else [3]} for at in range(2)))))
