@@ -1,4 +1,4 @@
-"""YAML as others write it: documents apart from each other, and whatever is wrong with its line."""
+"""YAML files of users: documents are read separately, and errors have their line."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def only(text):
     return found[1]
 
 
-def test_one_document_that_is_no_yaml_does_not_hide_the_next():
+def test_invalid_document_does_not_hide_the_next():
     found = read("a: 1\n---\nb: [\n---\n# a comment\n---\n\nc: 3\n")
     assert [(source.line, list(part.fields.of)) for source, part in found.found] == [(1, ["a"]), (8, ["c"])]
     assert [(one.source.line, one.reason) for one in found.unread] == [
@@ -23,7 +23,7 @@ def test_one_document_that_is_no_yaml_does_not_hide_the_next():
     ]
 
 
-def test_lists_of_objects_are_taken_apart():
+def test_list_of_objects_is_split_into_its_items():
     found = read('{"kind": "List", "items": [\n{"a": 1},\n{"b": 2}]}')
     assert [(source.line, list(part.fields.of)) for source, part in found.found] == [(2, ["a"]), (3, ["b"])]
 
@@ -42,13 +42,13 @@ def test_lists_of_objects_are_taken_apart():
         " \t\n" * 40,
     ],
 )
-def test_nothing_is_no_document(text):
+def test_text_without_content_has_no_documents(text):
     assert read(text).found == ()
     assert read(text).unread == ()
 
 
 @pytest.mark.parametrize("line", ["\n", "  \n", "# \n", " \n\n#\n"])
-def test_lines_without_content_before_a_document_cost_little(line):
+def test_line_number_is_right_after_many_lines_without_content(line):
     found = read(line * 10_000 + "a: 1\n")
     assert [source.line for source, _ in found.found] == [line.count("\n") * 10_000 + 1]
 
@@ -56,7 +56,7 @@ def test_lines_without_content_before_a_document_cost_little(line):
 LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-"""Ten times ten times ten ..., by aliases."""
+"""10 * 10 * 10 ... values, by aliases."""
 
 
 @pytest.mark.parametrize(
@@ -80,19 +80,19 @@ LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         (LAUGHS, 7, "holds more than 10,000,000 values, counting what aliases repeat"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(text, line, said):
+def test_error_in_yaml_has_its_line(text, line, said):
     found = read(text)
     assert found.found == ()
     assert [one.source.line for one in found.unread] == [line]
     assert found.unread[0].reason.startswith(said)
 
 
-def test_bytes_that_are_no_text_are_told():
+def test_invalid_utf_8_is_an_error_with_its_line():
     found = read_documents(b"a: 1\nb: \xff\n", "t.yaml")
     assert [(one.source.line, one.reason) for one in found.unread] == [(2, "is not UTF-8")]
 
 
-def test_anchors_and_merges_are_followed():
+def test_anchors_and_merge_keys_are_resolved():
     part = only("x: &x {a: 1, b: 2}\nv: {<<: *x, b: 3}\nz: *x\nw: {<<: [*x, {c: 4}]}\n")
     texts = {key: {name: value.text for name, value in node.of.items()} for key, node in part.fields.of.items()}
     assert texts["v"] == {"b": "3", "a": "1"}
@@ -101,12 +101,12 @@ def test_anchors_and_merges_are_followed():
     assert isinstance(part.fields, Fields)
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_taken():
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted():
     found = read_documents("\ufeffa: 1\r\n---\r\nb: 2\r\n".encode(), "t.yaml")
     assert [source.line for source, _ in found.found] == [1, 3]
 
 
-def test_values_of_json_know_their_lines_and_what_follows_them_is_yaml():
+def test_json_values_have_their_lines_and_may_be_followed_by_yaml():
     found = read('{"a":\n1}\n{"b": "\\/"} {"c":\n {"d": 1}}\ne: [\n---\nf: 1\n')
     assert [(source.line, list(part.fields.of)) for source, part in found.found] == [
         (1, ["a"]),
@@ -128,13 +128,13 @@ def test_values_of_json_know_their_lines_and_what_follows_them_is_yaml():
         ('{"a": 1}\n}', 2, "is not YAML: "),
     ],
 )
-def test_what_is_wrong_with_json_is_told_with_its_line(text, line, said):
+def test_error_in_json_has_its_line(text, line, said):
     (unread,) = read(text).unread
     assert unread.source.line == line
     assert unread.reason.startswith(said)
 
 
-def test_many_values_of_json_in_a_file_cost_little_each():
+def test_many_json_values_in_a_file_have_their_lines():
     found = read('{"a": 1}\n' * 20_000)
     assert [source.line for source, _ in found.found] == list(range(1, 20_001))
 
@@ -151,7 +151,7 @@ def test_many_values_of_json_in_a_file_cost_little_each():
         (lambda part: part.spelling("list"), "list: must be a text, not a list"),
     ],
 )
-def test_a_field_of_another_type_is_told_with_its_path(ask, said):
+def test_field_of_the_wrong_type_is_an_error_with_its_path(ask, said):
     part = only("number: 7\ntext: x\nlist: [1]\npart: {inner: [2]}\nnone: ~\n")
     with pytest.raises(ManifestFieldError, match="must be") as caught:
         ask(part)

@@ -1,4 +1,4 @@
-"""Scalars are what Kubernetes and topicctl read: spellings.json has what their own libraries make of each spelling."""
+"""Scalars have the values that Kubernetes and topicctl read. spellings.json has the results of their libraries."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from rackspan.imports.topicctl import setting_text
 
 TABLE = json.loads((Path(__file__).parent / "spellings.json").read_text())["rows"]
 EXACT = 2**53
-"""The largest integer up to which each is a number of JavaScript, and of topicctl's settings."""
+"""Numbers in JavaScript and in the settings of topicctl represent all integers up to this one exactly."""
 
 
 def only(text):
@@ -24,13 +24,13 @@ def same(one, other):
     return float(one) == float(other) if both_numbers and abs(one) > EXACT else (type(one), one) == (type(other), other)
 
 
-def test_the_table_has_some_two_hundred_spellings():
+def test_table_has_at_least_200_distinct_spellings():
     assert len(TABLE) >= 200
     assert len({spelling for spelling, *_ in TABLE}) == len(TABLE)
 
 
 @pytest.mark.parametrize(("spelling", "value", "key", "setting"), TABLE, ids=[repr(one[0]) for one in TABLE])
-def test_a_spelling_is_what_kubernetes_and_topicctl_read(spelling, value, key, setting):
+def test_scalar_has_the_value_that_kubernetes_and_topicctl_read(spelling, value, key, setting):
     part = only(f"v: {spelling}\n")
     if value is None:
         assert part is None

@@ -1,4 +1,4 @@
-"""Files are held to the rules that the API server has: by the same cases."""
+"""Files are checked by the same rules as in the API server, with the same test cases."""
 
 import pytest
 from tests.crds.cases import TOPIC_CASES
@@ -9,11 +9,11 @@ from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.imports.topic_rules import broken_rules
 
 OF_STATE = [case for case in TOPIC_CASES if case.before is None]
-"""Rules that look at one object, and not at what it was before."""
+"""The cases of rules that do not depend on the old object."""
 
 
 def broken(manifest):
-    """What is wrong with a manifest, in sentences."""
+    """Return the errors of a manifest."""
     try:
         return list(broken_rules(manifest, KafkaTopic.from_object(manifest)))
     except SpecError as error:
@@ -21,7 +21,7 @@ def broken(manifest):
 
 
 @pytest.mark.parametrize("case", OF_STATE, ids=lambda case: f"{case.rule.path}:{case.rule.message[:40]}")
-def test_a_rule_of_the_definition_is_kept(case):
+def test_broken_rules_agree_with_the_rules_of_the_crd(case):
     for patch in case.accepted:
         assert broken(changed(TOPIC, patch)) == []
     for patch in case.rejected:
@@ -29,7 +29,7 @@ def test_a_rule_of_the_definition_is_kept(case):
 
 
 @pytest.mark.parametrize("manifest", [one for one in VALID.values() if one["kind"] == "KafkaTopic"])
-def test_a_valid_topic_breaks_no_rule(manifest):
+def test_valid_topic_breaks_no_rule(manifest):
     assert broken(manifest) == []
 
 
@@ -57,6 +57,6 @@ def test_a_valid_topic_breaks_no_rule(manifest):
         ({"spec": {"deletionPolicy": "Drop"}}, "spec.deletionPolicy must be one of Retain, Delete, not 'Drop'."),
     ],
 )  # fmt: skip
-def test_what_the_schema_asks_is_told_with_its_path(patch, said):
+def test_violation_of_the_schema_has_its_path(patch, said):
     (sentence,) = broken(changed(TOPIC, patch))
     assert sentence.startswith(said)
