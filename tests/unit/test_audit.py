@@ -1,4 +1,4 @@
-"""Locked packages against a vulnerability database: what is known is told, what was not checked is not called fine."""
+"""The audit of locked packages with a vulnerability database. A failed query does not count as a clean result."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ orjson==3.8.0 \\
 
 @pytest.fixture
 def database():
-    """A database that answers with `answers`, by name and version; a text is the whole answer."""
+    """A database with `answers` by name and version. `whole` replaces the whole response."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -51,7 +51,7 @@ def locks(tmp_path):
     return sorted(tmp_path.iterdir())
 
 
-def test_what_is_known_is_told_and_is_a_failure(locks, database, capsys):
+def test_audit_fails_and_prints_the_known_vulnerabilities(locks, database, capsys):
     database.answers = {("aiohttp", "3.9.0"): ["GHSA-1", "CVE-2"]}
     assert audit(locks, database.url) == 1
     assert capsys.readouterr().out == (
@@ -59,13 +59,13 @@ def test_what_is_known_is_told_and_is_a_failure(locks, database, capsys):
     )
 
 
-def test_nothing_known_is_no_failure(locks, database, capsys):
+def test_audit_succeeds_without_known_vulnerabilities(locks, database, capsys):
     assert audit(locks, database.url) == 0
     assert capsys.readouterr().out == "2 packages checked, 0 with known vulnerabilities\n"
 
 
 @pytest.mark.parametrize("whole", ["", "no JSON", "{}", '{"results": []}', '{"results": [1, 2]}', "[]"])
-def test_what_was_not_checked_is_not_called_fine(locks, database, capsys, whole):
+def test_audit_reports_not_checked_after_an_invalid_response(locks, database, capsys, whole):
     database.whole = whole
     url = database.url if whole else "http://127.0.0.1:1/"
     assert audit(locks, url) == 0

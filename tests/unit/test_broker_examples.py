@@ -1,4 +1,4 @@
-"""What the manifests of examples/brokers run gives brokers the rack of their node."""
+"""The commands in the manifests of examples/brokers give brokers the rack of their node."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def documents(name, kind):
     return {one["metadata"]["name"]: one for one in found if one["kind"] == kind}
 
 
-def test_the_brokers_of_the_statefulset_read_what_their_init_container_writes(tmp_path, capsys):
+def test_brokers_of_the_statefulset_read_the_file_that_their_init_container_writes(tmp_path, capsys):
     spec = documents("statefulset.yaml", "StatefulSet")["kafka"]["spec"]["template"]["spec"]
     (init,), (container,) = spec["initContainers"], spec["containers"]
     command, written = re.fullmatch(r"rackspan rack-id (.*) > (\S+)", init["args"][0]).groups()
@@ -33,7 +33,7 @@ def test_the_brokers_of_the_statefulset_read_what_their_init_container_writes(tm
     assert written in container["args"][0].partition(" - >")[0]
 
 
-def test_the_racks_that_pods_mount_are_those_of_the_topology_beside_them():
+def test_pods_mount_the_config_map_of_the_topology_in_the_same_file():
     for name, pods in (
         ("statefulset.yaml", documents("statefulset.yaml", "StatefulSet")["kafka"]["spec"]["template"]["spec"]),
         ("strimzi.yaml", documents("strimzi.yaml", "KafkaNodePool")["broker"]["spec"]["template"]["pod"]),
@@ -45,7 +45,7 @@ def test_the_racks_that_pods_mount_are_those_of_the_topology_beside_them():
 
 @pytest.fixture
 def strimzi(tmp_path):
-    """Runs what Strimzi calls: gives the process, and the file that it shall write."""
+    """Return a function that runs the script for Strimzi and returns the process and the path of its output."""
     nodes = tmp_path / "nodes"
     nodes.write_text("n1 /eu/eu-1a\n")
 
@@ -58,13 +58,13 @@ def strimzi(tmp_path):
     return run
 
 
-def test_strimzis_brokers_get_the_rack_without_a_newline(strimzi):
+def test_strimzi_script_writes_the_rack_without_a_newline(strimzi):
     done, written = strimzi(NODE_NAME="n1")
     assert done.returncode == 0, done.stderr
     assert written.read_text() == "/eu/eu-1a"
 
 
-def test_strimzis_brokers_do_not_start_without_a_rack_or_without_their_addresses(strimzi):
+def test_strimzi_script_fails_for_an_unknown_node_or_external_addresses(strimzi):
     unknown, written = strimzi(NODE_NAME="n2")
     assert (unknown.returncode, written.exists()) == (1, False)
     assert "n2" in unknown.stderr
@@ -73,7 +73,7 @@ def test_strimzis_brokers_do_not_start_without_a_rack_or_without_their_addresses
     assert "nodeport" in addresses.stderr
 
 
-def test_the_racks_are_mounted_where_strimzi_lets_them_and_its_init_container_looks():
+def test_strimzi_init_container_mounts_the_racks_where_the_script_reads_them():
     (mount,) = documents("strimzi.yaml", "KafkaNodePool")["broker"]["spec"]["template"]["initContainer"]["volumeMounts"]
     assert f"{mount['mountPath']}/nodes" in SCRIPT.read_text()
     assert mount["mountPath"].startswith("/mnt/")

@@ -1,4 +1,4 @@
-"""What the manifests of examples/clients run in their init containers gives their clients the rack of the node."""
+"""The init containers in the manifests of examples/clients give clients the rack of their node."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ def pod(path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_init_container_writes_what_its_client_reads(path, tmp_path, capsys):
+def test_init_container_writes_the_file_that_its_client_reads(path, tmp_path, capsys):
     spec = pod(path)
     (init,), (container,) = spec["initContainers"], spec["containers"]
     command, written = re.fullmatch(r"rackspan rack-id (.*) > (\S+)", init["args"][0]).groups()
@@ -34,7 +34,7 @@ def test_an_init_container_writes_what_its_client_reads(path, tmp_path, capsys):
     arguments = shlex.split(command.replace("/racks/nodes", str(nodes)).replace("$NODE_NAME", "n1"))
     assert rack_id.main(arguments) == 0
     assert capsys.readouterr().out == LINES[path.stem]
-    assert written in str(container), "what is written is read"
+    assert written in str(container), "the client must read the written file"
     mounted = {volume["name"] for volume in spec["volumes"]}
     for one in (init, container):
         assert {mount["name"] for mount in one["volumeMounts"]} <= mounted

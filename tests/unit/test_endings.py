@@ -1,11 +1,11 @@
-"""Servers that tests share end when no later test needs them."""
+"""Servers that tests share end as soon as no later test needs them."""
 
 from dev.paths import REPOSITORY
 from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, ORDER, SERVERLESS
 
 
-def test_what_a_folder_shares_ends_when_the_next_one_begins():
+def test_resources_of_a_folder_end_when_a_test_of_a_later_folder_begins():
     told = []
     endings = Endings()
     endings.after("chart").callback(told.append, "its servers")
@@ -19,7 +19,7 @@ def test_what_a_folder_shares_ends_when_the_next_one_begins():
     assert told == ["its servers", "all servers"]
 
 
-def test_what_stands_on_something_ends_before_it_does():
+def test_all_ends_earlier_folders_first_and_the_last_resource_of_a_folder_first():
     told = []
     endings = Endings()
     endings.after(LAST_WITH_SERVERS).callback(told.append, "the control plane")
@@ -30,7 +30,7 @@ def test_what_stands_on_something_ends_before_it_does():
     assert told == ["brokers", "a namespace", "the control plane"]
 
 
-def test_files_that_share_brokers_are_a_folder_of_their_own():
+def test_resources_of_secure_end_after_the_last_file_that_uses_them():
     endings, told = Endings(), []
     endings.after("secure").callback(told.append, "brokers")
     endings.before("tests/integration/test_cli.py::test_it")
@@ -39,5 +39,5 @@ def test_files_that_share_brokers_are_a_folder_of_their_own():
     assert told == ["brokers"]
 
 
-def test_every_folder_has_its_place():
+def test_every_folder_of_tests_is_in_the_order():
     assert {path.parent.name for path in (REPOSITORY / "tests").glob("*/test_*.py")} <= set(ORDER)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_garbage_is_looked_for_much_less_often_than_by_default():
+def test_garbage_collection_runs_much_less_often_than_by_default():
     program = (
         "import atexit, gc, sys\n"
         "from rackspan.__main__ import main\n"

@@ -1,4 +1,4 @@
-"""Probes and metrics are answered whoever else has connections open."""
+"""Probes and metrics get a response even if other clients keep connections open."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ async def ask(server, path):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"])
-async def test_idle_connections_are_bounded_and_hold_up_no_probe(server, sent):
+async def test_idle_connections_are_limited_and_do_not_block_probes(server, sent):
     idle = []
     for _ in range(400):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -53,7 +53,7 @@ async def _until_closed(reader):
             pass
 
 
-async def test_who_keeps_asking_keeps_its_connection(server):
+async def test_connection_in_use_stays_open(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     for _ in range(3):
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")

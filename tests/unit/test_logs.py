@@ -1,4 +1,4 @@
-"""Lines that Kafka has a say in, on a terminal."""
+"""Log lines with text from Kafka, such as rack ids."""
 
 import logging
 
@@ -29,16 +29,16 @@ def _line(message, *args, error=None):
         ("Zürich 東京", "Zürich 東京"),
     ],
 )
-def test_a_line_stays_one_line_and_says_nothing_to_the_terminal(rack, shown):
+def test_log_message_is_one_line_without_control_characters(rack, shown):
     assert _line("broker 3 is in %s", rack) == f"[WARNING] broker 3 is in {shown}"
 
 
-def test_a_traceback_keeps_its_lines_and_nothing_else():
+def test_traceback_keeps_its_lines_and_escapes_control_characters():
     text = _line("it broke", error=ValueError("\x1b[2J"))
     assert text.splitlines()[0] == "[WARNING] it broke"
     assert text.splitlines()[1].startswith("Traceback")
     assert text.splitlines()[-1] == r"ValueError: \x1b[2J"
 
 
-def test_what_is_printed_stays_as_it_is():
+def test_escaped_keeps_printable_text_unchanged():
     assert escaped("spread over 3 zones, “even” ✓") == "spread over 3 zones, “even” ✓"

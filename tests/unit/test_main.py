@@ -1,4 +1,4 @@
-"""The operator's process: what it reads at the start gives way to a signal to stop."""
+"""The process of the operator: start, readiness, signals and restart of kopf."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ async def handlers_removed():
         asyncio.get_running_loop().remove_signal_handler(number)
 
 
-async def test_a_signal_to_stop_ends_what_is_read_at_the_start():
+async def test_done_before_cancels_the_work_on_stop():
     stop, ended = asyncio.Event(), asyncio.Event()
 
     async def endless():
@@ -34,7 +34,7 @@ async def test_a_signal_to_stop_ends_what_is_read_at_the_start():
     assert ended.is_set()
 
 
-async def test_what_goes_wrong_at_the_start_is_told():
+async def test_done_before_returns_true_or_raises_the_error_of_the_work():
     async def failing():
         raise OSError("no such kind")
 
@@ -48,12 +48,12 @@ async def test_what_goes_wrong_at_the_start_is_told():
 
 @pytest.mark.parametrize("current", [True, False])
 @pytest.mark.parametrize("manager", [None, Mock(ready=lambda: {"ok": True}, alive=lambda: {"ok": True})])
-def test_an_operator_is_ready_while_the_api_server_answers(manager, current):
+def test_operator_is_ready_while_its_lease_is_current(manager, current):
     probes = main._Probes(Mock(), Mock(is_current=current, other_holder="pod-1"))
     probes.manager = manager
     found = probes.ready()
     assert (found["ok"], found["leaseCurrent"]) == (current, current)
-    assert probes.alive()["ok"], "a restart would fix nothing"
+    assert probes.alive()["ok"], "a restart would not help"
 
 
 class Election:
@@ -70,7 +70,7 @@ class Election:
         self._happened.append("released")
 
 
-async def test_the_lease_is_renewed_until_no_change_is_under_way_and_then_released():
+async def test_lease_is_renewed_until_changes_have_settled_and_then_released():
     happened = []
 
     class Changes:
@@ -87,7 +87,7 @@ async def test_the_lease_is_renewed_until_no_change_is_under_way_and_then_releas
 
 
 class Silent:
-    """An API server that takes requests, and answers none."""
+    """An API server that does not respond."""
 
     def __init__(self):
         self.was_asked = asyncio.Event()
@@ -97,7 +97,7 @@ class Silent:
         await asyncio.Event().wait()
 
 
-async def test_a_signal_is_heard_while_the_api_server_does_not_say_what_it_serves(handlers_removed):
+async def test_sigterm_ends_the_wait_for_the_served_kinds(handlers_removed):
     stop, kube = asyncio.Event(), Silent()
     waiting = asyncio.create_task(main._wait_until_served(kube, stop, Mock()))
     await kube.was_asked.wait()
@@ -106,12 +106,12 @@ async def test_a_signal_is_heard_while_the_api_server_does_not_say_what_it_serve
         assert await waiting is False
 
 
-async def test_a_signal_is_heard_while_the_first_credentials_are_waited_for(monkeypatch, handlers_removed):
+async def test_sigterm_ends_the_wait_for_the_first_credentials(monkeypatch, handlers_removed):
     asked = asyncio.Event()
 
     class Access:
         def __init__(self, _):
-            """None are read before they are asked for."""
+            """Do not read credentials yet."""
 
         async def load(self):
             asked.set()
@@ -125,8 +125,8 @@ async def test_a_signal_is_heard_while_the_first_credentials_are_waited_for(monk
         await running
 
 
-async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
-    """As where the kinds are gone: it is the end of what kopf runs, and not yet of the process."""
+async def test_sigterm_while_kopf_exits_sets_stop(monkeypatch):
+    """For example, the CRDs were deleted. The tasks of kopf end, but the process continues."""
     stop, settings, access = asyncio.Event(), Mock(namespaces=()), Mock()
     monkeypatch.setattr(main, "_manager", lambda *_: Mock(prime=AsyncMock(), stop=AsyncMock()))
 
@@ -153,7 +153,7 @@ async def test_a_signal_is_heard_while_kopf_ends_by_itself(monkeypatch):
 
 
 @pytest.mark.parametrize(("status", "again"), [(403, True), (404, True), (500, True), (503, True), (409, False)])
-async def test_what_kopf_gave_up_begins_again_where_the_api_server_may_answer_otherwise(monkeypatch, status, again):
+async def test_kopf_is_restarted_after_api_errors_that_may_be_temporary(monkeypatch, status, again):
     class ApiError(Exception):
         def __init__(self):
             self.status = status

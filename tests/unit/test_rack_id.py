@@ -1,4 +1,4 @@
-"""`rackspan rack-id`, as the init container of a broker runs it."""
+"""The command `rackspan rack-id`, which init containers of brokers run."""
 
 import subprocess
 import sys
@@ -31,12 +31,12 @@ def run(*arguments):
         ("n1", ("--format", "env", "--key", "CLIENT_RACK", "--wait", "1m"), "CLIENT_RACK='/eu/eu-1a/r7'"),
     ],
 )
-def test_the_rack_is_printed_in_the_form_that_is_asked_for(nodes, capsys, node, options, printed):
+def test_rack_is_printed_in_the_requested_format(nodes, capsys, node, options, printed):
     assert run("--nodes-file", nodes, "--node", node, *options) == 0
     assert capsys.readouterr().out == printed + "\n"
 
 
-def test_a_node_that_is_not_in_the_file_is_an_error_that_says_what_to_look_at(nodes, capsys):
+def test_unknown_node_is_an_error_with_a_hint(nodes, capsys):
     assert run("--nodes-file", nodes, "--node", "n3") == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -44,7 +44,7 @@ def test_a_node_that_is_not_in_the_file_is_an_error_that_says_what_to_look_at(no
     assert "labels of the RackTopology's levels" in err
 
 
-def test_a_file_that_is_not_there_is_an_error_that_says_what_to_look_at(tmp_path, capsys):
+def test_missing_file_is_an_error_with_a_hint(tmp_path, capsys):
     assert run("--nodes-file", tmp_path / "none", "--node", "n3") == 1
     assert "is the ConfigMap of the RackTopology's racks mounted there?" in capsys.readouterr().err
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_not_there_is_an_error_that_says_what_to_look_at(tmp_path
         (b"n1 /a\n" * (LARGEST // 6 + 1), "is larger than"),
     ],
 )
-def test_a_malformed_file_gives_no_rack_at_all(tmp_path, text, why):
+def test_malformed_file_raises_rack_not_found(tmp_path, text, why):
     path = tmp_path / "nodes"
     path.write_bytes(text)
     with pytest.raises(RackNotFoundError, match=why) as told:
@@ -69,7 +69,7 @@ def test_a_malformed_file_gives_no_rack_at_all(tmp_path, text, why):
     assert str(told.value).isprintable()
 
 
-def test_a_long_rack_id_is_told_shortened(tmp_path):
+def test_error_with_a_long_rack_id_is_short(tmp_path):
     path = tmp_path / "nodes"
     path.write_text(f"n1 /{'x' * 1000} y\n")
     with pytest.raises(RackNotFoundError) as told:
@@ -77,7 +77,7 @@ def test_a_long_rack_id_is_told_shortened(tmp_path):
     assert len(str(told.value)) < 800
 
 
-def test_a_node_that_comes_within_the_wait_is_found(nodes, capsys):
+def test_node_that_appears_during_the_wait_is_found(nodes, capsys):
     def comes(_seconds):
         nodes.write_text(rack_file({"late": "/z1"}, "changed"))
 
@@ -85,7 +85,7 @@ def test_a_node_that_comes_within_the_wait_is_found(nodes, capsys):
     assert "waiting up to 60 s" in capsys.readouterr().err
 
 
-def test_a_node_that_does_not_come_within_the_wait_is_an_error_then_and_not_before(nodes, monkeypatch, capsys):
+def test_node_that_does_not_appear_is_an_error_at_the_end_of_the_wait(nodes, monkeypatch, capsys):
     clock, paused = iter((0.0, 59.0, 60.0)), []
     monkeypatch.setattr("rackspan.rack_id.time.monotonic", lambda: next(clock))
     with pytest.raises(RackNotFoundError, match="has no rack for node n3"):
@@ -105,20 +105,20 @@ def test_a_node_that_does_not_come_within_the_wait_is_an_error_then_and_not_befo
         ("--nodes-file", "nodes", "--node", "n1", "--format", "yaml"),
     ],
 )
-def test_wrong_options_are_told(arguments):
+def test_invalid_options_exit_with_code_2(arguments):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
 
 
-def test_five_thousand_nodes_fit_and_too_many_are_refused():
+def test_rack_file_has_space_for_5000_nodes_and_rejects_20000():
     name, rack = "ip-10-101-202-{:03}.eu-central-1.compute.internal", "/eu-central-1/eu-central-1a/rack-17"
     assert len(rack_file({name.format(number): rack for number in range(5_000)}, "")) < LARGEST // 2
     with pytest.raises(RackFileError, match="take more than 1,000,000 bytes"):
         rack_file({name.format(number): rack for number in range(20_000)}, "")
 
 
-def test_nothing_heavy_is_imported_and_all_entries_lead_to_it(nodes):
+def test_entry_point_runs_rack_id_without_large_imports(nodes):
     script = (
         "import sys; sys.argv = ['rackspan', 'rack-id', '--nodes-file', sys.argv[1], '--node', 'n1']\n"
         "from rackspan.__main__ import main\n"
@@ -129,7 +129,7 @@ def test_nothing_heavy_is_imported_and_all_entries_lead_to_it(nodes):
     assert done.stdout == "/eu/eu-1a/r7\n\n"
 
 
-def test_it_is_listed_among_the_other_commands(nodes):
+def test_command_line_lists_and_runs_rack_id(nodes):
     from typer.testing import CliRunner
 
     from rackspan.cli import app

@@ -1,4 +1,4 @@
-"""No regular expression of the project takes exponential time, whatever text it is given."""
+"""No regular expression of the project takes exponential time for any text."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("operator", "dev", "docs", "benchmarks")
 USES = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}
 OF_A_USER = {("operator/rackspan/cli/shared/selection.py", "pattern")}
-"""Expressions that the command's user writes. They run with a time limit."""
+"""Expressions that users of the command write. They run with a time limit."""
 
 REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 LETTERS = frozenset(map(chr, range(256))) | {"\u2028", "\u4e00"}
@@ -27,7 +27,7 @@ CATEGORIES = {
 
 
 def faults(pattern, flags=0):
-    """What makes an expression backtrack exponentially: nested repetition, and a choice that one letter leaves open."""
+    """Return why an expression can backtrack exponentially: nested repetition or choices with the same first letter."""
     return list(_faults(parser.parse(pattern, flags)))
 
 
@@ -67,7 +67,7 @@ def _parts(op, argument):
 
 
 def _choices(sequence, after):
-    """Choices within a repeated sequence that more than one way is open to; `after` are letters that may follow it."""
+    """Yield ambiguous choices in a repeated sequence. `after` are the letters that may follow the sequence."""
     steps = list(sequence)
     for at, (op, argument) in enumerate(steps):
         letters, empty = _first(steps[at + 1 :])
@@ -87,7 +87,7 @@ def _choices(sequence, after):
 
 
 def _first(sequence):
-    """The letters that may be first, and whether the sequence may be empty."""
+    """Return the letters that may be first, and whether the sequence may be empty."""
     letters = set()
     for op, argument in sequence:
         if op in (ops.AT, ops.ASSERT, ops.ASSERT_NOT):
@@ -124,11 +124,11 @@ def _is(op, argument, letter):
         case ops.IN:
             negated = argument[0][0] is ops.NEGATE
             return negated != any(_is(*one, letter) for one in argument[negated:])
-    return True  # any letter, or a group that was matched before
+    return True  # any letter, or a reference to a group
 
 
 def expressions(path):
-    """All regular expressions in a source, each with its line; a name where it is not written there."""
+    """Yield line, text and node of each regular expression in a source file. The text is None if it is unknown."""
     tree = ast.parse(path.read_text())
     named = {
         target.id: one.value
@@ -155,11 +155,11 @@ def _written(node, named):
         case ast.FormattedValue(value=ast.Name(id=name)) if name in named:
             return _written(named[name], named)
         case ast.FormattedValue():
-            return "x"  # a text that re.escape made
+            return "x"  # the result of re.escape
     return None
 
 
-def test_no_expression_of_the_project_backtracks_exponentially():
+def test_regular_expressions_of_the_project_do_not_backtrack_exponentially():
     found, unread = {}, set()
     for path in sorted(one for folder in FOLDERS for one in (ROOT / folder).rglob("*.py")):
         where = path.relative_to(ROOT).as_posix()
@@ -190,10 +190,10 @@ def test_no_expression_of_the_project_backtracks_exponentially():
         r"[a-z]+(\.[a-z]+)*",
     ],
 )
-def test_an_expression_that_may_is_found(pattern):
+def test_exponential_expression_is_detected(pattern):
     assert faults(pattern)
 
 
 @pytest.mark.parametrize("pattern", [r"(a|b)*", r"(?:[^'\\]|\\.)*", r"(ab?c)*", r"(\d{1,3}\.){3}", r"a*b*", r"(a{3})*"])
-def test_an_expression_that_may_not_is_let_through(pattern):
+def test_harmless_expression_is_accepted(pattern):
     assert faults(pattern) == []

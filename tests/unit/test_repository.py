@@ -1,4 +1,4 @@
-"""Promises of the repository as a whole, which no single module can keep."""
+"""Checks of the repository as a whole: locks, tracked files, chart, examples and modules."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ LOCKS = ("operator.lock", "scan.lock", "dev.lock", "readers.lock", "msk.lock", "
 
 
 def locked(name: str) -> dict[str, str]:
-    """A lock's requirements by package name, each with its continuation lines."""
+    """Return the requirements of a lock by package name, each with its continuation lines."""
     text = (REPOSITORY / "requirements" / name).read_text()
     blocks = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)
     return {canonicalize_name(re.match(r"[\w.-]+", block)[0]): block for block in blocks if re.match(r"\w", block)}
@@ -27,11 +27,11 @@ def project() -> dict:
     return tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 
 
-def test_operator_is_a_source_root_and_no_package():
+def test_operator_folder_is_not_a_package():
     assert not (REPOSITORY / "operator" / "__init__.py").exists()
 
 
-def test_the_standard_librarys_operator_is_what_the_repository_root_imports():
+def test_import_operator_in_the_repository_root_is_the_standard_library():
     program = "import operator; print(operator.__spec__.origin); print(operator.add(2, 3))"
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     origin, total = done.stdout.split()
@@ -40,7 +40,7 @@ def test_the_standard_librarys_operator_is_what_the_repository_root_imports():
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_every_locked_package_has_one_version_and_hashes(name):
+def test_locked_packages_have_a_version_and_hashes(name):
     packages = locked(name)
     assert packages
     without = [
@@ -52,7 +52,7 @@ def test_every_locked_package_has_one_version_and_hashes(name):
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_locks_leave_the_choice_of_an_index_to_the_machine(name):
+def test_locks_do_not_set_a_package_index(name):
     text = (REPOSITORY / "requirements" / name).read_text()
     assert re.findall(r"\S+://\S+|--(?:extra-)?index-url.*|--find-links.*", text) == []
 
@@ -67,18 +67,18 @@ def test_locks_leave_the_choice_of_an_index_to_the_machine(name):
         ("msk.lock", project()["project"]["optional-dependencies"]["msk"]),
     ],
 )
-def test_locks_satisfy_what_pyproject_asks_for(name, requirements):
+def test_locks_satisfy_the_requirements_of_pyproject(name, requirements):
     packages = locked(name)
     for requirement in map(Requirement, requirements):
         version = re.search(r"==([^\s;\\]+)", packages[canonicalize_name(requirement.name)])[1]
         assert requirement.specifier.contains(version), f"{requirement}, but {name} has {version}; run `make lock`"
 
 
-def test_the_operators_lock_has_no_spark():
+def test_operator_lock_has_no_spark():
     assert "pyspark" not in locked("operator.lock")
 
 
-def test_both_locks_agree():
+def test_operator_and_dev_locks_have_the_same_versions():
     operator, dev = locked("operator.lock"), locked("dev.lock")
     pin = re.compile(r"==([^\s;\\]+)")
     assert {p: pin.search(b)[1] for p, b in operator.items()} == {p: pin.search(dev[p])[1] for p in operator}
@@ -94,31 +94,31 @@ def tracked() -> list[Path]:
     return [file for file in files if file.is_file()]
 
 
-def test_no_tracked_file_is_larger_than_a_mebibyte(tracked):
+def test_tracked_files_are_at_most_one_mebibyte(tracked):
     assert [str(file) for file in tracked if file.stat().st_size > 2**20] == []
 
 
-def test_pictures_alone_are_tracked_as_bytes(tracked):
+def test_only_png_files_are_binary(tracked):
     assert {file.suffix for file in tracked if b"\0" in file.read_bytes()} <= {".png"}
 
 
-def test_the_chart_has_the_repositorys_definitions():
+def test_chart_has_the_crds_of_the_repository():
     folders = REPOSITORY / "crds", REPOSITORY / "charts" / "rackspan" / "files" / "crds"
     source, copies = ({path.name: path.read_text() for path in folder.iterdir()} for folder in folders)
     assert copies == source, "run: cp crds/*.yaml charts/rackspan/files/crds/"
 
 
-def test_examples_can_be_applied_as_a_folder():
+def test_folder_of_examples_has_only_yaml_files():
     names = sorted(path.name for path in (REPOSITORY / "examples").iterdir() if path.is_file())
     assert names
     assert [name for name in names if not name.endswith(".yaml")] == []
 
 
-def test_spark_applications_name_the_spark_of_the_scans_image():
+def test_spark_version_of_spark_applications_is_that_of_the_scan_lock():
     assert locked("scan.lock")["pyspark"].startswith(f"pyspark=={SPARK_VERSION} ")
 
 
-def test_every_path_that_the_map_for_contributors_names_is_there():
+def test_paths_in_contributing_exist():
     named = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.py)`", (REPOSITORY / "CONTRIBUTING.md").read_text()))
     roots = (REPOSITORY, *(REPOSITORY / "operator/rackspan" / room for room in ("", "reconcile")))
     made = {path for path in named if path.startswith(("dist/", "build/"))} | {"operator/rackspan"}
@@ -126,18 +126,18 @@ def test_every_path_that_the_map_for_contributors_names_is_there():
     assert len(named) > 40
 
 
-def test_no_two_modules_of_the_package_have_the_same_file_name():
+def test_file_names_of_modules_are_unique():
     files = [file.name for file in (REPOSITORY / "operator").rglob("*.py") if file.name != "__init__.py"]
     assert {name for name in files if files.count(name) > 1} == set()
 
 
 MOST_MODULES = {"topics.topics_reconciler": 55, "racks.publish": 12, "plans.approvals": 40, "scans.scan_reconciler": 12}
-"""Of `reconcile`, by what handles an event of a topic, a relabelled node, an approval and a scan that is due."""
+"""The limit per module of `reconcile` that handles a topic event, a relabelled node, an approval or a due scan."""
 
 
 @pytest.mark.parametrize(("module", "most"), MOST_MODULES.items())
-def test_few_modules_handle_an_event(module, most):
-    """Whoever reads how one event is handled reads these."""
+def test_handlers_of_an_event_import_few_modules(module, most):
+    """A developer who wants to understand how an event is handled reads these modules."""
     program = f"import sys, rackspan.reconcile.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     rooms = {

@@ -1,4 +1,4 @@
-"""docs/security.md and the page of attacks name the test that stops what is tried: each of them is there."""
+"""The tests that docs/security.md and docs/reference/attacks.md name exist."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/.]+\.py)(?:::(test_\w+))?`", SECURIT
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda part: part)
-def test_every_test_that_the_page_names_is_there(file, test):
+def test_tests_named_in_the_security_pages_exist(file, test):
     tree = ast.parse((REPOSITORY / file).read_text())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     assert any(name.startswith("test_") for name in functions)
     assert not test or test in functions
 
 
-def test_every_row_of_what_is_tried_names_a_test():
+def test_every_row_of_the_attacks_page_names_a_test():
     tried = ATTACKS.partition("\n## A hostile tenant\n")[2]
     rows = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| what is tried")]
     assert len(rows) > 20

@@ -1,4 +1,4 @@
-"""How a run's tests are dealt out to its processes."""
+"""The distribution of tests to the processes of a test run."""
 
 from itertools import chain
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ ALONE = [f"tests/property/test_laws.py::test_{number}" for number in range(4)] +
 
 
 class Node:
-    """A process that runs a test once it knows of another one, or that no other comes."""
+    """A process that runs a test as soon as it has the next one, or is shutting down."""
 
     def __init__(self, number, tests):
         self.gateway, self.shutting_down = SimpleNamespace(id=f"gw{number}"), False
@@ -53,7 +53,7 @@ def shared(kind, tests, count):
     ("kind", "count"), [(Sharing, 1), (Sharing, 2), (Sharing, 3), (SharingWithFiller, 2), (SharingWithFiller, 3)]
 )
 @pytest.mark.parametrize("tests", [SERVED + ALONE, SERVED, ALONE])
-def test_every_test_runs_once_and_a_file_with_servers_in_one_process(kind, count, tests):
+def test_every_test_runs_once_and_files_with_servers_stay_in_one_process(kind, count, tests):
     ran = shared(kind, tests, count)
     assert sorted(chain.from_iterable(ran)) == sorted(tests)
     for file in {test.partition("::")[0] for test in tests if test in SERVED}:
@@ -61,7 +61,7 @@ def test_every_test_runs_once_and_a_file_with_servers_in_one_process(kind, count
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_last_process_takes_what_needs_no_servers_from_the_start(count):
+def test_filler_process_runs_only_tests_without_servers(count):
     *others, filler = shared(SharingWithFiller, SERVED + ALONE, count)
     assert filler
     assert set(filler) <= set(ALONE)

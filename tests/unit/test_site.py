@@ -1,4 +1,4 @@
-"""The site has each page of docs/, and names the repository."""
+"""The site has all pages of docs/ and the URL of the repository."""
 
 import tomllib
 
@@ -17,12 +17,12 @@ def pages(entries):
                 yield from pages(section)
 
 
-def test_every_page_is_in_the_navigation_once():
+def test_navigation_has_every_page_once():
     docs = REPOSITORY / "docs"
     assert sorted(pages(PROJECT["nav"])) == sorted(str(path.relative_to(docs)) for path in docs.rglob("*.md"))
 
 
-def test_the_repository_is_that_of_the_chart():
+def test_repository_urls_of_site_and_chart_agree():
     chart = yaml.safe_load((REPOSITORY / "charts" / "rackspan" / "Chart.yaml").read_text())
     assert chart["sources"] == [PROJECT["repo_url"]]
     owner, name = PROJECT["repo_url"].removeprefix("https://github.com/").split("/")

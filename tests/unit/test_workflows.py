@@ -1,4 +1,4 @@
-"""The workflows of GitHub: actions are pinned by commit, and jobs call targets of the Makefile."""
+"""GitHub workflows: actions are pinned by commit, and jobs call targets of the Makefile."""
 
 import re
 import shlex
@@ -21,24 +21,24 @@ def steps(path):
                 yield {**step, "run": run}
 
 
-def test_there_are_workflows_for_pushes_nights_releases_and_the_site():
+def test_workflows_for_ci_nightly_release_and_site_exist():
     assert {path.stem for path in WORKFLOWS} >= {"ci", "nightly", "release", "site"}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_an_action_is_pinned_by_commit_and_its_version_is_said(path):
+def test_actions_are_pinned_by_commit_with_a_version_comment(path):
     used = re.findall(r"uses: *(.*)", path.read_text())
     assert used
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", line)] == []
 
 
-def test_the_same_action_has_the_same_version_everywhere():
+def test_each_action_has_the_same_version_in_all_workflows():
     lines = {line for path in WORKFLOWS for line in re.findall(r"uses: *(.*)", path.read_text())}
     assert len(lines) == len({line.partition("@")[0] for line in lines})
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_job_calls_targets_that_exist(path):
+def test_jobs_call_existing_make_targets(path):
     targets = set()
     for step in steps(path):
         words = [word for word in shlex.split(step["run"]) if word != "sudo" and not word.startswith("--preserve-env")]
@@ -51,7 +51,7 @@ def test_a_job_calls_targets_that_exist(path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_job_ends_and_has_no_more_rights_than_it_needs(path):
+def test_jobs_have_a_timeout_and_workflows_have_read_only_permissions(path):
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -61,7 +61,7 @@ def test_a_job_ends_and_has_no_more_rights_than_it_needs(path):
         )
 
 
-def test_hooks_before_a_commit_run_what_lint_runs():
+def test_pre_commit_hooks_run_the_same_linters_as_make_lint():
     hooks = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     recipe = (REPOSITORY / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
     linters = set(re.findall(r"\$\(BIN\)/([\w-]+)", recipe))
@@ -69,7 +69,7 @@ def test_hooks_before_a_commit_run_what_lint_runs():
 
 
 @pytest.mark.parametrize("name", ["dependabot.yml", "ISSUE_TEMPLATE/bug.yml", "ISSUE_TEMPLATE/feature.yml"])
-def test_a_folder_that_is_named_exists(name):
+def test_folders_named_in_github_files_exist(name):
     document = yaml.safe_load((REPOSITORY / ".github" / name).read_text())
     for update in document.get("updates", ()):
         for folder in update.get("directories", [update.get("directory")]):

@@ -225,7 +225,7 @@ def test_deleted_topic_is_absent_even_if_a_broker_still_returns_it(monkeypatch):
     answers = [None, REFUSED, described("orders", "id-1"), described("refunds", "id-2")]
     found = asked(Brokers(*answers), monkeypatch, delete)
     assert found["orders"] is None
-    assert found["refunds"].topic_id == "id-2", "it was not deleted"
+    assert found["refunds"].topic_id == "id-2", "refunds was not deleted"
 
 
 def test_next_deletion_forgets_old_deletions(monkeypatch):
