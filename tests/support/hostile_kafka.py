@@ -172,6 +172,7 @@ class HostileKafka:
             "DeleteTopics": self._delete_topics,
             "CreatePartitions": self._create_partitions,
             "IncrementalAlterConfigs": self._incremental_alter_configs,
+            "AlterPartitionReassignments": self._alter_partition_reassignments,
             "ElectLeaders": self._elect_leaders,
         }
 
@@ -295,6 +296,9 @@ class HostileKafka:
             kind(version=answer.version, resource_type=one.resource_type, resource_name=one.resource_name)
             for one in asked.resources
         ]
+
+    def _alter_partition_reassignments(self, _asked, answer):
+        answer.responses = []
 
     def _elect_leaders(self, _asked, answer):
         answer.replica_election_results = []

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
-"""How long all brokers together may take that are asked about themselves, and one that is asked about topics."""
+"""How long all brokers together may take that are asked about themselves, and one that is asked about topics. A change
+ends while the permit lasts."""
 _NO_ID = uuid.UUID(int=0)
-_PREFERRED = 0  # of ElectLeaders' two types
 _OWN = {
     SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
     SettingKind.BROKER: client.ConfigSource.DYNAMIC_BROKER_CONFIG.value,
@@ -175,7 +175,9 @@ class KafkaReassignments(ConfluentAdmin):
         wanted = {
             PythonTopicPartition(*at): None if replicas is None else list(replicas) for at, replicas in targets.items()
         }
-        answers = self._change(lambda python: python.alter_partition_reassignments(wanted, resizing=resizing))
+        answers = self._change(
+            lambda python, seconds: python.alter_partition_reassignments(wanted, seconds, resizing=resizing)
+        )
         return {
             TopicPartition(one.topic, one.partition): None if error is None else failure_of(error)
             for one, error in answers.items()
@@ -188,9 +190,7 @@ class KafkaReassignments(ConfluentAdmin):
         for at in partitions:
             wanted[at.topic].append(at.partition)
         # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
-        answer = self._change(lambda python: python.elect_leaders(_PREFERRED, wanted, raise_errors=False))
-        if error := getattr(answer, "error_code", 0):
-            raise FailureError(failure_of(for_code(error)()))
+        answer = self._change(lambda python, seconds: python.elect_preferred(wanted, seconds))
         return {
             TopicPartition(topic.topic, one.partition_id): (
                 None if one.error_code == KafkaError.ELECTION_NOT_NEEDED else _refused(one)
@@ -236,19 +236,24 @@ class KafkaReassignments(ConfluentAdmin):
             outcome = answer if isinstance(answer, Failure) else _refused(answer.responses[0])
             outcomes |= dict.fromkeys(brokers[broker], outcome)
         for names in parts(list(topics), _AT_ONCE):
-            asked = change(SettingKind.TOPIC, {name: topics[name] for name in names})
-            for one in self._change(methodcaller("ask", asked, _TOPICS_SECONDS)).responses:
+            for one in self._changed_topics(change(SettingKind.TOPIC, {name: topics[name] for name in names})):
                 if one.error_code not in UNKNOWN_TOPIC:
                     outcomes |= dict.fromkeys(topics[one.resource_name], _refused(one))
         return outcomes
 
-    def _change(self, change: Callable[[Any], T]) -> T:
-        """Ask for a change, if that is permitted at each attempt: a connection takes time."""
+    def _changed_topics(self, request: Any) -> Iterable[Any]:
+        return self._change(lambda python, seconds: python.ask(request, seconds)).responses  # type: ignore[no-any-return]
+
+    def _change(self, change: Callable[[Any, float], T]) -> T:
+        """Ask for a change, which gets the seconds that it may take, if that is permitted at each attempt.
+
+        A connection takes time, and a broker that hangs leaves half of it to another one.
+        """
         self._permit.check()
 
         def permitted(python: Any) -> T:
             self._permit.check()
-            return change(python)
+            return change(python, self._permit.change_timeout_seconds / 2)
 
         return self._ask(permitted)
 
@@ -268,7 +273,7 @@ class KafkaReassignments(ConfluentAdmin):
         if not brokers:
             return {}
         requests = {int(name): request({name: one}) for name, one in brokers.items()}
-        answers = ask(lambda python: python.ask_each(requests, _BROKER_SECONDS))
+        answers = ask(lambda python, seconds=_BROKER_SECONDS: python.ask_each(requests, min(seconds, _BROKER_SECONDS)))
         return {
             str(broker): failure_of(answer) if isinstance(answer, BaseException) else answer
             for broker, answer in answers.items()

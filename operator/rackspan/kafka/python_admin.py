@@ -12,7 +12,8 @@ from kafka.errors import KafkaError, for_code
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_TRY_MS = 3_000
 """For a connection to a bootstrap server; twice as long each time that it is tried again."""
+_PREFERRED = 0  # of ElectLeaders' two types
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc, unused-ignore]
@@ -63,18 +65,18 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
             raise
 
     def alter_partition_reassignments(
-        self, reassignments: Mapping[Any, list[int] | None], *, resizing: bool = True
+        self, reassignments: Mapping[Any, list[int] | None], seconds: float, *, resizing: bool = True
     ) -> Mapping[Any, Any]:
         """The error of each partition, with the broker's message; None where the reassignment was accepted.
 
         Where it is not `resizing`, Kafka 4.1 and later refuse to change the number of replicas (KIP-860).
         """
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=self._validate_timeout(None),
+            timeout_ms=int(seconds * 1000),
             allow_replication_factor_change=resizing,
             topics=self._process_alter_partition_reassignments_input(reassignments),
         )
-        answer = self._manager.run(self._send_request_to_controller, request, lambda one: [for_code(one.error_code)])
+        answer = self._ask_controller(request, seconds)
         return {
             TopicPartition(topic.name, one.partition_index): (
                 for_code(one.error_code)(one.error_message or "") if one.error_code else None
@@ -83,13 +85,20 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
             for one in topic.partitions
         }
 
+    def elect_preferred(self, partitions: Mapping[str, Sequence[int]], seconds: float) -> Any:
+        """The answer to ElectLeaders for partitions by topic. Raises what the library raises."""
+        request = ElectLeadersRequest(
+            election_type=_PREFERRED, topic_partitions=list(partitions.items()), timeout_ms=int(seconds * 1000)
+        )
+        return self._ask_controller(request, seconds)
+
     def brokers(self) -> Sequence[int]:
         """Return the ids of the brokers in the cluster's metadata."""
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
-    def ask(self, request: Any, seconds: float) -> Any:
-        """The answer of whichever broker there is. Raises what the library raises."""
-        (answer,) = self._manager.run(self._asked, {None: request}, seconds).values()
+    def ask(self, request: Any, seconds: float, broker: int | None = None) -> Any:
+        """The answer of one broker, or of whichever there is. Raises what the library raises."""
+        (answer,) = self._manager.run(self._asked, {broker: request}, seconds).values()
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -99,6 +108,18 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         answers: Mapping[int, Any] = self._manager.run(self._asked, requests, seconds)
         return answers
 
+    def _ask_controller(self, request: Any, seconds: float) -> Any:
+        """The answer of the broker that metadata name as the controller, which nothing is sent to after the limit.
+
+        The library's own way waits for metadata without a limit, and sends the request after that.
+        """
+        deadline = time.monotonic() + seconds
+        controller = self.ask(MetadataRequest(topics=MetadataRequest.NO_TOPICS), seconds).controller_id
+        answer = self.ask(request, deadline - time.monotonic(), controller)
+        if code := getattr(answer, "error_code", 0):
+            raise for_code(code)(getattr(answer, "error_message", None) or "")
+        return answer
+
     async def _asked(self, requests: Mapping[int | None, Any], seconds: float) -> dict[int | None, Any]:
         deadline = time.monotonic() + seconds
         cluster = self._manager.cluster
@@ -106,7 +127,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
             # One that has come since the client knows the cluster.
             with contextlib.suppress(KafkaError, OSError):
                 await self._within(deadline, self._manager.call_soon(cluster.refresh_metadata))
-        begun = {broker: self._begun(broker, request, seconds) for broker, request in requests.items()}
+        begun = {broker: self._begun(broker, request, deadline) for broker, request in requests.items()}
         answers = {}
         for broker, future in begun.items():
             try:
@@ -115,15 +136,19 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
                 answers[broker] = error
         return answers
 
-    def _begun(self, broker: int | None, request: Any, seconds: float) -> Any:
+    def _begun(self, broker: int | None, request: Any, deadline: float) -> Any:
         async def failed(error: Exception) -> None:
             raise error
 
         try:
-            return self._manager.send(request, node_id=broker, request_timeout_ms=seconds * 1000)
+            return self._manager.send(request, node_id=broker, request_timeout_ms=_milliseconds_until(deadline))
         except (KafkaError, OSError) as error:
             return self._manager.call_soon(failed, error)
 
     async def _within(self, deadline: float, future: Any) -> Any:
         # The request's own limit begins only once there is a connection.
-        return await self._manager.wait_for(future, max(deadline - time.monotonic(), 0) * 1000)
+        return await self._manager.wait_for(future, _milliseconds_until(deadline))
+
+
+def _milliseconds_until(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0) * 1000

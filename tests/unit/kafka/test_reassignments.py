@@ -1,11 +1,13 @@
 """How the calls for reassignments handle responses of kafka-python and unreachable brokers."""
 
+import time
 import uuid
 from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, NoReassignmentInProgressError
+from tests.support.hostile_kafka import HostileKafka
 
 from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import (
@@ -21,6 +23,7 @@ from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.kafka import python_connection
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import AlwaysPermitted
 
 AT = TopicPartition("orders", 0)
 HELD = [(0, 5, False), (1, -1, False), (2, -(2**63), False), (3, 0, False), (0, 9, True)]
@@ -67,7 +70,7 @@ class Client:
         lists = {"replicas": [0, 1, 2], "adding_replicas": [2], "removing_replicas": []}
         return self._answer({PythonTopicPartition("orders", 0): lists, PythonTopicPartition("others", 0): lists})
 
-    def alter_partition_reassignments(self, wanted, *, resizing):
+    def alter_partition_reassignments(self, wanted, _seconds, *, resizing):
         return self._answer(
             {at: NoReassignmentInProgressError("why") if new is None else None for at, new in wanted.items()}
         )
@@ -250,7 +253,14 @@ class Ends:
             raise FailureError(Failure(Reason.LEASE_NOT_HELD, "another operator leads", Remedy.RETRY))
 
 
-@pytest.mark.parametrize("call", ["alter", "elect", "set_settings"])
+CHANGES = {
+    "alter": {AT: (0, 1)},
+    "elect": [AT],
+    "set_settings": {Setting(SettingKind.BROKER, "0", RATES[0]): "1"},
+}
+
+
+@pytest.mark.parametrize("call", CHANGES)
 async def test_change_is_not_retried_after_the_permit_has_ended(monkeypatch, call):
     class Hangs(Client):
         tried = 0
@@ -259,18 +269,60 @@ async def test_change_is_not_retried_after_the_permit_has_ended(monkeypatch, cal
             Hangs.tried += 1
             raise KafkaConnectionError("gone")
 
-        def elect_leaders(self, *_, **__):
+        def elect_preferred(self, *_):
             self._answer(None)
 
     monkeypatch.setattr(Client, "made", [])
     monkeypatch.setattr(python_connection, "PythonAdmin", Hangs)
     admin = KafkaReassignments({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, Ends(Hangs, 1))
-    arguments = {
-        "alter": {AT: (0, 1)},
-        "elect": [AT],
-        "set_settings": {Setting(SettingKind.BROKER, "0", RATES[0]): "1"},
-    }
     with pytest.raises(FailureError):
-        await getattr(admin, call)(arguments[call])
+        await getattr(admin, call)(CHANGES[call])
     await admin.close()
     assert Hangs.tried == 1
+
+
+class Brief(AlwaysPermitted):
+    change_timeout_seconds = 2.0
+
+
+HUNG = {
+    "alter": "AlterPartitionReassignments",
+    "elect": "ElectLeaders",
+    "set_settings": "IncrementalAlterConfigs",
+    "set_topics": "IncrementalAlterConfigs",
+}
+
+
+@pytest.mark.parametrize("call", HUNG)
+async def test_a_change_that_kafka_does_not_answer_is_given_up_while_the_permit_lasts(call):
+    changes = CHANGES | {"set_topics": {of_topic("orders"): "0:1"}}
+    with HostileKafka(lambda answer: None if answer.name == f"{HUNG[call]}Response" else answer) as kafka:
+        assert await reason_of(kafka, call.replace("topics", "settings"), changes[call]) is Reason.KAFKA_UNREACHABLE
+
+
+@pytest.mark.parametrize("call", ["alter", "elect"])
+async def test_nothing_is_changed_where_the_controller_is_known_only_after_the_permit(call):
+    with HostileKafka() as kafka:
+
+        def mutate(answer):
+            if answer.name == "MetadataResponse" and kafka.answered["DescribeConfigs"]:
+                time.sleep(2.5)
+            return answer
+
+        kafka.mutate = mutate
+        assert await reason_of(kafka, call, CHANGES[call]) is Reason.KAFKA_UNREACHABLE
+        assert not kafka.answered[HUNG[call]]
+
+
+async def reason_of(kafka, call, changes):
+    """Why a change failed, of a client that has been connected; asserts that it was given up in time."""
+    admin = KafkaReassignments({"bootstrap.servers": kafka.address, "log_level": 0}, Brief())
+    await admin.min_insync(["orders"])
+    began = time.monotonic()
+    try:
+        found = next(iter((await getattr(admin, call)(changes)).values()), None)
+    except FailureError as error:
+        found = error.failure
+    assert time.monotonic() - began < 10, "two requests of a second, and a connection"
+    await admin.close()
+    return found and found.reason
