@@ -15,6 +15,7 @@ from rackspan.reconcile.plans.reassignment_status import Rate, ended, progress_s
 from rackspan.reconcile.plans.turns import Intent, PlannedBrokers
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     from rackspan.api.racktopology import RackTopology
@@ -127,11 +128,13 @@ class Run:
         self._written_at = now
         return True
 
-    def progress(self, one: Reassignment, seen: Pass, state: ReassignmentState) -> tuple[ReassignmentStatus, str]:
-        """The counts of a pass, and what they mean."""
+    def progress(
+        self, one: Reassignment, others: Collection[Reassignment], seen: Pass, state: ReassignmentState
+    ) -> tuple[ReassignmentStatus, str]:
+        """The counts of a pass, and what they mean; `others` are those of its topology."""
         words = [progress_sentence(seen)]
         if state is ReassignmentState.PAUSED:
-            words.insert(0, paused_by(one))
+            words.insert(0, turns.paused_by(one, others))
         elif self.stopping:
             words.insert(0, f"{_STOPPING}{self.stopping}")
         return self._counted(one, seen), "; ".join(words)
@@ -159,11 +162,6 @@ def stopped_by(one: Reassignment) -> str | None:
         return None
     _, _, why = (one.status.message or "").partition(_STOPPING)
     return why.partition("; ")[0] or "the plan did not fit the cluster any more"
-
-
-def paused_by(one: Reassignment) -> str:
-    """Who has paused it, in words."""
-    return "paused by its spec" if one.spec.paused else "paused with its RackTopology, or outside of its windows"
 
 
 def _is_held(seen: Pass) -> bool:

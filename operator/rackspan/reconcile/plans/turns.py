@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
-    from rackspan.api.reassignment import Reassignment
+    from rackspan.api.reassignment import Reassignment, ReassignmentSpec
     from rackspan.core.rack_path import RackPath
     from rackspan.core.reassignment import Adaptive
     from rackspan.reconcile.ports import Record
@@ -56,12 +56,20 @@ def needs_work(one: Reassignment) -> bool:
     return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
 
 
-def intent_of(one: Reassignment, topology: RackTopology, now: datetime) -> Intent:
-    """What to do about a Reassignment whose turn it is."""
+def intent_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology, now: datetime) -> Intent:
+    """What to do about a Reassignment whose turn it is, among `others` of its topology."""
     if one.meta.is_deleting or one.spec.cancelled:
         return Intent.CANCEL
-    paused = one.spec.paused or topology.meta.is_paused
+    paused = topology.meta.is_paused or any(spec.paused for spec in _with_earlier(one, others))
     return Intent.PAUSE if paused or not is_open(topology.spec.reassignment.windows, now) else Intent.RUN
+
+
+def paused_by(one: Reassignment, others: Collection[Reassignment]) -> str:
+    """Who has paused it, in words. Who pauses a part means the plan, also where all of that part is moved by then."""
+    paused = next((spec for spec in _with_earlier(one, others) if spec.paused), None)
+    if paused is None:
+        return "paused with its RackTopology, or outside of its windows"
+    return f"paused by {_whose(paused, one)}"
 
 
 def obstacle(
@@ -195,10 +203,8 @@ class MoveRules:
 
 def rules_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology) -> MoveRules:
     """The rules of one among `others` of its topology."""
-    plan = (two for two in others if two.spec.plan_hash == one.spec.plan_hash and two.spec.part < one.spec.part)
-    earlier = sorted(plan, key=lambda two: two.spec.part, reverse=True)
     policy = topology.spec.reassignment
-    parts = [one.spec, *(two.spec for two in earlier)]
+    parts = _with_earlier(one, others)
     drained = frozenset(broker.id for broker in topology.status.brokers if broker.draining)
     moves = (spec.max_concurrent_moves for spec in parts)
     per_broker = (spec.max_concurrent_moves_per_broker for spec in parts)
@@ -209,6 +215,15 @@ def rules_of(one: Reassignment, others: Collection[Reassignment], topology: Rack
     for spec in parts:
         throttle = throttle_of(spec.throttle, spec.adaptive_throttle)
         if throttle is not None:
-            whose = "its spec" if spec is one.spec else f"the spec of part {spec.part}"
-            return MoveRules(limits, throttle, whose, drained)
+            return MoveRules(limits, throttle, _whose(spec, one), drained)
     return MoveRules(limits, throttle_of(policy.throttle, policy.adaptive_throttle), "its RackTopology", drained)
+
+
+def _with_earlier(one: Reassignment, others: Collection[Reassignment]) -> Sequence[ReassignmentSpec]:
+    """The specs of a part and of those before it in its plan, which hold for it as well, the latest first."""
+    plan = (two.spec for two in others if two.spec.plan_hash == one.spec.plan_hash and two.spec.part < one.spec.part)
+    return [one.spec, *sorted(plan, key=lambda spec: spec.part, reverse=True)]
+
+
+def _whose(spec: ReassignmentSpec, one: Reassignment) -> str:
+    return "its spec" if spec is one.spec else f"the spec of part {spec.part}"

@@ -26,7 +26,7 @@ from rackspan.reconcile.plans.reassignment_status import (
     StatusJournal,
     measure,
 )
-from rackspan.reconcile.plans.runs import Run, paused_by, stopped_by
+from rackspan.reconcile.plans.runs import Run, stopped_by
 from rackspan.reconcile.plans.turns import Intent, rules_of
 from rackspan.reconcile.runtime.writers import has_finalizer
 
@@ -229,7 +229,7 @@ class TopologyWorker:
     # --- the one whose turn it is ------------------------------------------------------------------------------------
 
     async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
-        intent = turns.intent_of(one, topology, self._dependencies.clock())
+        intent = turns.intent_of(one, mine, topology, self._dependencies.clock())
         if not turns.has_begun(one) and (pause := await self._not_yet(one, intent, mine)) is not None:
             return pause
         if not has_finalizer(one.meta) and not one.meta.is_deleting:
@@ -278,7 +278,7 @@ class TopologyWorker:
             await self._writer.write_state(one, *obstacle)
             return _RETRY_SECONDS
         if intent is Intent.PAUSE:
-            await self._writer.write_state(one, ReassignmentState.PAUSED, paused_by(one))
+            await self._writer.write_state(one, ReassignmentState.PAUSED, turns.paused_by(one, mine))
             return _IDLE_SECONDS
         refused = self._cache.quota.over_quota(self._key)
         if refused is not None:
@@ -302,7 +302,8 @@ class TopologyWorker:
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
             await self._writer.write_state(known, state, begins)
             self._writer.announce(known, topology, state, known.spec.approved_by or begins)
-        rules = rules_of(known, in_order(self._cache, self._key), topology)
+        mine = in_order(self._cache, self._key)
+        rules = rules_of(known, mine, topology)
         seen = await run.advance(rules, intent, self._dependencies.clock())
         if (known := self._writer.current(one)) is None:
             return _STEP_SECONDS
@@ -312,7 +313,7 @@ class TopologyWorker:
             await self._writer.end(known, state, message, topology, status=status)
             return _STEP_SECONDS
         if run.is_due(known, state, now):
-            status, message = run.progress(known, seen, state)
+            status, message = run.progress(known, mine, seen, state)
             run.told = await self._writer.write_state(known, state, message, status=status)
         return _IDLE_SECONDS if run.is_left_alone(intent) else run.pause
 

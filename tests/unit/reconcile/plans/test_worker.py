@@ -1195,6 +1195,41 @@ async def test_a_throttle_of_a_part_holds_for_later_ones_that_have_none_themselv
 
 
 @pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("when", ["copying", "ended"])
+async def test_a_part_that_is_paused_holds_those_after_it(when):
+    world = World()
+    await world.begin()
+    await until_part_has(world, 1, lambda status: getattr(status, "copying" if when == "copying" else "finished_at"))
+    world.objects.edit(f"{NAME}-1", paused=True)
+    await until_part_has(world, 2, lambda status: status.state == "Paused")
+    for _ in range(5):
+        world.kafka.catch_up_all()
+        await world.passes()
+    assert [world.read(name).status.state for name in world.objects.names()] == ["Succeeded", "Paused", "Queued"]
+    assert world.read(f"{NAME}-2").status.message.startswith("paused by the spec of part 1")
+    assert len(world.kafka.copies) == 1
+    world.nothing_left()
+    world.objects.edit(f"{NAME}-1", paused=False)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@pytest.mark.usefixtures("_small_parts")
+async def test_a_later_part_that_is_under_way_is_paused_by_an_earlier_one():
+    world = World()
+    await world.begin()
+    await until_part_has(world, 2, lambda status: status.copying)
+    world.objects.edit(f"{NAME}-1", paused=True)
+    begun = list(world.kafka.copies)
+    await world.passes(2)
+    assert world.read(f"{NAME}-2").status.state == "Paused"
+    assert world.kafka.copies == begun
+    world.objects.edit(f"{NAME}-1", paused=False)
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@pytest.mark.usefixtures("_small_parts")
 async def test_a_cancelled_part_cancels_those_after_it():
     world = World()
     await world.begin()
