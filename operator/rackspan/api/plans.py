@@ -29,6 +29,7 @@ class TopicPlanStatus(ApiStruct, frozen=True):
     """The plan of one topic: replicas to copy, the minimum that any plan has to copy, and the other changes.
 
     `removals` is the number of replicas that are removed without a copy, also in the sums below; None for none.
+    `reassignment` is the name of the Reassignment that this plan has begun as, or None if it has not begun.
     """
 
     hash: str
@@ -38,6 +39,7 @@ class TopicPlanStatus(ApiStruct, frozen=True):
     partitions: int
     bytes: int | None = None
     removals: int | None = None
+    reassignment: str | None = None
     samples: tuple[PartitionChange, ...] = ()
 
 

@@ -247,8 +247,12 @@ class Approvals:
     def _recall(self) -> None:
         """Know what was begun before this process, or by it although no answer said so: by what is there.
 
-        What ended for nothing does not begin by itself again.
+        What ended for nothing does not begin by itself again. Statuses of topics say it where its Reassignment is gone.
         """
+        if not self._recalled:
+            cache = self._dependencies.cache
+            told = (cache.topics[key].status.plan for key in cache.topics_of(self._key))
+            self._begun |= {plan.hash: plan.reassignment for plan in told if plan is not None and plan.reassignment}
         for plan in self._reassignments.begun_before(self._key):
             if self._recalled and plan.ended:
                 continue

@@ -45,10 +45,11 @@ PLAN_SETTLE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PlanHold:
-    """What a topic's plan waits for, in a sentence."""
+    """What a topic's plan waits for, in a sentence, and the Reassignment that this very plan was begun as."""
 
     reason: Reason
     message: str
+    begun: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def topic_hold(
         message = f"it waits for approval on RackTopology {around.topology}"
     else:
         message = sentence(hold, key, how, around)
-    return PlanHold(REASON_OF[hold], message)
+    return PlanHold(REASON_OF[hold], message, around.begun.get(key))
 
 
 def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around: HoldContext) -> str:

@@ -179,6 +179,7 @@ def _plan_status(outcome: Outcome) -> TopicPlanStatus | None:
         partitions=len(plan.changes),
         bytes=outcome.copied_bytes,
         removals=plan.removals or None,
+        reassignment=None if outcome.hold is None else outcome.hold.begun,
         samples=tuple(
             PartitionChange(change.partition, change.before, change.replicas)
             for change in plan.changes[:MAX_PLAN_SAMPLES]

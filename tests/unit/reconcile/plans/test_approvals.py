@@ -407,6 +407,72 @@ async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_
     assert "Reassignment prod-1 was to carry it out, and ended before" in again.told()[1]
 
 
+def keep_statuses(world):
+    """What watches report of the statuses that were written."""
+    for key, one in list(world.cache.topics.items()):
+        status = examples.topic(key.name, status=world.kube.statuses[key.name]).status
+        world.cache.keep_topic(structs.replace(one, status=status))
+
+
+def restarted_without_reassignments(world):
+    """A new process that finds the objects with their statuses, after all Reassignments were deleted."""
+    keep_statuses(world)
+    world.begun.under_way = None
+    world.start()
+    world.loop.add(world.cache.topics)
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic", "policy"])
+async def test_a_plan_whose_reassignment_was_deleted_is_not_begun_again_after_a_restart(at_once, where):
+    world = World(**AUTOMATIC if where == "policy" else {})
+    one = await world.topic("one")
+    if where == "RackTopology":
+        world.topology(reassignment=world.spec["reassignment"] | {"approvedPlan": world.plan.hash})
+        await world.work()
+    elif where == "KafkaTopic":
+        await world.topic("one", reassignment={"approvedPlan": world.plan.parts[one.key].hash})
+    assert len(world.begun.plans) == 1
+    for _ in range(3):
+        restarted_without_reassignments(world)
+        await world.work()
+        assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in world.told()[1]
+    assert len(world.begun.plans) == 1
+    world.topology(world.plan.hash)
+    await world.work()
+    assert len(world.begun.plans) == 2, "a new approval begins it"
+
+
+async def test_what_was_begun_is_known_after_a_restart_though_topics_are_planned_one_by_one(at_once):
+    """The first parts are planned without the others, and differ until all topics have been looked at."""
+    world = World(**AUTOMATIC)
+    world.begun.under_way = "another"
+    keys = [(await world.topic(name)).key for name in ("one", "two", "three")]
+    world.begun.under_way = None
+    await world.work()
+    parts = {key: world.plan.parts[key].hash for key in keys}
+    restarted_without_reassignments(world)
+    world.start()
+    provisional = {}
+    for key in keys:
+        world.loop.add([key])
+        await world.loop.process(await world.loop.take())
+        provisional[key] = world.plan.parts[key].hash
+        keep_statuses(world)
+    await world.work()
+    assert provisional != parts == {key: world.plan.parts[key].hash for key in keys}
+    assert len(world.begun.plans) == 1
+
+
+async def test_after_a_restart_another_plan_begins_than_the_one_whose_reassignment_was_deleted(at_once):
+    world = World(**AUTOMATIC)
+    await world.topic("one")
+    restarted_without_reassignments(world)
+    world.kafka.replicas["one"] = ((0, 3, 2), (1, 4, 2))
+    await world.work()
+    assert len(world.begun.plans) == 2
+    assert world.kube.statuses["one"]["plan"]["hash"] == world.plan.parts[ObjectKey("shop", "one")].hash
+
+
 async def test_a_pass_that_read_kafka_before_a_cancellation_does_not_have_its_plan_begin_again():
     """The topic is read in the middle of its move, and the Reassignment ends before that pass does."""
     world = World()
