@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,16 @@ from tests.support.simulated_kafka import (
 
 from rackspan.api.reasons import Reason
 from rackspan.core.planning import Change
-from rackspan.core.reassignment import Adaptive, Disk, Limits, Setting, SettingKind, TopicPartition, WaitReason
+from rackspan.core.reassignment import (
+    Adaptive,
+    Disk,
+    Limits,
+    Setting,
+    SettingKind,
+    TopicPartition,
+    WaitReason,
+    throttles,
+)
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.executor import Executor
@@ -62,6 +72,7 @@ def situations(draw):
         configs=configs,
         window=draw(st.sampled_from([1, 2, 1_000])),
     )
+    kafka.longest = draw(st.sampled_from([30_000, 12]))
     broker, partition = st.sampled_from(brokers), st.sampled_from(sorted(before))
     events = st.one_of(
         st.tuples(st.just("pass")),
@@ -160,9 +171,11 @@ def after(kafka, events):
 
 
 def restart_and_run(kafka, events, name):
+    """`kafka.longest` is how long a list of throttled replicas may be."""
     initial = dict(kafka.configs)
-    world = after(kafka, events)
-    done = world.run(name)
+    with patch.object(throttles, "_LONGEST", getattr(kafka, "longest", 30_000)):
+        world = after(kafka, events)
+        done = world.run(name)
     assert kafka.configs == initial
     return done
 
@@ -298,6 +311,29 @@ def test_a_cancellation_takes_the_throttle_off_replicas_in_sync_before_it_change
     kafka.planned = dict(kafka.lists)
     world.all_well()
     assert world.run("take_back").finished
+    assert not kafka.configs
+
+
+@pytest.mark.parametrize("longest", [30_000, 20])
+def test_no_replica_is_throttled_that_is_in_sync_however_many_partitions_a_topic_has(longest):
+    ats = [TopicPartition("orders", number) for number in range(12)]
+    planned = {at: (0, 2 + at.partition % 2) for at in ats}
+    racks = dict.fromkeys(range(4), ("x", "a"))
+    kafka = SimulatedKafka(racks, dict.fromkeys(ats, (0, 1)), planned, limits=Limits(2, 2), rate=5000)
+    world, followers = World(kafka), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
+    with patch.object(throttles, "_LONGEST", longest):
+        for number in range(_PASSES):
+            done = world.call("advance")
+            listed = set(kafka.configs.get(followers, "").split(","))
+            copied = {at: kafka.state[at].adding - kafka.seen[at].in_sync for at in ats}
+            assert listed.issuperset(f"{at.partition}:{broker}" for at in ats for broker in copied[at])
+            assert listed.isdisjoint(f"{at.partition}:{broker}" for at in ats for broker in kafka.seen[at].in_sync)
+            assert "*" not in listed
+            if done.finished:
+                break
+            if number % 2:
+                kafka.catch_up_all()
+    assert done.finished
     assert not kafka.configs
 
 

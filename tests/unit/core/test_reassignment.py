@@ -24,7 +24,7 @@ from rackspan.core.reassignment import (
     decide,
     wanted_throttles,
 )
-from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES, wanted_lists
 
 AT = TopicPartition("orders", 0)
 ZONES = Racks({broker: ("abc"[broker % 3],) for broker in range(9)})
@@ -361,11 +361,23 @@ def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
     assert replicas.is_empty(key)
 
 
-def test_lists_that_kafka_would_not_take_become_all_replicas_of_the_topic():
-    moves = [change([0, 1], [0, 4], TopicPartition("orders", number)) for number in range(5_000)]
-    observed = Observed({}, frozenset({4}))
-    wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000)
-    assert wanted[Setting(SettingKind.TOPIC, "orders", FOLLOWERS)] == "*"
+def test_a_list_that_kafka_would_not_take_has_the_partitions_that_move_now():
+    ats = [TopicPartition("orders", number) for number in range(12_000)]
+    moves = [change([0, 1], [0, 4], at) for at in ats]
+    replicas, observed = ThrottledReplicas(moves), Observed({}, frozenset({4}))
+
+    def listed(moving):
+        replicas.move(moving)
+        wanted = wanted_lists(replicas, ["orders"])
+        return [wanted.get(Setting(SettingKind.TOPIC, "orders", key)) for key in (LEADERS, FOLLOWERS)]
+
+    assert listed(ats[7:9]) == ["7:0,7:1,7:4,8:0,8:1,8:4", "7:4,8:4"]
+    assert listed(()) == [None, None]
+    assert replicas.is_empty(Setting(SettingKind.TOPIC, "orders", FOLLOWERS))
+    assert listed(ats) == ["*", "*"]
+    caught_up = {at: state(0, 1, 4) for at in ats[20:]}
+    replicas.learn(moves[20:], Observed(caught_up, observed.online))
+    assert listed(())[1] == ",".join(f"{at.partition}:4" for at in ats[:20]), "a list that fits has all"
 
 
 RATE, LISTED = Setting(SettingKind.BROKER, "1", RATES[0]), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)

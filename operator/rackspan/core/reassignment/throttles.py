@@ -116,6 +116,7 @@ class ThrottledReplicas:
                 self._behind[of_change(change)] = change.added
         self._leaders: dict[str, str] = {}
         self._followers: dict[str, str] = {}
+        self._moving: frozenset[TopicPartition] = frozenset()
 
     def learn(self, some: Iterable[Change], observed: Observed) -> None:
         """Take note of which new replicas of partitions that are looked at are in sync now."""
@@ -128,8 +129,12 @@ class ThrottledReplicas:
                     self._behind[at] = behind
                     self._followers.pop(at.topic, None)
 
+    def move(self, some: Collection[TopicPartition]) -> None:
+        """Take note of which partitions move now: a list has only these where it is too long with all of a topic."""
+        self._moving = frozenset(some)
+
     def leaders(self, topic: str) -> str:
-        """Those that leaders are held back for, as `partition:broker,...`: the same from beginning to end."""
+        """Those that leaders are held back for, as `partition:broker,...`: the same to the end if it fits."""
         if topic not in self._leaders:
             listed = (
                 f"{change.partition}:{broker}"
@@ -137,7 +142,7 @@ class ThrottledReplicas:
                 for broker in dict.fromkeys((*change.before, *change.replicas))
             )
             self._leaders[topic] = ",".join(listed)
-        return self._leaders[topic]
+        return self._fitting(topic, self._leaders[topic])
 
     def followers(self, topic: str) -> str:
         """Those that are held back as followers, as `partition:broker,...`; empty once all are in sync."""
@@ -149,11 +154,19 @@ class ThrottledReplicas:
                 if broker in self._behind[of_change(change)]
             )
             self._followers[topic] = ",".join(listed)
-        return self._followers[topic]
+        return self._fitting(topic, self._followers[topic])
 
     def is_empty(self, setting: Setting) -> bool:
         """Whether a setting would list nobody any more."""
         return setting.key == FOLLOWERS and not self.followers(setting.name)
+
+    def _fitting(self, topic: str, text: str) -> str:
+        """A list that Kafka takes."""
+        if len(text) <= _LONGEST:
+            return text
+        names = ((TopicPartition(topic, int(name.partition(":")[0])), name) for name in _names(text))
+        text = ",".join(name for at, name in names if at in self._moving)
+        return text if len(text) <= _LONGEST else ALL_REPLICAS
 
 
 def wanted_throttles(
@@ -186,7 +199,7 @@ def wanted_lists(replicas: ThrottledReplicas, topics: Collection[str]) -> dict[S
         for topic in sorted(topics)
         for key, text in ((LEADERS, replicas.leaders(topic)), (FOLLOWERS, replicas.followers(topic)))
     }
-    return {one: text if len(text) <= _LONGEST else ALL_REPLICAS for one, text in texts.items() if text}
+    return {one: text for one, text in texts.items() if text}
 
 
 def _names(text: str | None) -> Sequence[str]:

@@ -241,6 +241,7 @@ class Executor:
         """Take replicas that are in sync off the throttled ones: a change of their list would hold them back."""
         replicas = self._throttled_replicas
         replicas.learn(looked_at.values(), observed)
+        replicas.move(self._begun)
         self.record, failed = await self._throttles.set(self.record, wanted_lists(replicas, self._throttled_topics))
         empty = [one for one in self.record.throttles if replicas.is_empty(one)]
         return failed | await self._clear(empty, observed)
@@ -438,6 +439,7 @@ class Executor:
             if rate is None:
                 return decision, failed
             copying = decision.copying
+            replicas.move({*self._begun, *copying})
             wanted = wanted_throttles(replicas, copying, throttled, observed, rate)
             self.record, wrong = await self._throttles.set(self.record, wanted)
             failed |= wrong
