@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HISTORY: Final = 10
 """Plans that have ended and are kept, of each topology."""
 _PARTS_LATE: Final = timedelta(seconds=60)
-"""How long all parts of a plan may take to be there."""
+"""How long the next part of a plan may take to be there: each is a call to an API server that may be slow."""
 
 
 class Intent(Enum):
@@ -95,8 +95,8 @@ def obstacle(
     if not missing:
         return None
     first = f"part {missing[0]} of {spec.parts} of the plan is not there"
-    created = one.meta.creation_timestamp
-    if created is not None and now - created > _PARTS_LATE:
+    created = [two.meta.creation_timestamp for two in plan.values() if two.meta.creation_timestamp is not None]
+    if created and now - max(created) > _PARTS_LATE:
         return ReassignmentState.STOPPED, f"{first}: approve the plan again"
     return ReassignmentState.QUEUED, f"{first} yet"
 

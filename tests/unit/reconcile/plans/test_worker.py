@@ -1282,6 +1282,24 @@ async def test_a_plan_that_stays_incomplete_is_stopped():
     assert world.kafka.copies == []
 
 
+@pytest.mark.usefixtures("_small_parts")
+async def test_parts_that_a_slow_api_server_takes_minutes_to_create_are_waited_for():
+    world = World()
+    await world.begin()
+    for part in (1, 2, 3):
+        created = world.now + timedelta(seconds=50 * part)
+        world.objects._of(f"{NAME}-{part}")["metadata"]["creationTimestamp"] = f"{created:%Y-%m-%dT%H:%M:%SZ}"
+    (late,) = [key for key in world.objects.there if key.name == f"{NAME}-3"]
+    body = world.objects.there.pop(late)
+    world.now += timedelta(seconds=140)
+    await world.passes(3)
+    assert [world.read(f"{NAME}-{part}").status.state for part in (1, 2)] == ["Queued", "Queued"]
+    assert "part 3 of 3 of the plan is not there yet" in world.read(f"{NAME}-1").status.message
+    world.objects.there[late] = body
+    await world.until_ended()
+    world.all_is_planned()
+
+
 async def until_part_has(world, part, condition):
     for _ in range(100):
         if condition(world.read(f"{NAME}-{part}").status):
