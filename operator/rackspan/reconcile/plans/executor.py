@@ -134,7 +134,7 @@ class Executor:
         self._journal = journal
         self._limits = limits
         self._pacer = Pacer(admin, throttle, clock)
-        self._copying = 0
+        self._copying: Mapping[TopicPartition, frozenset[int]] = {}  # after the last pass
         self._racks = Racks(record.racks)
         self._throttles = Throttles(admin, self._save)
         self._started: dict[TopicPartition, Replicas] = dict(record.started)
@@ -314,6 +314,7 @@ class Executor:
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
         await self._disown(recreated)
+        self._fill_disks(seen)
         await self._look_at_disks(online, () if limits is None else looked_at.values())
         partitions = {at: self._with_lost(at, one) for at, one in seen.items() if at.topic in topics - recreated}
         if self._passes == 0:
@@ -336,6 +337,13 @@ class Executor:
             self.record.cordoned,
         )
         return found, looked_at
+
+    def _fill_disks(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
+        """Take the room of copies that have ended from their disks: a broker may not say for long how much is left."""
+        for at, brokers in self._copying.items():
+            for broker in brokers & self._disks.keys() & (partitions[at].in_sync if at in partitions else frozenset()):
+                disk = self._disks[broker]
+                self._disks = {**self._disks, broker: replace(disk, usable=disk.usable - self._sizes.get(at, 0))}
 
     async def _look_at_disks(self, online: frozenset[int], copied: Iterable[Change]) -> None:
         """Ask target brokers how much room they have, as copies fill disks from pass to pass; others only if needed."""
@@ -535,7 +543,7 @@ class Executor:
         self, observed: Observed, looked_at: Collection[TopicPartition], decision: MoveDecision, failures: Sequence[str]
     ) -> Pass:
         whole = self._is_whole(looked_at)
-        self._copying = len(decision.copying)
+        self._copying = decision.copying
         self._worklist.learn(looked_at, decision)
         left = (at for at in looked_at if at not in decision.settled)
         self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})
