@@ -12,13 +12,15 @@ from rackspan.api.labels import API_VERSION, FINALIZER, PLAN, SCAN_TOPOLOGY, WHO
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import ReassignmentState
-from rackspan.core.reassignment import Racks, WaitReason
+from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, WaitReason, of_change
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.plan_documents import (
     UNREADABLE,
     TooLargeError,
     document,
     packed,
+    progress_document,
     record_of,
     unpacked,
     with_progress,
@@ -33,13 +35,16 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.planning import Change
+    from rackspan.core.reassignment import TopicPartition
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import JsonObject, ReassignmentObjects
+    from rackspan.reconcile.ports import JsonObject, ReassignmentObjects, Replicas
 
 _MOST_PARTITIONS = 10_000
 """Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
 MOST_NAMES = 4_000
 """Of one plan: an annotation of 132 kB."""
+_RATE = "100000000000"
+"""As long as a rate in bytes per second is; an adaptive throttle has set two."""
 _LONGEST_PREFIX = 200
 _LONGEST_LABEL = 63
 _SHOWN = 200
@@ -106,18 +111,35 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
 
 
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
-    """The texts of changes, as few as fit into an object each."""
+    """The texts of changes, as few as fit into an object each with whatever is recorded of them."""
     try:
-        yield packed(document(replace(plan, changes=changes)), api.MAX_PLAN)
+        text = packed(document(replace(plan, changes=changes)), api.MAX_PLAN)
+        packed(progress_document(_all_begun(plan, changes)), api.MAX_PLAN * 7 // 8)  # a smaller one may be packed worse
     except TooLargeError as error:
         if len(changes) <= 1:
             what = f"the racks of {len(plan.racks):,} brokers fit into no Reassignment, which then {error}"
             raise FailureError(Failure(Reason.TOO_LARGE, what, Remedy.SPEC)) from error
     else:
+        yield text
         return
     middle = len(changes) // 2
     yield from _texts(plan, changes[:middle])
     yield from _texts(plan, changes[middle:])
+
+
+def _all_begun(plan: ApprovedPlan, changes: Sequence[Change]) -> Record:
+    """The largest record: a step of each partition was begun, all wait, and each topic and broker is throttled."""
+    started: dict[TopicPartition, Replicas] = {}
+    throttled: defaultdict[Setting, list[str]] = defaultdict(list)
+    for one in changes:
+        at = of_change(one)
+        started[at] = tuple(dict.fromkeys((*one.before, *one.replicas)))
+        for key, brokers in ((LEADERS, started[at]), (FOLLOWERS, one.added)) if one.copied else ():
+            throttled[Setting(SettingKind.TOPIC, one.topic, key)] += [f"{one.partition}:{broker}" for broker in brokers]
+    for broker in set().union(*started.values()):
+        throttled |= {Setting(SettingKind.BROKER, str(broker), key): [_RATE, _RATE] for key in RATES}
+    throttles = {setting: SetThrottle(None, (",".join(sorted(names)),)) for setting, names in throttled.items()}
+    return replace(plan, started=started, throttles=throttles)
 
 
 def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, parts: int) -> JsonObject:
@@ -185,7 +207,7 @@ class ApprovedPlans:
         Named after topology and hash, so that asking again changes nothing while it is waiting or under way; one that
         has ended is begun anew. Raises FailureError where the API server does not take it.
         """
-        bodies = await asyncio.to_thread(reassignments_of, topology, plan)  # a second for 100,000 partitions
+        bodies = await asyncio.to_thread(reassignments_of, topology, plan)  # seconds for 100,000 partitions
         known = [one for one in in_order(self._cache, topology.key) if one.spec.plan_hash == plan.plan_hash]
         if known and all(one.ended for one in known):
             for one in known:

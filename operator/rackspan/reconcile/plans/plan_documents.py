@@ -12,6 +12,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
 from dataclasses import replace
+from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -105,8 +106,10 @@ def plan_document(record: Record) -> Mapping[str, Any]:
 def progress_document(record: Record) -> Mapping[str, Any]:
     """The JSON of what changes while a plan is carried out."""
     return {
-        "started": [[*at, replicas] for at, replicas in record.started.items()],
-        "throttles": [[*setting, one.before, one.ours] for setting, one in record.throttles.items()],
+        "started": [[*at, replicas] for at, replicas in sorted(record.started.items())],
+        "throttles": [
+            [*setting, one.before, one.ours] for setting, one in sorted(record.throttles.items(), key=itemgetter(0))
+        ],
         "cordoned": sorted(record.cordoned),
         "left": sorted(record.left),
     }

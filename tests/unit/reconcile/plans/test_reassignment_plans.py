@@ -5,6 +5,9 @@ import itertools
 import json
 import tracemalloc
 import zlib
+from collections import defaultdict
+from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,6 +17,7 @@ from tests.unit.reconcile.examples import topology
 from rackspan.api.reassignment import MAX_PLAN, Reassignment
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import Racks, SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.throttles import FOLLOWERS, LEADERS, RATES
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import approved_plans
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, UnreadablePlanError, reassignments_of, record_from
@@ -196,6 +200,44 @@ def test_as_much_as_is_written_is_read_and_costs_little_memory():
     changed = [change for record in records for change in record.changes]
     assert sorted(changed, key=lambda one: one.partition) == some
     assert peak < 48 << 20
+
+
+def begun(record, some):
+    """The record once a step of some of its changes was begun, and each topic and broker of them is throttled."""
+    started, names, brokers = {}, defaultdict(set), set()
+    for one in some:
+        replicas = tuple(dict.fromkeys((*one.before, *one.replicas)))
+        started[TopicPartition(one.topic, one.partition)] = replicas
+        brokers.update(replicas)
+        names[one.topic, LEADERS].update(f"{one.partition}:{broker}" for broker in replicas)
+        names[one.topic, FOLLOWERS].update(f"{one.partition}:{broker}" for broker in one.added)
+    throttles = {Setting(SettingKind.TOPIC, *at): SetThrottle(None, (",".join(sorted(s)),)) for at, s in names.items()}
+    for broker, key in itertools.product(brokers, RATES):
+        throttles[Setting(SettingKind.BROKER, str(broker), key)] = SetThrottle(None, ("50000000", "123456789"))
+    return replace(record, started=started, throttles=throttles)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "topics", "length", "factor"),
+    [(1_000, 100, 20, 3), (1_000, 1_000, 20, 3), (150, 150, 249, 3), (500, 5, 20, 8)],
+)
+def test_a_record_fits_into_its_object_whatever_part_of_the_plan_has_begun_and_waits(
+    monkeypatch, partitions, topics, length, factor
+):
+    monkeypatch.setattr(approved_plans.api, "MAX_PLAN", MAX_PLAN // 10)
+    chance = Random(1)
+    names = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz-.", k=length)) for _ in range(topics)]
+    some = []
+    for number in range(partitions):
+        replicas = tuple(chance.sample(range(1_000), 2 * factor))
+        planned = (*replicas[factor:], *replicas[1:factor])[:factor]
+        change = Change(names[number % topics], number // topics, planned, replicas[:factor], chance.randrange(2**40))
+        some.append(change)
+    for one in objects(some):
+        record = read(one)
+        for share in (1.0, 0.9, 0.5):
+            part = chance.sample(record.changes, int(share * len(record.changes)))
+            assert len(packed(progress_document(begun(record, part)), MAX_PLAN)) <= MAX_PLAN // 10
 
 
 def test_a_plan_of_more_partitions_than_are_written_is_refused():
