@@ -659,6 +659,12 @@ TOPOLOGY_CASES = [
         rejected=[{"levels": [{"name": name, "nodeLabel": "a"}]} for name in ("Zone", "-a", "a-", "a b", "a/b", "a.b")],
     ),
     _topology(
+        "spec.levels[].name",
+        "The level broker is always there, as the last one. Choose another name.",
+        accepted=[{"levels": [{"name": name, "nodeLabel": "a"}]} for name in ("brokers", "broker-1")],
+        rejected=[{"levels": [{"name": name, "nodeLabel": name} for name in ("zone", "broker")]}],
+    ),
+    _topology(
         "spec.levels[].nodeLabel",
         "nodeLabel is a label's key, such as topology.kubernetes.io/zone.",
         accepted=[{"levels": [{"name": "a", "nodeLabel": label}]} for label in (*_LABELS.values(), "rack", "Rack_1.a")],

@@ -15,6 +15,7 @@ from rackspan.api.meta import ApiObject
 from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
+from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.rack_path import RackPath, is_within, parse_rack
 from rackspan.core.text import plural
 
@@ -419,6 +420,13 @@ class RackTopologySpec(ApiStruct, frozen=True):
     def level_names(self) -> tuple[str, ...]:
         """The names of the levels, top first."""
         return tuple(level.name for level in self.levels)
+
+    @property
+    def invalid_level(self) -> str | None:
+        """Return why a name of a level is not valid, or None. Objects stored by earlier definitions can have one."""
+        if BROKER_LEVEL not in self.level_names:
+            return None
+        return f'spec.levels: the level "{BROKER_LEVEL}" is always there, as the last one; choose another name'
 
     def drains(self, broker: int, rack: RackPath | None) -> bool:
         """Return whether a broker is drained, by id or by rack. Raises RackPathError for an invalid `drain_racks`."""

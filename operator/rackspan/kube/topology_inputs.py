@@ -16,7 +16,7 @@ from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
 from rackspan.kube.rest import NotFoundError, Rest, connected
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.client import read_credentials
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Failure, FailureError, Remedy, invalid_spec
 from rackspan.reconcile.specs.ownership import refusal
 from rackspan.reports.group_rows import HostFacts
 
@@ -63,6 +63,8 @@ async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
         raise _failure(f"there is no RackTopology {key}") from error
     except SpecError as error:
         raise _failure(f"RackTopology {key} cannot be read: {error}") from error
+    if topology.spec.invalid_level is not None:
+        raise invalid_spec(f"RackTopology {key}: {topology.spec.invalid_level}")
     warnings: list[str] = []
     listed = rest.each("list_namespaces", NAMESPACES.collection(), HOST_PAGE, accept=METADATA_LIST)
     namespaces = {one["metadata"]["name"]: one["metadata"].get("labels") or {} async for one in listed}

@@ -13,6 +13,7 @@ from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import TOPICS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
 from rackspan.kube.topology_edits import follow_scan
+from rackspan.kube.topology_inputs import read_scan_inputs_with
 from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 
@@ -210,3 +211,11 @@ async def test_follow_scan_fails_if_the_topology_has_an_invalid_spec():
     unreadable = Answer(body={"metadata": {"namespace": "shop", "name": "prod"}, "spec": {"kafka": "here"}})
     failure = await _failure(unreadable, call=lambda rest: follow_scan(rest, ObjectKey("shop", "prod"), print))
     assert (failure.reason, failure.remedy) == (Reason.INVALID_SPEC, Remedy.ACCESS)
+
+
+async def test_a_level_called_broker_fails_what_reads_the_topology():
+    spec = {"kafka": {"bootstrapServers": "kafka:9092"}, "levels": [{"name": "zone"}, {"name": "broker"}]}
+    stored = Answer(body={"metadata": {"namespace": "shop", "name": "prod"}, "spec": spec})
+    failure = await _failure(stored, call=lambda rest: read_scan_inputs_with(rest, ObjectKey("shop", "prod")))
+    assert (failure.reason, failure.remedy) == (Reason.INVALID_SPEC, Remedy.SPEC)
+    assert 'RackTopology shop/prod: spec.levels: the level "broker"' in failure.message

@@ -39,7 +39,7 @@ _CONNECTED: Final[Mapping[str, str]] = {
         "correct spec.kafka.bootstrapServers; or, if the topology is meant to be of the other cluster, set "
         "spec.kafka.clusterId to its id"
     ),
-    Reason.INVALID_SPEC: "correct spec.kafka",
+    Reason.INVALID_SPEC: "correct the spec",
     Reason.KAFKA_CLIENT_FAILED: (
         "read the operator's log; if memory is short, raise kafka.trusted.memory or kafka.untrusted.memory of the chart"
     ),

@@ -14,7 +14,7 @@ from rackspan.metrics import count_error
 from rackspan.reconcile.cluster.client import Session
 from rackspan.reconcile.cluster.racks import last_seen, rack_view
 from rackspan.reconcile.cluster.state import BrokerLoad, ClusterState, Settling
-from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
+from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy, invalid_spec
 from rackspan.reconcile.runtime.waiting import Debounce, wait_for_any
 
 if TYPE_CHECKING:
@@ -189,6 +189,8 @@ class Observer:
         over_quota = cache.quota.over_quota(self._key)
         if over_quota is not None:
             raise FailureError(over_quota)
+        if topology.spec.invalid_level is not None:
+            raise invalid_spec(topology.spec.invalid_level)
         admin, seen = await self._describe_cluster(topology, fresh_secrets=resync or self._failures > 0)
         last_cluster_id = (
             self._cluster_seen[1] if self._cluster_seen and self._cluster_seen[0] == topology.meta.uid else None

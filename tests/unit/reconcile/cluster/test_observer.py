@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from tests.support.manifests import changed
 from tests.unit.reconcile.examples import NOON
 from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
@@ -228,3 +229,17 @@ async def test_a_broker_that_lags_behind_a_change_of_its_cordon_is_asked_again_a
     assert await cordoned() == [1] * before, "the broker has not heard of it yet"
     kafka.cordons[1] = not before
     assert await cordoned() == [1] * (not before)
+
+
+async def test_a_level_called_broker_is_an_invalid_spec_and_kafka_is_not_asked():
+    cache, kafka = Cache(), SlowKafka()
+    kafka.counting.set()
+    cache.put_topology(changed(TOPOLOGY, {"spec": {"levels": [{"name": "zone"}, {"name": "broker"}]}}))
+    observer = Observer(PROD, dependencies_of(cache, MemoryCluster(), kafka))
+    await observer.observe()
+    assert observer.state == Failure(
+        Reason.INVALID_SPEC,
+        'spec.levels: the level "broker" is always there, as the last one; choose another name',
+        Remedy.SPEC,
+    )
+    assert observer.admin is None
