@@ -16,7 +16,7 @@ from rackspan.api.references import TopologyRef
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import Durability
 from rackspan.core.placement import Spread, Unsatisfiable
-from rackspan.core.rack_path import parse_rack
+from rackspan.core.rack_path import split_rack
 from rackspan.core.requirements import TopicRequirements
 
 KIND: Final = "KafkaTopic"
@@ -231,7 +231,7 @@ class KafkaTopic(ApiObject, frozen=True):
 
 
 def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) -> TopicRequirements:
-    """Return a topic's requirements, with the given default durability. Raises RackPathError for invalid `leaders`."""
+    """Return a topic's requirements, with the given default durability."""
     placement = spec.placement
     return TopicRequirements(
         replication_factor=spec.replication_factor,
@@ -241,7 +241,7 @@ def requirements_of(spec: KafkaTopicSpec, default_durability: DurabilitySpec) ->
         ),
         include=placement.brokers.include,
         exclude=placement.brokers.exclude,
-        leaders=tuple(parse_rack(domain) for domain in placement.leaders),
+        leaders=tuple(split_rack(domain) for domain in placement.leaders),
         assignment=placement.assignment,
         durability=durability_of(spec.durability or default_durability),
         seed=placement.seed,

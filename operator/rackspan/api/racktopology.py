@@ -16,7 +16,7 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.core.compliance import BROKER_LEVEL
-from rackspan.core.rack_path import RackPath, is_within, parse_rack
+from rackspan.core.rack_path import RackPath, is_within, split_rack
 from rackspan.core.text import plural
 
 KIND: Final = "RackTopology"
@@ -429,9 +429,9 @@ class RackTopologySpec(ApiStruct, frozen=True):
         return f'spec.levels: the level "{BROKER_LEVEL}" is always there, as the last one; choose another name'
 
     def drains(self, broker: int, rack: RackPath | None) -> bool:
-        """Return whether a broker is drained, by id or by rack. Raises RackPathError for an invalid `drain_racks`."""
+        """Return whether a broker is drained, by id or by rack."""
         return broker in self.drain_brokers or (
-            rack is not None and any(is_within(rack, parse_rack(domain)) for domain in self.drain_racks)
+            rack is not None and any(is_within(rack, split_rack(domain)) for domain in self.drain_racks)
         )
 
     @property

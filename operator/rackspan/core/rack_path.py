@@ -38,6 +38,15 @@ def parse_rack(text: str) -> RackPath:
     return steps
 
 
+def split_rack(text: str) -> RackPath:
+    """
+    Return the steps of a rack path without a check. A path that is not valid is then the path of no domain.
+
+    This is for the specs of objects, because the Kubernetes API server knows other Unicode characters than Python.
+    """
+    return tuple(text.removeprefix("/").split("/"))
+
+
 def rack_or_none(text: str | None) -> RackPath | None:
     """Return the path of a rack id; None if the id is missing or invalid."""
     try:

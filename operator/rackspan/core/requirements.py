@@ -5,7 +5,7 @@ Only `rackspan.api.kafkatopic` converts the spec of a KafkaTopic to requirements
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rackspan.core.durability import Durability
 from rackspan.core.placement.seeds import seed_for
@@ -78,6 +78,12 @@ class TopicRequirements:
             leaders=self.leaders,
             assignment=self.assignment[:partitions],
         )
+
+    def on_levels(self, levels: tuple[str, ...]) -> "TopicRequirements":
+        """Return the requirements without the rules about levels that are not among `levels`."""
+        asked = self.durability.min_domains, self.durability.tolerate
+        durability = Durability(*({name: some[name] for name in some if name in levels} for some in asked))
+        return replace(self, spread=tuple(one for one in self.spread if one.level in levels), durability=durability)
 
     def eligible(self, tree: RackTree) -> RackTree:
         """Return the tree in which only the brokers that the topic may use have capacity."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.rack_path import RackPath, domain_name, format_rack, parse_rack, rack_or_none
+from rackspan.core.rack_path import RackPath, domain_name, format_rack, rack_or_none, split_rack
 from rackspan.core.text import plural
 
 IntArray = npt.NDArray[np.int64]
@@ -217,12 +217,12 @@ class RackTree:
         Return the broker ids that match a pattern, ascending.
 
         A pattern is a broker id such as `12`, or a rack path whose steps may contain `*` and `?`, such as `/eu/*/r1`.
-        A path matches all brokers below it. Raises RackPathError if a path is malformed.
+        A path matches all brokers below it. A malformed path matches none.
         """
         if pattern.isascii() and pattern.isdigit():
             known = len(pattern) <= _MAX_DIGITS and int(self.positions(int(pattern))) >= 0
             return (int(pattern),) if known else ()
-        steps, lowest = parse_rack(pattern), self.nodes[-2]
+        steps, lowest = split_rack(pattern), self.nodes[-2]
         # A bracket is a literal character, not a character class. Results are cached: many domains share few names.
         fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
         named = [

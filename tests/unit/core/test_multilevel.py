@@ -250,6 +250,14 @@ def test_raising_the_replication_factor_fills_the_brokers_evenly():
     assert led(three) == led(two)
 
 
+def test_domains_preferred_for_leaders_that_do_not_exist_are_ignored_beside_one_that_does():
+    tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc2"})
+    leaders = (("dc1",), ("dc1", "room", "rack"), ("dc3",))
+    for some in (leaders, leaders[:1]):
+        placed = MultiLevel().place(PlacementSpec(partitions=6, replication_factor=2, leaders=some), ClusterView(tree))
+        assert {row[0] for row in placed.partitions} == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("wishes", "reason", "change"),
     [
@@ -263,7 +271,9 @@ def test_raising_the_replication_factor_fills_the_brokers_evenly():
         ({"spread": (Spread("dc"),), "replication_factor": 4}, "/dc2 has 1 eligible broker", "add 1 broker in /dc2"),
         ({"spread": (Spread("zone"),)}, 'no level "zone" (levels: dc)', "use one of these levels"),
         ({"include": ("/dc3",)}, '"/dc3" names no broker', "correct or remove it"),
+        ({"exclude": ("/\u0378",)}, r'"/\u0378" names no broker', "correct or remove it"),
         ({"leaders": (("dc3",),)}, "preferred for leaders (/dc3)", "prefer a domain that has one"),
+        ({"leaders": (("\u0378",),)}, r"preferred for leaders (/\u0378)", "prefer a domain that has one"),
         (
             {"partitions": 1, "current": ((0, 3), (1, 3))},
             "the topic has 2 partitions and 1 is asked for",

@@ -272,6 +272,16 @@ def test_a_broken_partition_does_not_speak_for_min_insync():
     assert rules == [Rule.NOT_COMPLIANT]
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_rules_about_a_level_that_the_tree_does_not_have_are_left_out(ignored):
+    """With `ignored` no broker has a rack in the tree, and so no rule has a level."""
+    brokers = locations(b6={"rack": None}) if ignored else locations()
+    level = "zone" if ignored else "building"
+    wish = TopicRequirements(spread=(Spread(level),), durability=Durability({level: 3}, {level: 1}))
+    found = told(replace(brokers, ignore_missing=ignored), partitions(([1, 3, 5],)), wish, 3)
+    assert [row[0] for row in found] == []
+
+
 def test_a_spread_loosens_what_is_compliant():
     rows = partitions(([1, 2, 3],))
     assert told(locations(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []

@@ -103,6 +103,10 @@ def test_missing_racks_are_named_only_where_others_have_one():
         ("/*/a", (0, 1, 4)),
         ("/e?", (0, 1, 2)),
         ("/us/a/r1/x", ()),
+        ("", ()),
+        ("/eu//r1", ()),
+        ("/eu/\U0001fae8", ()),
+        ("/eu/\u0378", ()),
     ],
 )
 def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):

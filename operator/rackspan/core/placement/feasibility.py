@@ -5,7 +5,7 @@ from dataclasses import replace
 from rackspan.core.placement.shortfalls import shortfalls, smallest_change
 from rackspan.core.placer import InfeasibleError, MissingRackError, PlacementSpec
 from rackspan.core.rack_path import domain_name
-from rackspan.core.text import be, few, plural
+from rackspan.core.text import be, few, plural, shown
 from rackspan.core.topology import RackTree, TopologyError
 
 
@@ -21,7 +21,7 @@ def checked_tree(spec: PlacementSpec, tree: RackTree) -> RackTree:
         raise InfeasibleError(f"replicationFactor is {spec.replication_factor}", "raise it to 1")
     for pattern in (*spec.include, *spec.exclude):
         if not tree.matches(pattern):
-            raise InfeasibleError(f'"{pattern}" names no broker of the cluster', "correct or remove it")
+            raise InfeasibleError(f'"{shown(pattern)}" names no broker of the cluster', "correct or remove it")
     every, tree = tree, tree.selected(spec.include, spec.exclude)
     room = tree.capacity
     if spec.replication_factor > room:

@@ -67,6 +67,7 @@ from rackspan.core.placement.feasibility import (
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.placer import ClusterView, InfeasibleError, Placement, PlacementSpec
 from rackspan.core.rack_path import RackPath, domain_name
+from rackspan.core.text import shown
 from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 _Ids = npt.NDArray[np.int32]  # Kafka's type of broker ids
@@ -223,7 +224,7 @@ def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
     """
     named = _named(tree, leaders) & tree.eligible
     if leaders and not named.any():
-        domains = ", ".join(map(domain_name, leaders))
+        domains = shown(", ".join(map(domain_name, leaders)))
         raise InfeasibleError(
             f"no broker that is eligible is in the domains preferred for leaders ({domains})",
             "prefer a domain that has one",
@@ -243,7 +244,7 @@ def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tu
     """Return level and index of each preferred domain that can lead, without domains inside another preferred one."""
     found: list[tuple[int, int]] = []
     covered = ~(tree.eligible & tree.open)
-    for path in sorted(leaders, key=len):
+    for path in sorted((path for path in leaders if len(path) <= len(tree.levels)), key=len):
         level = tree.nodes[len(path)]
         for domain in np.unique(level.of_broker[tree.positions(tree.matches(domain_name(path)))]).tolist():
             inside = level.of_broker == domain

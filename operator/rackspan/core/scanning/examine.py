@@ -58,7 +58,8 @@ def examine(
     `min_insync`, shape (topics,), is `min.insync.replicas`, whether it is set on the topic or inherited. If the
     partitions of a topic come in several portions, each portion returns the findings about the topic; duplicates have
     the same `Findings.ids`. `fewest_replicas`, shape (topics,), is then that of all partitions
-    (`Partitions.fewest_replicas`). Raises TopologyError if a requirement names a level that the topology does not have.
+    (`Partitions.fewest_replicas`). Rules about levels that the tree does not have are left out, because one KafkaTopic
+    must not fail the scan. The operator reports them on the KafkaTopic.
     """
     count = len(partitions)
     broken, moves_of = np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64)
@@ -67,7 +68,8 @@ def examine(
     fewest = partitions.fewest_replicas if fewest_replicas is None else fewest_replicas
     away = ~np.isin(partitions.replicas, [NONE, *locations.online])
     parts = [*_health(partitions, min_insync, away)]
-    for required, rows in _alike(partitions, requirements):
+    for declared, rows in _alike(partitions, requirements):
+        required = declared.on_levels(locations.tree.levels)
         some = partitions.rows(rows)
         compliance, found = _compliance(locations, some, required)
         parts.append(_replication_factor(some, fewest, required, compliance.moves_of))

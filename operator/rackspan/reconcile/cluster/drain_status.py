@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, MAX_DRAIN_SAMPLES, DrainBlock, DrainReplicas, DrainStatus
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_path import domain_name, is_within, parse_rack
+from rackspan.core.rack_path import domain_name, is_within, split_rack
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
     uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may be in this rack"
     # A temporarily wrong label takes no broker out of a rack, and so ends no drain of the rack.
     seen = [*state.racks.known_racks.items(), *state.for_plans.racks.known_racks.items()]
-    for path in dict.fromkeys(map(parse_rack, state.spec.drain_racks)):
+    for path in dict.fromkeys(map(split_rack, state.spec.drain_racks)):
         brokers = frozenset(broker for broker, rack in seen if is_within(rack, path))
         name = domain_name(path)
         message = f"no broker is in {name}: correct spec.drainRacks, or take it off that list if all have gone"

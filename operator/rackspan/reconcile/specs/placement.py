@@ -227,11 +227,10 @@ def _refuse_if_no_rack_is_known(state: ClusterState) -> None:
 
 
 def _known_level(level: str, where: str, state: ClusterState) -> None:
-    if level not in state.racks.levels:
-        raise _failure(
-            Reason.UNKNOWN_LEVEL,
-            f"{where} names level {level!r}; topology {state.topology} has: {', '.join(state.racks.levels)}",
-        )
+    levels = state.racks.tree.levels
+    if level not in levels:
+        known = ", ".join(levels) or "none, while a broker has no rack (its spec.missingRackPolicy is Ignore)"
+        raise _failure(Reason.UNKNOWN_LEVEL, f"{where} names level {level!r}; topology {state.topology} has: {known}")
 
 
 def _failure(reason: Reason, message: str) -> FailureError:

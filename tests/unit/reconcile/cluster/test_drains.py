@@ -87,6 +87,8 @@ def test_what_is_not_done_comes_first():
     [
         ({"drainBrokers": [77]}, "UnknownBroker", "no broker 77 is known: Kafka lists none"),
         ({"drainRacks": ["/eu/nope"]}, "UnknownRack", "no broker is in /eu/nope: correct spec.drainRacks"),
+        ({"drainRacks": ["/eu/\U0001fae8"]}, "UnknownRack", "no broker is in /eu/\U0001fae8: correct spec.drainRacks"),
+        ({"drainRacks": ["/eu/\u0378"]}, "UnknownRack", "no broker is in /eu/\u0378: correct spec.drainRacks"),
     ],
 )
 def test_what_nobody_knows_is_never_drained(spec, reason, words):

@@ -1,10 +1,10 @@
 """What min.insync.replicas is lowered to before replicas are taken away."""
 
 import pytest
-from tests.unit.reconcile.examples import EVEN, state, topic
+from tests.unit.reconcile.examples import EVEN, state, topic, topology
 
 from rackspan.core.planning import Change
-from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last
+from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last, min_insync_above_replicas
 
 TWO_ZONES = {"minDomains": {"zone": 2}}
 FOUR = {0: "/a", 1: "/a", 2: "/b", 3: "/b"}
@@ -44,3 +44,9 @@ def test_it_stays_where_nothing_is_derived_or_the_durability_cannot_be_met():
     for rule in (lowered, lowered_at_last):
         assert after({}, (0, 1, 2), (0,), rule=rule) is None
         assert after({"tolerate": {"zone": 1}}, (0, 1, 2), (0,), rule=rule) is None
+
+
+def test_an_invalid_rack_path_of_one_topic_does_not_hide_a_min_insync_above_the_replicas():
+    four = {"min.insync.replicas": 4}
+    odd = topic("odd", config=four, placement={"leaders": ["/eu/\U0001fae8", "/eu/\u0378"]})
+    assert min_insync_above_replicas([odd, topic("orders", config=four)], topology().spec) == {"odd": 4, "orders": 4}

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.reconcile.examples import known, topic, topology
 
 from rackspan.reconcile.cache import Cache
-from rackspan.reconcile.specs.ownership import owner, refusal, rival
+from rackspan.reconcile.specs.ownership import cluster_requirements, owner, refusal, rival
 
 SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
 
@@ -135,3 +135,10 @@ def test_topologies_of_one_cluster_share_topics_where_both_say_so_or_one_namespa
     assert rivals() == rivals(ours=["bank"]) == rivals(theirs=["kafka"]) == 1
     assert rivals(ours=["bank"], theirs=["kafka"], cluster="kafka-2") == 1
     assert rivals(ours=["bank"], theirs=["kafka"], cluster=None) == 1
+
+
+@pytest.mark.parametrize("path", ["/eu/\U0001fae8", "/eu/\u0378", "/eu//r1", ""])
+def test_an_invalid_rack_path_of_one_topic_does_not_fail_the_requirements_of_others(path):
+    odd = topic("odd", placement={"leaders": [path], "brokers": {"include": [path], "exclude": [path]}})
+    shop = topology(allowedNamespaces={"from": "All"})
+    assert set(cluster_requirements(shop, [topic("orders"), odd]).of_topic) == {"orders", "odd"}

@@ -60,6 +60,8 @@ def test_the_topology_s_placer_is_the_default():
             "names level 'cell'; topology kafka/prod has: region, zone, rack",
         ),
         ({"replicationFactor": 7}, SIX, "Infeasible", "lower it to 6 or add 1 broker"),
+        ({"placement": {"leaders": ["/eu/\U0001fae8"]}}, SIX, "Infeasible", "in the domains preferred for leaders"),
+        ({"placement": {"brokers": {"include": ["/eu/\u0378"]}}}, SIX, "Infeasible", "names no broker of the cluster"),
         ({}, {**SIX, 6: None}, "MissingRacks", "broker 6 has no rack id while others have one"),
         ({}, dict.fromkeys(SIX), "MissingRacks", "no broker's rack is known; broker 0: Kafka reports no broker.rack"),
         (
@@ -161,6 +163,13 @@ def test_a_contradiction_is_told(spec, sentence):
 
 def test_durability_over_a_level_that_is_not_there_is_told():
     assert refused({"durability": {"tolerate": {"cell": 1}}}, state(EVEN), call=config).reason == "UnknownLevel"
+
+
+def test_no_level_is_there_while_missing_racks_are_ignored():
+    where = state({**EVEN, 6: None}, missingRackPolicy="Ignore")
+    failure = refused({"durability": {"tolerate": {"zone": 1}}}, where, call=config)
+    assert (failure.reason, failure.remedy) == ("UnknownLevel", "spec")
+    assert "has: none, while a broker has no rack (its spec.missingRackPolicy is Ignore)" in failure.message
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
