@@ -95,6 +95,7 @@ def _durable(**durability: Any) -> Patch:
 
 
 _MIN_ISR = "min.insync.replicas"
+_ZEROS = "0" * 4095
 _PATTERN = 'is a broker id such as "12" or a rack pattern such as /eu/*/r1, without spaces or empty steps.'
 _PATH = "is a rack path such as /eu/eu-1a, without spaces, wildcards or empty steps."
 _GOOD_PATHS = ["/eu", "/eu/eu-1a", "eu/eu-1a", "use1-az1", "/Rack_1.a", "/région/ü"]
@@ -146,8 +147,9 @@ TOPIC_CASES = [
         "spec",
         "min.insync.replicas is above replicationFactor, and Kafka takes the smaller of the two.",
         sentence="min.insync.replicas is 4, above the replicationFactor of 3, and Kafka takes the smaller of the two.",
-        accepted=[{"config": {_MIN_ISR: 3}}, {"config": {_MIN_ISR: "3"}}, {"config": {"retention.ms": 4}}],
-        rejected=[{"config": {_MIN_ISR: 4}}, {"config": {_MIN_ISR: "4"}}],
+        accepted=[{"config": {_MIN_ISR: value}} for value in (3, "3", _ZEROS + "3")]
+        + [{"config": {"retention.ms": 4}}],
+        rejected=[{"config": {_MIN_ISR: value}} for value in (4, "4", "000004", _ZEROS + "4")],
     ),
     _topic(
         "spec",
@@ -172,6 +174,7 @@ TOPIC_CASES = [
         rejected=[
             {"config": {_MIN_ISR: 3}, **_durable(tolerate={"zone": 1})},
             {"config": {_MIN_ISR: "2"}, **_durable(tolerate={"zone": 2})},
+            {"config": {_MIN_ISR: "000003"}, **_durable(tolerate={"zone": 1})},
         ],
     ),
     _topic(
@@ -182,6 +185,7 @@ TOPIC_CASES = [
         rejected=[
             {"config": {_MIN_ISR: 1}, **_durable(minDomains={"zone": 2})},
             {"config": {_MIN_ISR: "1"}, **_durable(minDomains={"zone": 2})},
+            {"config": {_MIN_ISR: "000001"}, **_durable(minDomains={"zone": 2})},
         ],
     ),
     _topic(

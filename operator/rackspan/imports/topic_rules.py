@@ -28,7 +28,6 @@ _MOST: Final = 2**31 - 1
 _LONGEST_TOPIC: Final = 249
 _LONGEST_NAME, _LONGEST_PATH = 63, 512
 _MOST_LEVELS, _MOST_PATTERNS, _MOST_LEADERS = 8, 200, 100
-_COMPARED: Final = re.compile(r"[0-9]{1,5}")
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _WITHOUT_START: Final = ("MultiLevel", "Rings")
 _MAX_SHOWN: Final = 80
@@ -107,7 +106,8 @@ def _config(spec: KafkaTopicSpec) -> Iterator[str]:
 def _compared(spec: KafkaTopicSpec) -> int | None:
     """Return the min.insync.replicas to compare other fields with; None if it is missing or no number."""
     given = spec.config_values.get(MIN_INSYNC, "")
-    return int(given) if _COMPARED.fullmatch(given) else None
+    # int() refuses very long texts, leading zeros included.
+    return int(given.lstrip("0")) if MIN_INSYNC_VALUE.fullmatch(given) else None
 
 
 def _durability(spec: KafkaTopicSpec) -> Iterator[str]:
