@@ -733,7 +733,7 @@ def test_help_has_examples_and_exit_codes(rackspan, command):
     ran = rackspan(command, "--help")
     assert ran.code == 0
     assert f"$ rackspan {command}" in ran.out
-    assert "Exit codes: 0 fine, 1 out of compliance" in ran.out
+    assert "Exit codes: 0 fine, 1 not compliant" in ran.out
 
 
 @pytest.mark.parametrize("command", ["scan", "status", "drain"])
