@@ -1,4 +1,4 @@
-"""The real operator, as a process of its own, against the run's control plane and Kafka."""
+"""Fixtures for the real operator: a separate process against the control plane and Kafka of the test run."""
 
 import secrets
 
@@ -19,15 +19,15 @@ def _turns(control_plane, crds, processes) -> Turns:
 
 @pytest.fixture
 def operator(_turns) -> Operator:
-    """The operator that the run shares: it watches all namespaces. A test may stop, kill and start it."""
+    """The operator that all tests of the run share. It watches all namespaces. A test may stop, kill and start it."""
     return _turns.of("operator")
 
 
 @pytest.fixture
 def operator_factory(_turns):
-    """Starts operators of the test's own: `operator_factory("--namespace=x", environment={...}, kubeconfig=...)`.
+    """Start operators for one test: `operator_factory("--namespace=x", environment={...}, kubeconfig=...)`.
 
-    On the run's control plane they stand in for the shared ones, which pause until a test asks for them again.
+    On the control plane of the run they replace the shared operators, which stop until a test uses them again.
     """
     with private_operators(_turns) as factory:
         yield factory
@@ -35,19 +35,19 @@ def operator_factory(_turns):
 
 @pytest.fixture
 def objects(api_client, crds, namespace) -> Objects:
-    """Rackspan's objects in the test's own namespace; topics refer to a topology `kafka` there."""
+    """Rackspan objects in the namespace of the test. Topics refer to the topology `kafka` in that namespace."""
     return Objects(api_client, namespace)
 
 
 @pytest.fixture(scope="session")
 def topics(kafka) -> Topics:
-    """The shared Kafka as seen by its own tools."""
+    """The topics of the shared Kafka, through its admin client."""
     return Topics(kafka.admin())
 
 
 @pytest.fixture
 def topology(objects, kafka, broker_sites, operator) -> Objects:
-    """A ready RackTopology of the test's own, over the shared Kafka's six brokers."""
+    """A ready RackTopology of the test, for the six brokers of the shared Kafka."""
     objects.create_topology(kafka.bootstrap())
     objects.until_topology()
     return objects
@@ -55,7 +55,7 @@ def topology(objects, kafka, broker_sites, operator) -> Objects:
 
 @pytest.fixture(scope="session")
 def _open_topology(endings, api_client, crds, kubectl, kafka):
-    """A RackTopology that the run's tests share: open to all namespaces, and nobody changes it."""
+    """A RackTopology that the tests of the run share. It is open to all namespaces, and no test changes it."""
     there = broker_namespace(api_client, kubectl, f"shared-{secrets.token_hex(4)}")
     objects = Objects(api_client, endings.after(LAST_WITH_SERVERS).enter_context(there))
     quota = {"topics": 5_000, "partitions": 50_000, "replicas": 150_000}
@@ -65,7 +65,7 @@ def _open_topology(endings, api_client, crds, kubectl, kafka):
 
 @pytest.fixture
 def shop(_open_topology, objects, operator) -> Objects:
-    """The test's own namespace, whose topics refer to the run's shared topology of six brokers."""
+    """The namespace of the test. Its topics refer to the shared topology of six brokers."""
     _open_topology.until_topology()
     return Objects(objects.api, objects.namespace, _open_topology.namespace)
 
@@ -81,7 +81,7 @@ def _scan_namespace(api_client) -> str:
 
 @pytest.fixture
 def scans(api_client, _scan_namespace, objects):
-    """The namespace where scans may run, and nothing that is not as careful as they are; it is left empty."""
+    """The namespace for scans, which enforces the restricted pod security standard. It is empty after the test."""
     scans = Scans(api_client, _scan_namespace)
     yield scans
     for topology in objects.topologies():
@@ -92,11 +92,11 @@ def scans(api_client, _scan_namespace, objects):
 
 @pytest.fixture
 def scanning(_turns, scans) -> Operator:
-    """The operator that the run's tests of scans share: it watches all namespaces, and scans there."""
+    """The operator that all scan tests share. It watches all namespaces and runs scans in the scan namespace."""
     return _turns.of("scanning", f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}")
 
 
 @pytest.fixture
 def promise(request) -> Promise:
-    """What docs/reference/bad-input.md says of the test at hand."""
+    """The rows of docs/reference/bad-input.md that name the current test."""
     return Promise(request.node.nodeid)

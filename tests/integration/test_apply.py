@@ -1,4 +1,4 @@
-"""`rackspan apply` on real brokers: every kind of plan, under load, throttled, and killed wherever that hurts."""
+"""`rackspan apply` on real brokers: every kind of plan, under load, throttled, and killed at critical moments."""
 
 import json
 import signal
@@ -39,7 +39,7 @@ def moving(kafka, topic, tmp_path):
     return Apply(kafka, topic, tmp_path)
 
 
-def test_every_kind_of_plan_is_carried_out_under_load_and_nothing_is_lost(moving, kafka, topics, topic):
+def test_apply_raises_drains_and_lowers_replicas_under_load_without_losing_records(moving, kafka, topics, topic):
     with Traffic(kafka.client_config(), topic, 2) as traffic:
         plan, events = moving.applied("--replication-factor", f"{topic}=3")
         assert events[-1]["event"] == "finished"
@@ -59,7 +59,7 @@ def test_every_kind_of_plan_is_carried_out_under_load_and_nothing_is_lost(moving
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_what_is_not_approved_or_costs_too_much_is_not_moved(moving, topics, topic):
+def test_apply_without_approval_or_above_max_moves_moves_no_replica(moving, topics, topic):
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
@@ -73,7 +73,7 @@ def test_what_is_not_approved_or_costs_too_much_is_not_moved(moving, topics, top
     assert not moving.journal.exists()
 
 
-def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka, topics, topic):
+def test_apply_keeps_the_throttle_settings_of_another_client(moving, kafka, topics, topic):
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
     theirs = Setting(SettingKind.BROKER, "5", RATES[1]), Setting(SettingKind.TOPIC, topic, FOLLOWERS)
@@ -92,7 +92,7 @@ def test_somebody_elses_reassignment_and_throttle_stay_as_they_are(moving, kafka
         set_them(dict.fromkeys(theirs))
 
 
-def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(moving, kafka, topics, topic):
+def test_apply_clears_throttles_on_sigterm_and_cancel_ends_reassignments_in_progress(moving, kafka, topics, topic):
     filled(kafka, topic, 2, SLOW)
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
@@ -116,7 +116,7 @@ def test_who_is_ended_clears_throttles_and_cancel_takes_back_what_is_under_way(m
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic):
+def test_apply_on_ctrl_c_waits_for_copies_in_progress_and_can_be_resumed(moving, kafka, topics, topic):
     filled(kafka, topic, 2, size=3_000_000)
     wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
     plan = moving.plan(*wish[:2])
@@ -134,7 +134,7 @@ def test_ctrl_c_lets_copies_end_and_begins_no_other(moving, kafka, topics, topic
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_a_second_ctrl_c_leaves_copies_to_kafka_which_a_cancellation_takes_back(moving, kafka, topics, topic):
+def test_second_ctrl_c_exits_during_copies_and_cancel_ends_them(moving, kafka, topics, topic):
     filled(kafka, topic, 2, SLOW)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
@@ -174,7 +174,7 @@ def loses_its_journal(process, moving):
     ],
     ids=["reader", "terminal", "journal"],
 )
-def test_whatever_it_loses_throttles_are_cleared_and_the_exit_code_says_what_is_so(
+def test_apply_clears_throttles_and_sets_exit_code_after_loss_of_reader_terminal_or_journal(
     moving, kafka, topics, topic, lost, code, told
 ):
     filled(kafka, topic, 2, size=3_000_000)
@@ -195,7 +195,7 @@ def test_whatever_it_loses_throttles_are_cleared_and_the_exit_code_says_what_is_
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_a_result_that_cannot_be_written_from_the_start_moves_no_more_than_is_under_way(moving, kafka, topics, topic):
+def test_apply_with_full_standard_output_starts_at_most_one_move(moving, kafka, topics, topic):
     wish = ("--replication-factor", f"{topic}=3", "--max-concurrent-moves", "1")
     plan = moving.plan(*wish[:2])
     approved = (*wish, "--approve", plan["hash"], "--throttle", "50MB/s")
@@ -224,8 +224,8 @@ def test_a_result_that_cannot_be_written_from_the_start_moves_no_more_than_is_un
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
-    # Kafka creates its own topic when a group is first asked about, which would change the plan meanwhile.
+def test_killed_apply_resumes_from_its_journal(moving, kafka, topics, topic):
+    # Kafka creates an internal topic at the first request about a group. That would change the plan during the test.
     groups = kafka.admin().describe_consumer_groups
     until(lambda: groups(["traffic"])["traffic"].exception(300) is None, "the coordinator of groups")
     filled(kafka, topic, 2)
@@ -252,8 +252,8 @@ def test_a_killed_apply_goes_on_where_it_was(moving, kafka, topics, topic):
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics, topic):
-    filled(kafka, topic, 2, size=1_200_000)  # more than passes at once
+def test_apply_gives_up_a_partition_that_another_client_reassigns(moving, kafka, topics, topic):
+    filled(kafka, topic, 2, size=1_200_000)  # too large to be copied at once
     before = topics.replicas(topic, 2)
     wish = ("--replication-factor", f"{topic}=3")
     plan = moving.plan(*wish)
@@ -273,7 +273,7 @@ def test_what_somebody_else_reassigns_meanwhile_is_theirs(moving, kafka, topics,
     nothing_left_over(kafka, topic, moving.journal)
 
 
-def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topic, tmp_path):
+def test_apply_carries_out_a_rebalance_and_a_plan_from_a_manifest_file(moving, kafka, topics, topic, tmp_path):
     plan, events = moving.applied("--rebalance")
     assert events[-1]["moved"] == plan["moves"] > 0
     until(lambda: topics.replicas(topic, 2) == tuple(tuple(one["replicas"]) for one in plan["partitions"]))
@@ -292,8 +292,8 @@ def test_balance_and_what_files_wish_for_are_applied(moving, kafka, topics, topi
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, topic):
-    """Kafka keeps the replica that leaves during a slow copy. Broker 1 leads one partition and follows in the other."""
+def test_apply_drains_a_broker_with_cordoned_log_dirs(moving, kafka, topics, topic):
+    """Kafka keeps the removed replica during a slow copy. Broker 1 leads one partition and follows in the other one."""
 
     def cordon(broker, *change):
         kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", broker, *change)
@@ -306,8 +306,8 @@ def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, t
         until(lambda: under_way(kafka, topic), "a copy")
         ((at, seen),) = (one for one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one[1].under_way)
         assert (seen.removing, seen.in_sync >= {1}, len(seen.adding)) == ({1}, True, 1)
-        slow.kill()  # its throttle stays, and the copy slow
-        slow.communicate(timeout=300)  # until what it has started is gone, too: that holds the journal
+        slow.kill()  # its throttle remains, so the copy stays slow
+        slow.communicate(timeout=300)  # also waits for its child processes, which lock the journal
         assert moving.apply("--cancel").code == 0
         nothing_left_over(kafka, topic, moving.journal)
         assert set(topics.replicas(topic, 2)[at.partition]) == ({0, 1}, {1, 2})[at.partition]
@@ -321,12 +321,12 @@ def test_a_broker_that_a_person_has_cordoned_is_drained(moving, kafka, topics, t
 
 @pytest.fixture
 def half_moved(kafka_factory, tmp_path):
-    """Fourteen partitions that are being moved to broker 3, which dies in the middle."""
+    """A cluster with 14 partitions in reassignment to broker 3, which was killed, and the result of `check`."""
     cluster = kafka_factory(["/a/1", "/b/1", "/c/1", "/d/1"])
     topics, moves = Topics(cluster.admin()), tmp_path / "moves.json"
     topics.create("orders", [[number % 2, 2] for number in range(14)])
     topics.create("logs", [[3, 0], [0, 3], [1, 3]])
-    filled(cluster, "orders", 14, 3_000_000)  # more than passes at once despite the throttle
+    filled(cluster, "orders", 14, 3_000_000)  # too large to be copied at once in spite of the throttle
     rows = [{"topic": "orders", "partition": number, "replicas": [number % 2, 3]} for number in range(14)]
     moves.write_text(json.dumps({"version": 1, "partitions": rows}))
     cluster.tool(REASSIGN, "--reassignment-json-file", str(moves), "--execute", "--throttle", "1000")
@@ -344,7 +344,7 @@ def half_moved(kafka_factory, tmp_path):
     return there, found
 
 
-def test_a_target_that_dies_in_the_middle_is_one_finding_and_its_copies_are_none(half_moved):
+def test_check_and_scan_report_a_dead_reassignment_target_as_one_finding(half_moved):
     there, checked = half_moved
     (found,) = checked.json["findings"]
     assert found["message"] == "broker 3 is not online: 3 partitions have a replica there"

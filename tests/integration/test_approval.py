@@ -1,4 +1,4 @@
-"""Plans on real brokers: shown, refused by a stale hash, carried out by the right one or by a policy."""
+"""Plans on real brokers: shown, refused for a stale hash, carried out after approval or by policy."""
 
 import json
 from itertools import cycle
@@ -13,7 +13,7 @@ from rackspan.cli.shared.command_errors import ExitCode
 
 STALE = "0123456789abcdef" * 2
 SIZE = 10_000_000
-"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: minutes, here."""
+"""Bytes per partition. Kafka copies at least 1 MB per 11 seconds at any throttle: minutes for this size."""
 
 
 def reassigned(topology, reason):
@@ -21,14 +21,14 @@ def reassigned(topology, reason):
 
 
 def whole_plan(topology, control_plane, form, *options):
-    """The plan that the command line prints, also where topics of other tests cannot be as they should be."""
+    """Return the plan that the command line prints, even if topics of other tests cannot comply."""
     ran = cli("plan", *of(topology, control_plane), "-o", form, *options)
     assert ran.code in (ExitCode.FINE, ExitCode.BAD_INPUT), ran.err
     return ran.json
 
 
 def planned(topology, control_plane, *options):
-    """The hash of it."""
+    """Return the hash of the plan that the command line prints."""
     return whole_plan(topology, control_plane, "json", *options)["hash"]
 
 
@@ -37,7 +37,7 @@ def of(topology, control_plane):
 
 
 def being_copied(topology, control_plane, moves):
-    """Partitions of a plan that `rackspan watch` does not say to wait, if these are as many as it says are copied."""
+    """Return the partitions of a plan that do not wait in `rackspan watch`. Check that it counts all as copying."""
     told = cli("watch", *of(topology, control_plane), "--once", "-o", "json").json
     waiting = {one for reason in told["waiting"]["reasons"] for one in reason["samples"]}
     rest = {f"{one['topic']}-{one['partition']}" for one in moves["partitions"]} - waiting
@@ -46,7 +46,7 @@ def being_copied(topology, control_plane, moves):
 
 
 def listed(kafka):
-    """Partitions to which Kafka's own tool says that replicas are being added."""
+    """Return the partitions that get new replicas according to Kafka's reassignment tool."""
     lines = kafka.tool(REASSIGN, "--list").splitlines()
     return {line.partition(":")[0] for line in lines if "adding:" in line}
 
@@ -56,7 +56,7 @@ def approve(topology, plan):
 
 
 def carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, plan, file):
-    """Approve the plan of `orders`. Kafka's tool lists what we say is copied, and verifies what we say is done."""
+    """Approve the plan of `orders` and check that Kafka's tool lists the same copies and verifies the same result."""
     moves, name = whole_plan(topology, control_plane, "reassignment"), f"kafka-{plan}"
     filled(kafka, topology.kafka_name("orders"), 4, SIZE)
     topology.change_topology(reassignment={"throttle": 1, "maxConcurrentMoves": 1})
@@ -75,7 +75,7 @@ def carried_out_as_kafkas_tool_sees_it(topology, kafka, control_plane, plan, fil
     topology.change_topology(reassignment=None)
 
 
-def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_ends_empty(
+def test_plans_run_after_approval_or_by_policy_and_a_drained_broker_becomes_empty(
     topology, kafka, topics, control_plane, tmp_path
 ):
     name = topology.kafka_name("orders")
@@ -145,7 +145,7 @@ def test_plans_are_carried_out_by_approval_and_by_policy_and_a_drained_broker_en
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
 
-def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_no_plan_of_others(topology, topics, namespace_factory):
+def test_constant_changes_of_a_tenant_topic_do_not_delay_plans_of_other_namespaces(topology, topics, namespace_factory):
     tenant, sizes = topology.elsewhere(namespace_factory()), cycle((3, 4))
     automatic = {"reassignment": {"approval": "Automatic"}}
     topology.change_topology(allowedNamespaces={"from": "All"}, defaults=automatic, reassignment={"maxMoves": 20})

@@ -1,4 +1,4 @@
-"""A RackTopology that cannot connect: it says why, its topics wait, and all goes on once it is fixed."""
+"""A RackTopology that cannot connect reports the reason, its topics wait, and both recover after the correction."""
 
 import contextlib
 import selectors
@@ -25,7 +25,7 @@ def other_ca(tmp_path) -> CertificateAuthority:
 
 
 def _refused(secure, spec, type_, reason, promise):
-    """A topology with that `spec.kafka` and a topic of it: both say what is wrong, and the topic waits."""
+    """Create a topology with this `spec.kafka` and a topic. Check that both report the reason and the topic waits."""
     secure.create_topology(spec)
     secure.objects.create_topic("orders")
     told = secure.objects.until_topology(type_, "True", reason)
@@ -42,69 +42,69 @@ def _refused(secure, spec, type_, reason, promise):
 
 
 def _goes_on(secure):
-    secure.objects.until_ready("orders")  # an attempt that gets no answer, and the longest pause after it
+    secure.objects.until_ready("orders")  # waits for an attempt without a response and the longest backoff after it
     told = secure.objects.until_topology()
     assert condition(told, "Stalled") is condition(told, "Reconciling") is None
 
 
-def test_a_secret_that_is_not_there(secure, promise):
+def test_missing_secret_stalls_topology_until_it_is_created(secure, promise):
     spec = secure.spec("SASL_SSL", sasl={"mechanism": "PLAIN", "secretRef": {"name": "later"}})
     _refused(secure, spec, "Stalled", "SecretNotFound", promise)
     secure.secret("later", username=USER, password=secure.password)
     _goes_on(secure)
 
 
-def test_a_secret_without_the_key(secure, promise):
+def test_secret_without_password_key_stalls_topology_until_it_is_added(secure, promise):
     secure.secret("user", username=USER, pass_word=secure.password)
     _refused(secure, secure.spec("SASL_SSL"), "Stalled", "SecretNotFound", promise)
     secure.secret("user", username=USER, password=secure.password)
     _goes_on(secure)
 
 
-def test_a_secret_that_is_not_text(secure, promise):
+def test_secret_with_binary_password_stalls_topology(secure, promise):
     secure.secret("user", username=USER, password=b"\xff\xfe\xff")
     _refused(secure, secure.spec("SASL_SSL"), "Stalled", "SecretNotFound", promise)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_wrong_password(mechanism, secure, promise):
+def test_wrong_password_stalls_topology_until_it_is_corrected(mechanism, secure, promise):
     secure.secret("user", username=USER, password="wrong")
     _refused(secure, secure.spec("SASL_SSL", mechanism), "Stalled", "AuthenticationFailed", promise)
     secure.secret("user", username=USER, password=secure.password)
     _goes_on(secure)
 
 
-def test_an_empty_password(secure, promise):
+def test_empty_password_stalls_topology(secure, promise):
     secure.secret("user", username=USER, password="")
     _refused(secure, secure.spec("SASL_SSL"), "Stalled", "SecretNotFound", promise)
 
 
-def test_another_certificate_authority(secure, other_ca, promise):
+def test_wrong_certificate_authority_stalls_topology_until_it_is_corrected(secure, other_ca, promise):
     secure.secret("ca", ca_crt=other_ca.cert.read_text())
     _refused(secure, secure.spec("SASL_SSL"), "Stalled", "TlsFailed", promise)
     secure.secret("ca", ca_crt=secure.ca)
     _goes_on(secure)
 
 
-def test_a_certificate_authority_that_is_no_certificate(secure, promise):
+def test_invalid_ca_certificate_stalls_topology_until_it_is_corrected(secure, promise):
     secure.secret("ca", ca_crt="see the wiki")
     _refused(secure, secure.spec("SASL_SSL"), "Stalled", "TlsFailed", promise)
     secure.secret("ca", ca_crt=secure.ca)
     _goes_on(secure)
 
 
-def test_a_client_certificate_with_another_key(secure, other_ca, promise):
+def test_client_certificate_with_wrong_key_stalls_topology(secure, other_ca, promise):
     mine, theirs = secure.kafka.client_certificate, other_ca.client("other", "somebody")
     secure.secret("client", tls_crt=mine.cert.read_text(), tls_key=theirs.key.read_text())
     _refused(secure, secure.spec("SSL"), "Stalled", "TlsFailed", promise)
 
 
-def test_no_client_certificate_where_one_is_required(secure, promise):
+def test_missing_client_certificate_stalls_topology(secure, promise):
     spec = secure.spec("SSL", tls={"caSecretRef": {"name": "ca"}})
     _refused(secure, spec, "Stalled", "TlsFailed", promise)
 
 
-def test_a_host_that_is_not_in_the_certificate(secure, promise):
+def test_host_not_in_broker_certificate_stalls_topology_unless_verification_is_off(secure, promise):
     broker = int(secure.kafka.bootstrap("SASL_SSL").split(",")[0].rpartition(":")[2])
     with _relay(broker) as address:
         spec = secure.spec("SASL_SSL", bootstrapServers=address)
@@ -113,26 +113,26 @@ def test_a_host_that_is_not_in_the_certificate(secure, promise):
         _goes_on(secure)
 
 
-def test_tls_at_a_plain_text_port(secure, promise):
+def test_tls_at_a_plain_text_port_stalls_topology_until_tls_is_removed(secure, promise):
     spec = secure.spec("SASL_SSL", bootstrapServers=secure.kafka.bootstrap("SASL_PLAINTEXT"))
     _refused(secure, spec, "Stalled", "TlsFailed", promise)
     secure.objects.change_topology(kafka={"tls": None})
     _goes_on(secure)
 
 
-def test_plain_text_at_a_tls_port(secure, promise):
+def test_plain_text_at_a_tls_port_is_retried_as_kafka_unreachable(secure, promise):
     spec = secure.spec("INTERNAL", bootstrapServers=secure.kafka.bootstrap("SSL"))
     _refused(secure, spec, "Reconciling", "KafkaUnreachable", promise)
     secure.objects.change_topology(kafka=secure.spec("SSL"))
     _goes_on(secure)
 
 
-def test_log_in_where_nobody_asks_for_it(secure, promise):
+def test_login_at_a_listener_without_sasl_stalls_topology(secure, promise):
     spec = secure.spec("SASL_PLAINTEXT", bootstrapServers=secure.kafka.bootstrap())
     _refused(secure, spec, "Stalled", "AuthenticationFailed", promise)
 
 
-def test_nobody_listens_there(secure, promise):
+def test_closed_port_is_retried_as_kafka_unreachable(secure, promise):
     (port,) = free_ports(1)
     spec = secure.spec("INTERNAL", bootstrapServers=f"127.0.0.1:{port}")
     _refused(secure, spec, "Reconciling", "KafkaUnreachable", promise)
@@ -140,13 +140,13 @@ def test_nobody_listens_there(secure, promise):
     _goes_on(secure)
 
 
-def test_a_host_that_does_not_exist(secure, promise):
+def test_unknown_host_is_retried_as_kafka_unreachable(secure, promise):
     spec = secure.spec("INTERNAL", bootstrapServers="kafka.invalid:9092")
     _refused(secure, spec, "Reconciling", "KafkaUnreachable", promise)
 
 
-def test_one_of_several_hosts_does_not_exist(secure, operator):
-    """As when a broker's pod is gone, and its name with it."""
+def test_topology_stays_connected_if_some_bootstrap_hosts_are_unknown(secure, operator):
+    """A host name disappears with the pod of a broker."""
     servers = f"kafka-0.invalid:9092,kafka-1.invalid:9092,{secure.kafka.bootstrap()}"
     secure.create_topology(secure.spec("INTERNAL", bootstrapServers=servers))
     secure.objects.create_topic("orders")
@@ -165,14 +165,14 @@ def test_one_of_several_hosts_does_not_exist(secure, operator):
     assert condition(secure.objects.topology(), "Connected")["status"] == "True"
 
 
-def test_a_value_that_a_client_property_does_not_take(secure, promise):
+def test_invalid_client_property_value_stalls_topology_until_it_is_removed(secure, promise):
     kafka = secure.spec("INTERNAL", properties={"socket.timeout.ms": "soon"})
     _refused(secure, kafka, "Stalled", "InvalidSpec", promise)
     secure.objects.change_topology(kafka={"properties": None})
     _goes_on(secure)
 
 
-def test_another_cluster_than_the_one_that_is_named(secure, promise):
+def test_cluster_id_other_than_in_the_spec_stalls_topology_until_it_is_corrected(secure, promise):
     _refused(
         secure, secure.spec("INTERNAL", clusterId="AAAAAAAAAAAAAAAAAAAAAA"), "Stalled", "ClusterIdMismatch", promise
     )
@@ -180,17 +180,17 @@ def test_another_cluster_than_the_one_that_is_named(secure, promise):
     _goes_on(secure)
 
 
-def test_another_cluster_than_the_one_first_met(secure, kafka, topics, promise):
+def test_bootstrap_servers_of_another_cluster_stall_topology_and_existing_topics(secure, kafka, topics, promise):
     secure.create_topology(secure.spec("INTERNAL"))
     secure.objects.create_topic("orders")
-    before = secure.objects.until_ready("orders")  # at once, before the topology's own status has been written
+    before = secure.objects.until_ready("orders")  # immediate: the status of the topology is not written yet
     secure.objects.change_topology(kafka={"bootstrapServers": kafka.bootstrap()})
     told = secure.objects.until_topology("Stalled", "True", "ClusterIdMismatch")
     secure.objects.create_topic("new")
     secure.objects.until_not_ready("new", "TopologyNotReady")
     promise.kept_by(told)
 
-    # Even who names the other cluster does not carry topics over to it: they belong to the first.
+    # Naming the other cluster does not move topics to it: they belong to the first cluster.
     secure.objects.change_topology(kafka={"clusterId": kafka.cluster_id})
     stalled = secure.objects.until_stalled("orders", "ClusterIdMismatch")
     assert stalled["status"]["topicId"] == before["status"]["topicId"]
@@ -201,7 +201,7 @@ def test_another_cluster_than_the_one_first_met(secure, kafka, topics, promise):
 
 @contextlib.contextmanager
 def _relay(port):
-    """The broker's listener under another loopback address, which is in no certificate."""
+    """Yield another loopback address that relays to the listener of a broker and is in no certificate."""
     with socket.create_server(("127.0.0.2", 0)) as server:
         stop = threading.Event()
         thread = threading.Thread(target=_serve, args=(server, port, stop))

@@ -1,4 +1,4 @@
-"""docs/reference/bad-input.md: every row names a test that exists, and says what that test sees."""
+"""docs/reference/bad-input.md: every row names an existing test, and every test with a promise has a row."""
 
 import ast
 import re
@@ -13,13 +13,13 @@ ROWS = list(rows())
 API_SERVER = [row for row in ROWS if row.says == "422 Invalid"]
 
 
-def test_there_are_rows():
+def test_page_has_rows():
     assert len(ROWS) > 50
     assert API_SERVER
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
-def test_a_row_names_a_test_that_exists(row):
+def test_row_names_an_existing_test(row):
     path, name = row.test.split("::")
     functions = {
         node.name: node for node in ast.parse((REPOSITORY / path).read_text()).body if isinstance(node, ast.FunctionDef)
@@ -28,7 +28,7 @@ def test_a_row_names_a_test_that_exists(row):
 
 
 @pytest.mark.parametrize("row", API_SERVER, ids=lambda row: row.what)
-def test_a_sentence_of_the_api_server_is_one_of_its_rules(row):
+def test_api_server_message_of_a_row_matches_a_validation_rule(row):
     sentences = [case.sentence or case.rule.message for case in CASES]
     (parameters,) = [mark.args[1] for mark in schema_test.pytestmark if mark.name == "parametrize"]
     by_schema = [(field, words) for _, _, field, words in parameters]
@@ -37,7 +37,7 @@ def test_a_sentence_of_the_api_server_is_one_of_its_rules(row):
     )
 
 
-def test_every_test_that_promises_something_has_a_row():
+def test_every_test_with_the_promise_fixture_has_a_row():
     named = {row.test.partition("[")[0] for row in ROWS}
     promising = {
         f"{path.relative_to(REPOSITORY)}::{name}"

@@ -1,4 +1,4 @@
-"""Nodes and pods that do not tell where every broker runs: the topology says which, and only what needs it waits."""
+"""Brokers without a known rack: the topology names them, and only topics that need these racks wait."""
 
 import pytest
 from dev.stack.nodes import (
@@ -30,7 +30,7 @@ def _existing_topic_stays(topology, before):
 
 
 @pytest.mark.parametrize("labels", ["one-level", "all-levels"])
-def test_a_node_without_the_label(labels, topology, core, promise):
+def test_missing_node_label_stalls_topology_and_new_topics(labels, topology, core, promise):
     topology.create_topic("before", placement={"brokers": {"exclude": ["2"]}})
     before = topology.until_ready("before")
     site = SIX_BROKERS[2]
@@ -41,13 +41,15 @@ def test_a_node_without_the_label(labels, topology, core, promise):
     topology.create_topic("after")
     promise.kept_by(told)
     promise.kept_by(topology.until_stalled("after", "MissingRacks"))
-    assert topology.topic("before")["status"] == before["status"], "no replica of it is on that broker"
+    assert topology.topic("before")["status"] == before["status"], (
+        "the status of a topic without a replica on that broker has changed"
+    )
     relabel_node(core, _node(topology, site), site.labels)
     topology.until_ready("after")
     assert condition(topology.until_topology(), "Stalled") is None
 
 
-def test_two_pods_with_one_broker_id(topology, core, promise):
+def test_two_pods_with_one_broker_id_stall_topology_and_new_topics(topology, core, promise):
     topology.create_topic("before")
     before = topology.until_ready("before")
     create_broker_pod(core, topology.namespace, "other-kafka-2", _node(topology, SIX_BROKERS[5]))
@@ -62,7 +64,7 @@ def test_two_pods_with_one_broker_id(topology, core, promise):
     topology.until_topology()
 
 
-def test_a_pod_with_a_number_that_no_broker_can_have(topology, core, promise):
+def test_pod_with_an_impossible_broker_id_is_ignored(topology, core, promise):
     create_broker_pod(core, topology.namespace, "kafka-99999999999999999999", _node(topology, SIX_BROKERS[5]))
     told = topology.until(
         "RackTopology",
@@ -76,7 +78,7 @@ def test_a_pod_with_a_number_that_no_broker_can_have(topology, core, promise):
     delete_broker_pod(core, topology.namespace, "kafka-99999999999999999999")
 
 
-def test_pods_of_a_namespace_that_does_not_share_them(
+def test_topology_cannot_use_broker_pods_of_a_namespace_that_does_not_share_them(
     objects, kafka, broker_sites, core, kubectl, namespace_factory, operator, promise
 ):
     stranger = Objects(objects.api, namespace_factory())
@@ -84,7 +86,9 @@ def test_pods_of_a_namespace_that_does_not_share_them(
     stranger.create_topology(kafka.bootstrap(), brokers=selector, missingRackPolicy="Ignore")
     told = stranger.until_topology("Stalled", "True", "BrokerPodsNotShared")
     promise.kept_by(told)
-    assert objects.namespace not in str(told["status"]["brokers"]), "neither its pods nor its nodes are told"
+    assert objects.namespace not in str(told["status"]["brokers"]), (
+        "the status names pods or nodes of the other namespace"
+    )
     create_broker_pod(core, objects.namespace, "kafka-77", _node(objects, SIX_BROKERS[5]))
     kubectl("label", "namespace", objects.namespace, f"rackspan.dev/broker-pods-for={stranger.namespace}")
     told = stranger.until_topology()
@@ -94,7 +98,7 @@ def test_pods_of_a_namespace_that_does_not_share_them(
     delete_broker_pod(core, objects.namespace, "kafka-77")
 
 
-def test_a_node_that_is_deleted(topology, core, promise):
+def test_deleted_node_stalls_topology_until_it_is_created_again(topology, core, promise):
     topology.create_topic("before")
     before = topology.until_ready("before")
     site = SIX_BROKERS[2]
@@ -107,7 +111,7 @@ def test_a_node_that_is_deleted(topology, core, promise):
     topology.until_ready("before")
 
 
-def test_a_broker_without_a_pod(topology, core, promise):
+def test_broker_without_a_pod_stalls_topology(topology, core, promise):
     site = SIX_BROKERS[2]
     delete_broker_pod(core, topology.namespace, site.pod)
     promise.kept_by(topology.until_topology("Stalled", "True", "MissingRacks"))
@@ -115,7 +119,7 @@ def test_a_broker_without_a_pod(topology, core, promise):
     topology.until_topology()
 
 
-def test_a_level_whose_label_no_node_has(topology, promise):
+def test_level_with_a_label_that_no_node_has_stalls_topology(topology, promise):
     levels = topology.topology()["spec"]["levels"]
     topology.change_topology(levels=[*levels[:2], {"name": "rack", "nodeLabel": "example.com/rcak"}])
     promise.kept_by(topology.until_topology("Stalled", "True", "EmptyLevel"))
@@ -123,11 +127,11 @@ def test_a_level_whose_label_no_node_has(topology, promise):
     topology.until_topology()
 
 
-def test_no_pod_at_all(objects, kafka, operator, promise):
+def test_topology_without_any_broker_pod_stalls(objects, kafka, operator, promise):
     objects.create_topology(kafka.bootstrap())
     promise.kept_by(objects.until_topology("Stalled", "True", "MissingRacks"))
 
 
-def test_a_reported_rack_that_is_no_path(objects, kafka, operator, promise):
+def test_broker_rack_with_more_steps_than_levels_stalls_topology(objects, kafka, operator, promise):
     objects.create_topology(kafka.bootstrap(), rackSource="Broker", levels=[{"name": "zone"}])
     promise.kept_by(objects.until_topology("Stalled", "True", "InvalidRack"))

@@ -1,4 +1,4 @@
-"""A KafkaTopic that asks for what cannot be: it is told why, nothing happens to it, and nobody waits for it."""
+"""A KafkaTopic with an impossible spec gets a reason, its topic in Kafka stays unchanged, and others do not wait."""
 
 import pytest
 from tests.support.objects import condition
@@ -24,20 +24,20 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_topic_says_why_and_holds_nobody_back(name, shop, topics, promise):
+def test_invalid_topic_stalls_with_a_reason_and_does_not_delay_other_topics(name, shop, topics, promise):
     reason, spec = BROKEN[name]
     shop.create_topic("broken", **spec)
     shop.create_topic("good")
     shop.until_ready("good")
     told = shop.until_stalled("broken", reason)
     assert condition(told, "Ready")["status"] == "False"
-    assert condition(told, "Reconciling") is None, "nothing goes on before the spec changes"
+    assert condition(told, "Reconciling") is None, "the operator retries before the spec changes"
     assert not topics.exists(shop.kafka_name("broken"))
     promise.kept_by(told)
 
 
 @pytest.mark.parametrize("name", ["unknown-level", "illegal-config-value", "replication-factor-above-brokers"])
-def test_a_broken_topic_is_made_once_it_is_mended(name, shop, topics):
+def test_invalid_topic_is_created_after_its_spec_is_corrected(name, shop, topics):
     reason, spec = BROKEN[name]
     shop.create_topic("orders", **spec)
     shop.until_stalled("orders", reason)
@@ -55,7 +55,7 @@ def test_a_broken_topic_is_made_once_it_is_mended(name, shop, topics):
         ("unknown-level", {"partitions": 4, "placement": {"spread": [{"level": "building"}]}}),
     ],
 )
-def test_a_topic_that_is_there_keeps_what_it_has(name, spec, shop, topics):
+def test_existing_topic_stays_unchanged_after_an_invalid_change_of_its_spec(name, spec, shop, topics):
     shop.create_topic("orders", config={"retention.ms": 86_400_000})
     before = shop.until_ready("orders")
     replicas = topics.replicas(shop.kafka_name("orders"))
@@ -67,7 +67,7 @@ def test_a_topic_that_is_there_keeps_what_it_has(name, spec, shop, topics):
     assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "86400000"}
 
 
-def test_fewer_partitions_than_kafka_has(shop, topics, promise):
+def test_adopted_topic_with_fewer_partitions_than_in_kafka_stalls(shop, topics, promise):
     topics.create(shop.kafka_name("orders"), partitions=5)
     shop.create_topic("orders", partitions=3)
     told = shop.until_stalled("orders", "PartitionsCannotShrink")
@@ -75,7 +75,7 @@ def test_fewer_partitions_than_kafka_has(shop, topics, promise):
     promise.kept_by(told)
 
 
-def test_a_name_that_collides_in_kafka(shop, topics, promise):
+def test_topic_name_that_collides_in_kafka_stalls(shop, topics, promise):
     shop.create_topic("first", topicName=f"{shop.namespace}.a_b")
     shop.until_ready("first")
     shop.create_topic("second", topicName=f"{shop.namespace}.a.b")
@@ -86,7 +86,7 @@ def test_a_name_that_collides_in_kafka(shop, topics, promise):
     promise.kept_by(told)
 
 
-def test_a_topic_without_its_topology(shop, promise):
+def test_topic_with_an_unknown_topology_stalls(shop, promise):
     shop.create_topic("orders", topologyRef={"name": "nowhere"})
     shop.create_topic("good")
     shop.until_ready("good")
@@ -94,7 +94,7 @@ def test_a_topic_without_its_topology(shop, promise):
     promise.kept_by(told)
 
 
-def test_two_objects_for_one_topic(shop, promise):
+def test_second_object_for_one_kafka_topic_stalls_with_topic_conflict(shop, promise):
     shop.create_topic("first", topicName=shop.kafka_name("orders"))
     shop.until_ready("first")
     shop.create_topic("second", topicName=shop.kafka_name("orders"), partitions=9)
@@ -102,21 +102,21 @@ def test_two_objects_for_one_topic(shop, promise):
     assert shop.until_ready("first")["status"]["partitions"] == 3
 
 
-def test_a_namespace_that_the_topology_does_not_admit(topology, namespace_factory, promise):
+def test_topic_of_a_namespace_that_the_topology_does_not_allow_stalls(topology, namespace_factory, promise):
     elsewhere = topology.elsewhere(namespace_factory())
     elsewhere.create_topic("orders")
     promise.kept_by(elsewhere.until_stalled("orders", "NamespaceNotAllowed"))
 
 
-def test_a_topic_deleted_behind_our_back(shop, topics, promise):
+def test_topic_deleted_in_kafka_stalls_and_is_recreated_only_on_request(shop, topics, promise):
     shop.create_topic("orders")
     before = shop.until_ready("orders")
     topics.delete(shop.kafka_name("orders"))
     told = shop.until_stalled("orders", "TopicVanished")
-    assert told["status"]["topicId"] == before["status"]["topicId"], "it is the id that is missed"
+    assert told["status"]["topicId"] == before["status"]["topicId"], "the status lost the id of the deleted topic"
     assert condition(told, "Compliant")["status"] == "Unknown"
     assert not {"compliance", "placement", "partitions", "replicationFactor"} & told["status"].keys()
-    assert not topics.exists(shop.kafka_name("orders")), "an empty topic in place of a full one would hide the loss"
+    assert not topics.exists(shop.kafka_name("orders")), "an empty topic hides the loss of the old one"
     promise.kept_by(told)
 
     shop.change_topic("orders", onTopicLoss="Recreate")
@@ -125,7 +125,7 @@ def test_a_topic_deleted_behind_our_back(shop, topics, promise):
     assert condition(after, "Stalled") is None
 
 
-def test_a_topic_that_shall_be_recreated_is(shop, topics):
+def test_topic_with_recreate_on_loss_is_recreated_after_its_deletion_in_kafka(shop, topics):
     shop.create_topic("orders", onTopicLoss="Recreate", config={"retention.ms": 86_400_000})
     before = shop.until_ready("orders")
     topics.delete(shop.kafka_name("orders"))
@@ -138,7 +138,7 @@ def test_a_topic_that_shall_be_recreated_is(shop, topics):
     assert topics.config(shop.kafka_name("orders")) == {"retention.ms": "86400000"}
 
 
-def test_a_topic_recreated_by_someone_else(shop, topics, operator, promise):
+def test_topic_recreated_by_another_client_stalls_until_its_id_is_adopted(shop, topics, operator, promise):
     shop.create_topic("orders", partitions=4, deletionPolicy="Delete")
     before = shop.until_ready("orders")
     name = shop.kafka_name("orders")
@@ -146,7 +146,7 @@ def test_a_topic_recreated_by_someone_else(shop, topics, operator, promise):
     theirs = topics.create(name, [[0, 2, 3], [3, 4, 2]])
     told = shop.until_stalled("orders", "TopicIdMismatch")
     assert told["status"]["topicId"] == before["status"]["topicId"]
-    assert len(topics.replicas(name)) == 2, "somebody else's topic is left alone"
+    assert len(topics.replicas(name)) == 2, "the topic of the other client was changed"
     promise.kept_by(told)
 
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": before["status"]["topicId"]})
@@ -156,12 +156,14 @@ def test_a_topic_recreated_by_someone_else(shop, topics, operator, promise):
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": theirs})
     after = shop.until_ready("orders")
     assert after["status"]["topicId"] == theirs
-    assert len(topics.replicas(name, 4)) == 4, "it is managed again, from where it was"
-    assert topics.id(name) == theirs, "and nothing was deleted on the way"
+    assert len(topics.replicas(name, 4)) == 4, "the adopted topic did not get its partitions"
+    assert topics.id(name) == theirs, "the topic was deleted during adoption"
 
 
-def test_topic_ids_are_written_as_kafkas_own_tools_write_them(shop, kafka):
-    names = [f"topic-{number}" for number in range(8)]  # half of all ids have a character in which base64s differ
+def test_topic_ids_in_status_match_the_output_of_kafka_tools(shop, kafka):
+    names = [
+        f"topic-{number}" for number in range(8)
+    ]  # half of all ids contain a character that differs between base64 alphabets
     for name in names:
         shop.create_topic(name)
     ids = [shop.until_ready(name)["status"]["topicId"] for name in names]

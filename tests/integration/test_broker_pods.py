@@ -1,4 +1,4 @@
-"""Evicting a broker's pod on the real API server, and what real brokers say of what it hosts."""
+"""Evictions and annotations of broker pods on a real API server, and the partitions that real brokers host."""
 
 import asyncio
 import secrets
@@ -17,7 +17,7 @@ from rackspan.reconcile.ports import Credentials, Eviction
 
 
 class Leads:
-    """Whoever runs this may write."""
+    """A Lease check that always allows writes."""
 
     def check(self):
         pass
@@ -41,7 +41,7 @@ def pods(rest):  # noqa: F811 - the fixture
 
 @pytest.fixture
 def budget(api_client, pod):
-    """A budget that allows no disruption: nobody here has counted its pods."""
+    """A budget that allows no disruption, because no controller counts its pods here."""
     policy = client.PolicyV1Api(api_client)
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kafka"}}}
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kafka"}, "spec": spec}
@@ -50,7 +50,7 @@ def budget(api_client, pod):
     policy.delete_namespaced_pod_disruption_budget("kafka", pod.namespace)
 
 
-async def test_a_budget_refuses_the_rehearsal_and_the_eviction(pods, pod, budget):
+async def test_disruption_budget_refuses_an_eviction_and_its_dry_run(pods, pod, budget):
     found = await pods.get(pod)
     assert (found.ready, found.deleting, found.node) == (True, False, "node-of-nobody")
     assert await pods.evict(pod, found.uid, rehearse=True) is Eviction.REFUSED
@@ -58,7 +58,7 @@ async def test_a_budget_refuses_the_rehearsal_and_the_eviction(pods, pod, budget
     assert await pods.get(pod) == found
 
 
-async def test_only_this_very_pod_is_evicted_and_a_rehearsal_leaves_it(pods, pod):
+async def test_eviction_needs_the_uid_of_the_pod_and_a_dry_run_keeps_the_pod(pods, pod):
     found = await pods.get(pod)
     assert await pods.evict(pod, "0b7f3c1e-0000-4000-8000-000000000000", rehearse=False) is Eviction.GONE
     assert await pods.evict(pod, found.uid, rehearse=True) is Eviction.ACCEPTED
@@ -68,7 +68,7 @@ async def test_only_this_very_pod_is_evicted_and_a_rehearsal_leaves_it(pods, pod
     assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.GONE
 
 
-async def test_a_rack_is_written_on_a_pod_and_nothing_else_changes(pods, pod, core):
+async def test_rack_annotation_is_applied_to_a_pod_without_other_changes(pods, pod, core):
     before = core.read_namespaced_pod(pod.name, pod.namespace)
     for rack in ("/eu/eu-1a", "/eu/eu-1b"):
         await pods.annotate(pod, rack)
@@ -86,7 +86,7 @@ async def test_a_rack_is_written_on_a_pod_and_nothing_else_changes(pods, pod, co
     assert [one.metadata.name for one in core.list_namespaced_pod(pod.namespace).items] == [pod.name]
 
 
-async def test_what_a_broker_hosts_is_told_with_its_isr(kafka, topics):
+async def test_hosted_returns_the_partitions_of_a_broker_with_their_isr(kafka, topics):
     name = f"hosted-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1], [1, 2], [2, 0]])
     spec = KafkaSpec(bootstrap_servers=kafka.bootstrap())

@@ -1,4 +1,4 @@
-"""The cluster's certificate authority is rotated under an operator that runs."""
+"""Rotation of the certificate authority of the API server while the operator runs."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from tests.support.api_proxy import ApiProxy
 from tests.support.waiting import until
 
 
-def test_an_authority_that_is_rotated_takes_no_restart(
+def test_operator_accepts_a_rotated_api_server_authority_without_restart(
     api_client, tmp_path, operator_factory, objects, kafka, broker_sites
 ):
     old, new = CertificateAuthority(tmp_path / "old"), CertificateAuthority(tmp_path / "new")

@@ -1,4 +1,4 @@
-"""The command line against real Kafka, and Kafka's own tools with what it prints."""
+"""The command line against real Kafka, and Kafka's own tools with the output of the command line."""
 
 import secrets
 import shlex
@@ -16,7 +16,7 @@ LEVELS = ("--levels", "region,zone,rack")
 
 
 def create(kafka, *assignments, config=None):
-    """A topic of a random name with these replica lists, which every broker knows: any of them may be asked."""
+    """Create a topic with these replica lists and a random name. Wait until every broker knows it: any may respond."""
     name = f"cli-{secrets.token_hex(4)}"
     new = NewTopic(name, len(assignments), replica_assignment=[list(row) for row in assignments], config=config or {})
     admin = kafka.admin()
@@ -27,11 +27,11 @@ def create(kafka, *assignments, config=None):
 
 @pytest.fixture
 def unfair(kafka):
-    """A topic whose replicas all lie in /eu, though /us has brokers too, and one partition that is as it should be."""
+    """A topic with all replicas of two partitions in /eu, though /us has brokers too, and one compliant partition."""
     return create(kafka, [0, 1, 2], [1, 2, 0], [0, 2, 3], config={"min.insync.replicas": "2", "retention.ms": "60000"})
 
 
-def test_a_snapshot_has_what_kafka_says(kafka, unfair):
+def test_snapshot_contains_brokers_topics_and_configs_of_kafka(kafka, unfair):
     ran = cli("snapshot", "--bootstrap-server", kafka.bootstrap())
     assert ran.code == 0
     assert ran.json["clusterId"] == kafka.cluster_id
@@ -44,7 +44,7 @@ def test_a_snapshot_has_what_kafka_says(kafka, unfair):
     assert first["sizeBytes"] is None
 
 
-def test_a_file_and_the_cluster_itself_give_the_same_answers(kafka, unfair, tmp_path):
+def test_commands_give_the_same_summary_for_a_snapshot_file_and_the_live_cluster(kafka, unfair, tmp_path):
     file = tmp_path / "kafka.json"
     file.write_text(cli("snapshot", "--bootstrap-server", kafka.bootstrap()).out)
     for command in (["check"], ["what-if"], ["plan"]):
@@ -53,12 +53,12 @@ def test_a_file_and_the_cluster_itself_give_the_same_answers(kafka, unfair, tmp_
         from_file = cli(*arguments, "--snapshot", file)
         from_stdin = cli(*arguments, "--snapshot", "-", stdin=file.read_text())
         told = [ran.json.get("summary", {}) | {"bytes": None} for ran in (live, from_file)]
-        assert told[0] == told[1], "all but bytes, which no file has"
+        assert told[0] == told[1], "the summaries differ in more than bytes, which a file does not have"
         assert live.code == from_file.code == from_stdin.code
         assert from_file.out == from_stdin.out
 
 
-def test_a_plan_is_executed_by_kafkas_own_tool_and_leaves_nothing_to_do(kafka, unfair, tmp_path):
+def test_kafka_reassignment_tool_executes_a_plan_and_the_next_plan_is_empty(kafka, unfair, tmp_path):
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", unfair, *LEVELS)
     before = cli("check", *cluster, "-o", "json")
     assert before.code == 1
@@ -83,11 +83,11 @@ def test_a_plan_is_executed_by_kafkas_own_tool_and_leaves_nothing_to_do(kafka, u
     kafka.wait_until_agreed()
     after = cli("check", *cluster, "-o", "json")
     assert (after.code, after.json["summary"]["nonCompliant"]) == (0, 0)
-    # Kafka's tool leaves the lead with a replica that has stayed: nothing to copy, and told as such.
+    # Kafka's tool keeps a remaining replica as leader. That needs no copy, and is reported as LeaderNotPreferred.
     assert {one["rule"] for one in after.json["findings"]} <= {"LeaderNotPreferred"}
 
 
-def test_new_partitions_are_created_with_the_command_that_the_plan_names(kafka):
+def test_kafka_topics_command_of_a_plan_creates_the_planned_partitions(kafka):
     topic = create(kafka, [0, 3], [4, 2])
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", topic, *LEVELS)
     wishes = ("--partitions", f"{topic}=6")
@@ -116,7 +116,7 @@ def produce(kafka, topic, size):
     assert producer.flush(300) == 0
 
 
-def test_brokers_are_asked_what_a_loss_and_the_moves_that_mend_copy(kafka):
+def test_check_plan_what_if_and_scan_report_bytes_to_copy_from_brokers(kafka):
     topic = create(kafka, [0, 1], [0, 3])
     produce(kafka, topic, 50_000)
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", topic, *LEVELS)
@@ -133,7 +133,7 @@ def test_brokers_are_asked_what_a_loss_and_the_moves_that_mend_copy(kafka):
         assert f"{size(summary['bytes'])} to copy" in " ".join(cli(command, *cluster).out.split())
 
 
-def test_sizes_come_from_kafkas_own_tool(kafka, tmp_path):
+def test_log_dirs_option_reads_sizes_from_the_output_of_the_kafka_tool(kafka, tmp_path):
     topic = create(kafka, [0, 3])
     produce(kafka, topic, 50_000)
     output = tmp_path / "dirs.txt"
@@ -159,7 +159,7 @@ def jaas(module, password):
     ("mechanism", "module"),
     [("SCRAM-SHA-512", "scram.ScramLoginModule"), ("PLAIN", "plain.PlainLoginModule")],
 )
-def test_a_properties_file_of_kafkas_own_tools_logs_in(secure_kafka, tmp_path, mechanism, module):
+def test_command_config_file_logs_in_and_a_wrong_password_is_an_error(secure_kafka, tmp_path, mechanism, module):
     password = secure_kafka.client_config("SASL_SSL")["sasl.password"]
     values = {
         "security_protocol": "SASL_SSL",
@@ -179,7 +179,7 @@ def test_a_properties_file_of_kafkas_own_tools_logs_in(secure_kafka, tmp_path, m
     assert ran.err.startswith("error: Kafka refuses the log-in: ")
 
 
-def test_a_client_certificate_in_a_pem_keystore_is_shown(secure_kafka, tmp_path):
+def test_client_certificate_of_a_pem_keystore_is_sent_to_kafka(secure_kafka, tmp_path):
     values = {
         "security_protocol": "SSL",
         "ssl_truststore_type": "PEM",
@@ -195,7 +195,7 @@ def test_a_client_certificate_in_a_pem_keystore_is_shown(secure_kafka, tmp_path)
     assert ran.error.startswith("ssl.keystore.location: no TLS connection to Kafka: the brokers want a client")
 
 
-def test_nobody_listens_there(tmp_path):
+def test_check_reports_a_refused_connection(tmp_path):
     ran = run_in_process(tmp_path, "check", "--bootstrap-server", "127.0.0.1:1")
     assert (ran.code, ran.out) == (3, "")
     assert ran.err == "error: no broker of 127.0.0.1:1 can be reached: Connection refused\n"

@@ -1,4 +1,4 @@
-"""`--topology`: what the operator sees and plans, had outside of it."""
+"""`--topology`: the command line computes the same plan as the operator, from the same objects."""
 
 import itertools
 import json
@@ -15,12 +15,12 @@ from rackspan.api.plans import topology_hash
 from rackspan.cli.shared.topology_access import ask_topology
 
 LISTS = {"orders": [[3, 0, 2], [2, 3, 1], [0, 4, 2]], "payments": [[1, 2, 3], [4, 0, 2]]}
-"""Broker 3 alone holds what /us has of some; of six, 0 to 2 are in /eu and 3 to 5 in /us."""
+"""Broker 3 has the only /us replica of some partitions. Of six brokers, 0 to 2 are in /eu and 3 to 5 in /us."""
 
 
 @pytest.fixture
 def adopted(topology, topics):
-    """KafkaTopics of topics that lie as they should, and an explicit one that nobody else would place so."""
+    """KafkaTopics for compliant topics, and one with an explicit assignment that no placer would choose."""
     for name, lists in LISTS.items():
         topics.create(topology.kafka_name(name), lists)
         topology.create_topic(name, partitions=len(lists))
@@ -30,14 +30,14 @@ def adopted(topology, topics):
     return topology
 
 
-def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(adopted, api_client, control_plane):
+def test_cli_plan_has_the_hash_and_replica_lists_of_the_operator_plan(adopted, api_client, control_plane):
     core, zones = client.CoreV1Api(api_client), itertools.count()
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     assert cli("plan", *cluster, "-o", "json").json["topics"] == []
     known: set[str] = set()
 
     def told():
-        """What the statuses say of plans, once those are of this label and in the sum."""
+        """Return the plans of the statuses once they follow from the new label and the topology sums them up."""
         plans = {name: adopted.topic(name)["status"].get("plan") for name in LISTS}
         whole = adopted.topology()["status"].get("plan")
         if not whole or not all(plans.values()) or known.intersection(plan["hash"] for plan in plans.values()):
@@ -46,7 +46,7 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
         return (whole, plans) if whole["hash"] == topology_hash(hashes) else None
 
     def the_same():
-        """Relabels, until nothing that another test leaves behind came or went between two looks at Kafka."""
+        """Relabel the node. None if leftovers of another test changed between the two reads of Kafka."""
         zone = f"eu-2{'abcdefghijklmnopqrstuvwxyz'[next(zones)]}"
         relabel_node(core, f"{adopted.namespace}-node-3", {LEVELS["region"]: "eu", ZONE_LABEL: zone})
         whole, plans = until(told, "a plan of both topics")
@@ -90,7 +90,7 @@ def test_the_operators_plan_is_had_outside_of_it_with_its_hash_and_its_lists(ado
     assert f"/eu/{zone}" in {row["domain"] for row in lost if row["level"] == "zone"}
 
 
-def test_check_plan_and_status_give_one_cost_of_other_replication_factors(adopted, control_plane):
+def test_check_plan_and_status_agree_on_the_cost_of_replication_factor_changes(adopted, control_plane):
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     adopted.change_topic("orders", replicationFactor=4)
     adopted.change_topic("payments", replicationFactor=2)
@@ -110,7 +110,7 @@ def test_check_plan_and_status_give_one_cost_of_other_replication_factors(adopte
     assert "and removes 2 replicas" in said
 
 
-def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, control_plane):
+def test_drain_changes_are_retried_on_conflict_and_keep_drains_of_other_clients(adopted, control_plane):
     name, read = f"{adopted.namespace}/kafka", []
 
     def change(drains):
@@ -121,7 +121,7 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
 
     kubeconfig = control_plane.kubeconfig
     written = ask_topology(name, kubeconfig, lambda edits: edits.change_drains(change))
-    racks = [one.racks for one in read]  # as often as the operator has written a status meanwhile
+    racks = [one.racks for one in read]  # one retry per status that the operator wrote in the meantime
     assert (racks[0], set(racks[1:])) == ((), {("/us/us-1a",)})
     assert Drains.of(written.spec) == Drains((5,), ("/us/us-1a",))
     applied = {"drainBrokers": [5], "drainRacks": ["/us/us-1a"]}
@@ -138,14 +138,14 @@ def test_what_is_drained_is_changed_whatever_others_change_meanwhile(adopted, co
     assert (plan["event"], plan["moves"] >= 0) == ("plan", True)
 
 
-def test_a_topology_that_is_not_there_is_told(control_plane, crds):
+def test_plan_of_a_missing_topology_is_an_error(control_plane, crds):
     ran = cli("plan", "--topology", "nowhere/kafka", "--kubeconfig", control_plane.kubeconfig)
     assert (ran.code, ran.error) == (2, "there is no RackTopology nowhere/kafka")
 
 
 @pytest.fixture
 def named_by_team(adopted, kubectl):
-    """A policy of the cluster's administrators, for the test's namespace."""
+    """An admission policy of the cluster administrators for the namespace of the test."""
     name = f"team-{adopted.namespace}"
     group = {"apiGroups": ["rackspan.dev"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"]}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": adopted.namespace}}
@@ -175,18 +175,21 @@ def named_by_team(adopted, kubectl):
     kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", name)
 
 
-def test_the_api_server_is_asked_about_files_and_keeps_nothing(adopted, named_by_team, control_plane, tmp_path):
+def test_server_dry_run_of_files_reports_refusals_and_stores_nothing(adopted, named_by_team, control_plane, tmp_path):
     manifest = adopted.topic_manifest("wish")
     file = tmp_path / "wish.yaml"
     file.write_text(json.dumps(manifest, indent=1))
     ours = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     asked = ("plan", "--filename", file, *ours)
-    assert cli(*asked).code == 0, "the definitions alone allow it"
+    assert cli(*asked).code == 0, "the schema alone refuses the manifest"
     refused = until(lambda: (ran := cli(*asked, "--dry-run=server")).code == 2 and ran, "the policy to hold")
     line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "topicName" in text)
     assert refused.error.startswith(f"{file}:{line}: KafkaTopic wish: the API server refuses it: ")
     assert "spec.topicName needs a team" in refused.error
-    manifest["metadata"] = {"name": "wish", "labels": {"team": "shop"}}  # of the topology's namespace
+    manifest["metadata"] = {
+        "name": "wish",
+        "labels": {"team": "shop"},
+    }  # the namespace defaults to that of the topology
     file.write_text(json.dumps(manifest, indent=1))
     assert cli(*asked, "--dry-run=server").code == 0
     assert adopted.read("KafkaTopic", "wish") is None
@@ -194,12 +197,12 @@ def test_the_api_server_is_asked_about_files_and_keeps_nothing(adopted, named_by
     assert (alone.code, alone.error) == (2, "--dry-run=server is for --filename with --topology")
 
 
-def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, control_plane, tmp_path):
+def test_apply_carries_out_the_plan_of_a_topology(adopted, topics, control_plane, tmp_path):
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
     adopted.change_topology(drainBrokers=[3])
 
     def applied():
-        """Approves the plan of the moment, until nothing that another test leaves behind changes it meanwhile."""
+        """Apply the current plan. False if leftovers of another test changed it, None if there is no plan yet."""
         plan = cli("plan", *cluster, "-o", "json")
         if plan.code or not plan.json["moves"]:
             return None
@@ -216,7 +219,7 @@ def test_a_topologys_plan_is_carried_out_from_the_command_line(adopted, topics, 
     assert not (tmp_path / "journal.json").exists()
 
 
-def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, control_plane, tmp_path):
+def test_plan_of_files_over_live_objects_has_the_hash_of_the_operator(adopted, control_plane, tmp_path):
     cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
 
     def planned(*manifests, options=("-o", "json")):
@@ -227,7 +230,7 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     assert planned(same, options=("--detailed-exitcode",)).code == 0
     moved = {**same, "spec": {**same["spec"], "placement": {"assignment": [[3, 4, 5]]}}}
     new = adopted.topic_manifest("new", durability={"tolerate": {"region": 1}}, replicationFactor=4)
-    del new["metadata"]["namespace"]  # then it is the RackTopology's
+    del new["metadata"]["namespace"]  # defaults to the namespace of the RackTopology
     ran = planned(moved, new)
     assert (ran.code, ran.err) == (0, "")
     (created,) = ran.json["created"]
@@ -249,7 +252,7 @@ def test_files_are_planned_over_live_objects_with_the_operators_hash(adopted, co
     assert f"KafkaTopic {adopted.namespace}/orders already declares topic" in conflict
 
 
-def test_a_scan_shows_how_near_the_producers_of_the_topology_write(adopted, control_plane):
+def test_scan_reports_write_locality_for_the_producers_of_the_topology(adopted, control_plane):
     racks = {broker["id"]: broker["rack"] for broker in adopted.topology()["status"]["brokers"]}
     producers = [{"rack": racks[0], "count": 2}, {"rack": "/nowhere"}]
     adopted.change_topology(compliance={"producers": producers})

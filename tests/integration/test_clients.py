@@ -1,7 +1,7 @@
-"""The clients of examples/clients, run as their manifests say: brokers know them by the rack of their node.
+"""The clients of examples/clients, run as in their manifests: brokers see the rack of the node of each client.
 
-A stand-in for the kubelet runs a pod's init container and then its container, with directories for its volumes. What
-the images have is put in place: `rackspan`, Python, Kafka's scripts, of which the jars are here, and an application.
+A replacement for the kubelet runs the init container of a pod and then its container, with directories as volumes. The
+tests provide the programs of the images: `rackspan`, Python, Kafka's scripts (its jars are here) and an application.
 """
 
 import json
@@ -37,14 +37,14 @@ from rackspan.reports.group_rows import group_rows
 
 SITE = SIX_BROKERS[1]
 ASSIGNMENT = [[3, SITE.broker], [4, SITE.broker], [0, SITE.broker]]
-"""Leaders elsewhere, and a follower in the clients' rack."""
+"""Leaders in other racks, and a follower in the rack of the clients."""
 SCRIPTS = {
     "connect-distributed.sh": "org.apache.kafka.connect.cli.ConnectDistributed",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
 }
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # nothing else tells rack ids
+    pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # no other call returns rack ids
     pytest.mark.stack,
 ]
 
@@ -59,7 +59,7 @@ def topic(kafka):
 
 @pytest.fixture(scope="module")
 def kafka_with_clients(kafka_distribution):
-    """Kafka with Streams beside it."""
+    """Kafka with the jars of Kafka Streams."""
     jars = find_client_jars()
     if not jars:
         pytest.fail("Kafka Streams: not on this machine yet; run `make assets` first", pytrace=False)
@@ -68,7 +68,7 @@ def kafka_with_clients(kafka_distribution):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory, kafka_with_clients):
-    """A folder of the programs that the images have."""
+    """A folder with the programs of the images."""
     folder = tmp_path_factory.mktemp("images")
     for script, main_class in SCRIPTS.items():
         put_script(folder / script, kafka_with_clients.with_plugins(*kafka_with_clients.plugins, folder), main_class)
@@ -77,7 +77,7 @@ def images(tmp_path_factory, kafka_with_clients):
 
 @pytest.fixture
 def compiled(images, kafka_with_clients):
-    """Compiles a class that lies beside this file into that folder."""
+    """A function that compiles a Java class of this directory into the folder of the images."""
 
     def compile_class(name):
         if not has_compiler(kafka_with_clients):
@@ -90,14 +90,14 @@ def compiled(images, kafka_with_clients):
 
 @pytest.fixture
 def totals(compiled, images, kafka_with_clients, topic):
-    """The application of the example for Streams, as what its image starts."""
+    """The application of the Streams example, as a script that its image starts."""
     compiled("Totals")
     put_script(images / "totals", kafka_with_clients.with_plugins(*kafka_with_clients.plugins, images), "Totals", topic)
 
 
 @pytest.fixture
 def sink(compiled, images):
-    """A sink connector that Connect finds on its class path."""
+    """The name of a sink connector that Connect finds on its class path."""
     compiled("Discard")
     services = images / "META-INF" / "services"
     services.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def put_script(path, distribution, main_class, *arguments):
 
 
 class Pod:
-    """A pod of a manifest on the node of SITE: `start` runs it. `words` are replaced in what it and its files say."""
+    """A pod of a manifest on the node of SITE. `start` runs it. `words` are replaced in its texts and its files."""
 
     def __init__(self, example, directory, images, words):
         documents = list(yaml.safe_load_all((REPOSITORY / "examples/clients" / f"{example}.yaml").read_text()))
@@ -133,7 +133,7 @@ class Pod:
         processes.start(name, self._command(container), env=self._environment(container), cwd=self.directory)
 
     def _command(self, container):
-        if "command" not in container:  # then it is what its image starts
+        if "command" not in container:  # then the image has the command
             return [str(self.images / re.search(r"([^/]+):", container["image"])[1])]
         text = self._here(container["args"][0], container).replace("/opt/kafka/bin", str(self.images))
         return [*container["command"], text]
@@ -157,7 +157,7 @@ class Pod:
 
 @pytest.fixture
 def run(kafka, processes, topic, images, tmp_path):
-    """Runs the pod of an example, with the stack's brokers and topic, until the test ends."""
+    """A function that runs the pod of an example with the brokers and topic of the tests until the test ends."""
     started = []
 
     def run(example, words=None):
@@ -174,7 +174,7 @@ def run(kafka, processes, topic, images, tmp_path):
 
 
 def whole(kafka, processes, process, group):
-    """All groups and this one, once it has the topic."""
+    """Return all groups and this group once it consumes all partitions of the topic, else None."""
     processes.check(process)
     seen = read_consumer_groups(command_properties(kafka.bootstrap()))
     found = next((one for one in seen.groups if one.name == group), None)
@@ -183,7 +183,7 @@ def whole(kafka, processes, process, group):
 
 
 def reads_near(kafka, processes, process, group):
-    """Wait until the group has the topic; then see that its only member is in the node's rack, and reads there."""
+    """Wait until the group consumes the topic, then check that its members are and read in the rack of the node."""
     having = f"group {group} to have the topic"
     seen, found = eventually(lambda: whole(kafka, processes, process, group), having, interval=0.5)
     assert {member.client_rack for member in found.members} == {SITE.path}
@@ -193,11 +193,11 @@ def reads_near(kafka, processes, process, group):
     assert (row.partitions, row.near, row.reads_near) == (len(ASSIGNMENT),) * 3
 
 
-def test_confluent_kafka_takes_the_rack_of_its_node(kafka, processes, run):
+def test_confluent_kafka_consumer_uses_the_rack_of_its_node(kafka, processes, run):
     reads_near(kafka, processes, run("confluent-kafka"), "reports")
 
 
-def test_a_java_consumer_takes_the_rack_of_its_node(kafka, kafka_distribution, processes, run):
+def test_java_consumer_uses_the_rack_of_its_node(kafka, kafka_distribution, processes, run):
     earlier = {"--command-config": "--consumer.config"} if kafka_distribution.version < "4.2" else {}  # KIP-1147
     reads_near(kafka, processes, run("java", earlier), "audit")
 
@@ -207,7 +207,7 @@ def test_a_java_consumer_takes_the_rack_of_its_node(kafka, kafka_distribution, p
     [((SITE.broker, 0, 4), {0}), ((0, 3, 4), {0, 1, 2})],
     ids=["a leader in the rack", "a leader in another rack of the zone"],
 )
-def test_a_java_producer_writes_to_leaders_in_its_very_rack_if_there_are_any(
+def test_java_producer_writes_only_to_leaders_in_its_rack_if_there_are_any(
     kafka, kafka_distribution, processes, run, leaders, written
 ):
     if kafka_distribution.version < "4.4":
@@ -230,7 +230,7 @@ def test_a_java_producer_writes_to_leaders_in_its_very_rack_if_there_are_any(
     made.admin.delete_topics([name])[name].result(120)
 
 
-def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, run, topic, sink):
+def test_sink_connector_uses_the_rack_of_its_worker_node(kafka, processes, run, topic, sink):
     (port,) = free_ports(1)
     here = [f"listeners=http://127.0.0.1:{port}", "plugin.discovery=service_load"]
     small = ["offset.storage.partitions=1", "status.storage.partitions=1"]
@@ -258,14 +258,14 @@ def test_a_sink_connector_takes_the_rack_of_its_workers_node(kafka, processes, r
             deleted.exception(300)
 
 
-def test_all_consumers_of_a_streams_application_take_the_rack_of_its_node(kafka, processes, run, totals):
+def test_all_consumers_of_a_streams_application_use_the_rack_of_its_node(kafka, processes, run, totals):
     application = run("streams")
     reads_near(kafka, processes, application, "totals")
     told = processes.log(application).read_text()
     assert re.findall(r"client\.id = \S+-restore-consumer\s+client\.rack = (\S+)", told) == [SITE.path]
 
 
-def test_a_streams_group_is_where_its_members_say(kafka, kafka_distribution, processes, run, totals):
+def test_streams_group_has_the_racks_that_its_members_report(kafka, kafka_distribution, processes, run, totals):
     if kafka_distribution.version < "4.2":
         pytest.skip(f"streams groups are a preview in Kafka {kafka_distribution.version}")
     file = "> /rack/streams.properties"

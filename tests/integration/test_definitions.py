@@ -1,4 +1,4 @@
-"""Somebody deletes the definitions of Rackspan's kinds while it runs."""
+"""Deletion of the CustomResourceDefinitions of Rackspan while the operator runs."""
 
 import pytest
 from dev.paths import REPOSITORY
@@ -10,7 +10,7 @@ CRDS = REPOSITORY / "crds"
 
 @pytest.fixture
 def place(control_plane_factory, operator_factory):
-    """A control plane of the test's own with the definitions, and an operator there."""
+    """A separate control plane with the definitions, and an operator that uses it."""
     plane = control_plane_factory()
     define(plane.kubectl)
     operator = operator_factory(kubeconfig=plane.kubeconfig)
@@ -31,7 +31,7 @@ def populate(objects, bootstrap, topic):
     objects.until_ready("orders")
 
 
-def test_topics_stay_and_the_operator_goes_on_when_they_are_back(place, kafka, topics, namespace):
+def test_operator_recovers_after_crds_are_deleted_and_applied_again_and_topics_stay(place, kafka, topics, namespace):
     kubectl, operator, objects = place
     name = f"{namespace}.orders"
     populate(objects, kafka.bootstrap(), name)

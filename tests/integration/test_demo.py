@@ -1,4 +1,4 @@
-"""The demo is what a newcomer meets first: it ends well, checks what it says, and leaves nothing behind."""
+"""The demo, which new users run first: it succeeds, checks its own claims, and leaves no processes or files."""
 
 import os
 import re
@@ -17,13 +17,13 @@ DEMO = [sys.executable, "-m", "dev.demo"]
 
 @pytest.fixture
 def environment(tmp_path, kubernetes_binaries, kafka_distribution, helm):
-    """A state directory of the test's own, so that no demo that a person has left running is touched."""
+    """An environment with a separate state directory, so that the test does not touch a demo that a user runs."""
     state = str(tmp_path / "state")
     return {**os.environ, "RACKSPAN_STATE": state, "PYTHONUTF8": "1", "JDK_JAVA_OPTIONS": " ".join(FAST_START)}
 
 
 def processes_of(directory):
-    """Processes whose command line names the directory: brokers, etcd, the operator and their supervisor."""
+    """Return the processes with the directory in their command line: brokers, etcd, the operator, their supervisor."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -34,7 +34,7 @@ def processes_of(directory):
 @pytest.mark.nightly
 @pytest.mark.timeout(2400)
 @pytest.mark.stack
-def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
+def test_demo_succeeds_and_leaves_no_processes_or_files(environment, tmp_path):
     done = subprocess.run(DEMO, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     checked = re.findall(r"^✓ (\w+)", done.stdout, re.MULTILINE)
@@ -42,13 +42,13 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(environment, tmp_path):
     assert "✓ every broker tells Kafka the rack of its node" in done.stdout
     assert "✓ after: all of clicks was read from broker 2" in done.stdout
     assert "●" in done.stdout
-    assert "\x1b" not in done.stdout, "colours only for terminals"
+    assert "\x1b" not in done.stdout, "the output has colours although it is no terminal"
     eventually(lambda: processes_of(tmp_path) == [], "every process to end")
     assert list((tmp_path / "state/stacks").glob("[!.]*")) == []
 
 
 @pytest.mark.stack
-def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
+def test_killed_demo_leaves_no_processes(environment, tmp_path):
     with subprocess.Popen(
         DEMO, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as demo:
@@ -58,8 +58,8 @@ def test_a_demo_that_is_killed_leaves_nothing_running(environment, tmp_path):
 
 
 @pytest.mark.stack
-def test_what_is_missing_on_the_machine_is_one_sentence(environment, tmp_path):
-    """A machine without Go, Maven and Java, on which nothing was built before."""
+def test_demo_reports_a_missing_tool_in_one_sentence(environment, tmp_path):
+    """The machine has no Go, Maven and Java, and no earlier builds."""
     bare = {
         **environment,
         "RACKSPAN_CACHE": str(tmp_path / "cache"),

@@ -1,7 +1,6 @@
-"""Every sample that people may copy, from examples/ and from the documentation, is taken by a real API server.
+"""A real API server accepts every sample of examples/ and of the documentation.
 
-A YAML block of a page is a sample when it holds whole objects. A block that does not is a fragment, and still has to be
-YAML.
+A YAML block of a page is a sample if it contains whole objects. Other blocks are fragments and must be valid YAML.
 """
 
 import json
@@ -24,7 +23,7 @@ FLUX = REPOSITORY / "examples" / "gitops" / "clusters"  # applied by tests/gitop
 EXAMPLES = sorted(
     path for path in (REPOSITORY / "examples").rglob("*.yaml") if not {CI, ARGOCD, FLUX} & {*path.parents}
 )
-# Kinds of other projects that samples may use, whose definitions the development stack does not have.
+# API versions of other projects that samples may use. The development stack does not have their definitions.
 ELSEWHERE = {"monitoring.coreos.com/v1", "kafka.strimzi.io/v1"}
 FENCE = re.compile(r"^(?P<indent> *)```ya?ml *\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +33,7 @@ def name_of(path):
 
 
 def blocks():
-    """The YAML blocks of all pages, each with the page and the line it starts at."""
+    """Yield the YAML blocks of all pages as parameters, with the page and the first line as id."""
     for page in PAGES:
         text = page.read_text()
         for block in FENCE.finditer(text):
@@ -43,7 +42,7 @@ def blocks():
 
 
 def objects(text):
-    """The whole objects in a YAML text, without their namespaces: a dry run cannot make those."""
+    """Yield the whole objects of a YAML text without their namespaces, which a dry run cannot create."""
     for document in yaml.safe_load_all(text):
         if isinstance(document, dict) and {"apiVersion", "kind"} <= document.keys():
             if document["apiVersion"] in ELSEWHERE:
@@ -53,7 +52,7 @@ def objects(text):
 
 
 def dry_run(kubectl, namespace, text):
-    """Apply without storing; gives what the API server would store."""
+    """Apply the objects as a dry run and return the objects that the API server would store."""
     manifests = [json.dumps(document) for document in objects(text)]
     if not manifests:
         return []
@@ -63,18 +62,18 @@ def dry_run(kubectl, namespace, text):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
-def test_every_example_is_taken_by_the_api_server(path, kubectl, crds, namespace):
+def test_api_server_accepts_every_example(path, kubectl, crds, namespace):
     wanted = [document["metadata"]["name"] for document in objects(path.read_text())]
     assert wanted
     assert [item["metadata"]["name"] for item in dry_run(kubectl, namespace, path.read_text())] == wanted
 
 
 @pytest.mark.parametrize("text", list(blocks()))
-def test_every_sample_of_the_documentation_is_taken_by_the_api_server(text, kubectl, crds, namespace):
+def test_api_server_accepts_every_sample_of_the_documentation(text, kubectl, crds, namespace):
     assert len(dry_run(kubectl, namespace, text)) == len(list(objects(text)))
 
 
-def test_the_example_for_strimzi_is_taken_by_strimzis_definitions(kubectl, namespace):
+def test_strimzi_definitions_accept_the_strimzi_example(kubectl, namespace):
     definitions = Path(__file__).with_name("strimzi-definitions.yaml")
     kubectl.apply(definitions)
     names = [one["metadata"]["name"] for one in yaml.safe_load_all(definitions.read_text())]
@@ -95,7 +94,7 @@ def test_the_example_for_strimzi_is_taken_by_strimzis_definitions(kubectl, names
         kubectl("delete", "--ignore-not-found", *(f"crd/{name}" for name in names))
 
 
-def test_the_first_examples_show_what_the_demo_promises():
+def test_first_examples_set_the_fields_that_the_demo_shows():
     specs = {
         document["metadata"]["name"]: document["spec"]
         for path in (REPOSITORY / "examples").glob("*.yaml")
@@ -110,13 +109,13 @@ def test_the_first_examples_show_what_the_demo_promises():
 
 
 def anchors(page):
-    """What links may name after a #: as GitHub makes them of headings."""
+    """Return the anchors that GitHub derives from the headings of a page."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = (re.sub(r"\]\([^)]*\)|[\[`*]", "", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_between_pages_have_existing_targets():
     broken = []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text()):
