@@ -1,4 +1,4 @@
-"""Emptying brokers and racks by the runbook of docs/operations.md: nothing is called empty that is not."""
+"""Drains of brokers and racks as in the runbook of docs/operations.md: only empty targets are reported as empty."""
 
 import json
 import os
@@ -20,7 +20,7 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 @pytest.fixture(scope="module")
 def own_kafka(processes, kafka_distribution):
-    """Three brokers in two zones, on which nobody else has topics."""
+    """Three brokers in two zones, without topics of other tests."""
     cluster = KafkaCluster.start(
         processes.directory / "drained-kafka", processes, kafka_distribution, ["/a", "/b", "/b"], properties=PATIENT
     )
@@ -38,7 +38,7 @@ def _drain(topology, target):
 
 @pytest.fixture
 def fleet(objects, own_kafka, operator):
-    """A topic of every kind, all of them on broker 0."""
+    """One topic of every kind, all on broker 0."""
     topics = Topics(own_kafka.admin())
     objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
     objects.until_topology()
@@ -54,7 +54,7 @@ def fleet(objects, own_kafka, operator):
     return objects
 
 
-def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
+def test_drain_is_complete_only_when_kafka_has_no_replica_left_on_the_target(
     fleet, own_kafka, operator, kubectl, promise, control_plane, tmp_path
 ):
     fleet.change_topology(drainBrokers=[77])
@@ -93,7 +93,7 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
     told = fleet.until(
         "RackTopology", "kafka", lambda found: _drain(found, "0").get("replicas", {}).get("total") == 2, "to count down"
     )
-    assert condition(told, "Drained")["status"] == "False", "an explicit one and an internal one are left"
+    assert condition(told, "Drained")["status"] == "False", "the drain is complete although two replicas are left"
     _move(own_kafka, tmp_path, [names[2], "__internal"])
     kubectl("wait", f"--namespace={fleet.namespace}", "--for=condition=Drained", "racktopology/kafka", "--timeout=300s")
     done = fleet.topology()
@@ -108,8 +108,8 @@ def test_a_drain_is_over_when_kafka_shows_nothing_and_not_before(
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_stay(objects, own_kafka, operator):
-    """As Kafka's own tool shows; the operator is killed while the drain lasts."""
+def test_operator_cordons_a_broker_during_its_drain_and_keeps_cordons_of_other_clients(objects, own_kafka, operator):
+    """The operator is killed during the drain. Kafka's own tool shows the cordons."""
 
     def alter(broker, *change):
         own_kafka.tool(CONFIGS, "--alter", "--entity-type", "brokers", "--entity-name", broker, *change)
@@ -146,8 +146,8 @@ def test_a_drained_broker_is_cordoned_while_the_drain_lasts_and_others_cordons_s
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_kafka, operator, tmp_path):
-    """Cordoned by Kafka's own tool (KIP-1066)."""
+def test_cordoned_broker_keeps_its_replicas_and_gets_no_new_ones(objects, own_kafka, operator, tmp_path):
+    """Kafka's own tool cordons the broker (KIP-1066)."""
     topics, old, new = Topics(own_kafka.admin()), objects.kafka_name("old"), objects.kafka_name("new")
     topics.create(old, [[1]])
     objects.create_topology(own_kafka.bootstrap(), rackSource="Broker", brokers=None, levels=[{"name": "zone"}])
@@ -169,7 +169,7 @@ def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_k
         objects.until_ready("old")
         placed = (*topics.replicas(new, 8), *topics.replicas(old, 4)[1:])
         assert {broker for row in placed for broker in row} == {0, 2}
-        assert topics.replicas(old, 4)[0] == (1,), "a cordon is no drain"
+        assert topics.replicas(old, 4)[0] == (1,), "a replica left the cordoned broker"
 
         file = tmp_path / "cluster.json"
         file.write_text(cli("snapshot", "--bootstrap-server", own_kafka.bootstrap()).out)
@@ -187,7 +187,7 @@ def test_a_cordoned_broker_keeps_what_it_has_and_gets_nothing_new(objects, own_k
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_broker_that_a_person_has_cordoned_is_drained_and_stays_cordoned(objects, own_kafka, operator, control_plane):
+def test_drain_empties_a_manually_cordoned_broker_and_keeps_its_cordon(objects, own_kafka, operator, control_plane):
     topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
     topics.create(name, [[1, 0], [0, 1]])
     spec = {"drain": {"cordon": True}, "levels": [{"name": "zone"}]}
@@ -215,9 +215,7 @@ def test_a_broker_that_a_person_has_cordoned_is_drained_and_stays_cordoned(objec
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_another(
-    objects, own_kafka, operator, kubectl, control_plane
-):
+def test_kubectl_plugin_drains_and_uncordons_a_broker(objects, own_kafka, operator, kubectl, control_plane):
     topics, name = Topics(own_kafka.admin()), objects.kafka_name("orders")
     topics.create(name, [[1, 0], [0, 1]])
     spec = {"drain": {"cordon": True}, "levels": [{"name": "zone"}]}
@@ -249,7 +247,7 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
     objects.until(
         "RackTopology", "kafka", lambda found: found["status"].get("cordons") == [1], "to cordon what is empty"
     )
-    # Broker 0 is assigned explicitly, so no plan moves it: the same sentence and exit code with and without --wait.
+    # Replicas on broker 0 are assigned explicitly, so no plan moves them: the output is the same with and without --wait.
     objects.change_topic("orders", placement={"assignment": [list(row) for row in topics.replicas(name, 2)]})
     objects.until_ready("orders")
     ran = [cli("drain", "0", *of_topology, *options) for options in ((), ("--wait", "--timeout=4m"))]
@@ -266,7 +264,7 @@ def test_a_broker_is_drained_by_one_command_of_kubectls_and_comes_back_by_anothe
 
 
 def _move(kafka, folder, names):
-    """Move single partitions to broker 2, as a person does."""
+    """Move the only partition of each topic to broker 2 with Kafka's own tool."""
     file = folder / "moves.json"
     rows = [{"topic": name, "partition": 0, "replicas": [2]} for name in names]
     file.write_text(json.dumps({"version": 1, "partitions": rows}))

@@ -1,4 +1,4 @@
-"""The executor of plans on real brokers: ended at any call, beside somebody else, with cordoned and dead brokers."""
+"""The executor of plans on real brokers: crashes at any call, changes by other clients, cordoned and dead brokers."""
 
 import asyncio
 import contextlib
@@ -36,17 +36,17 @@ def _own_kafka(processes, kafka_distribution):
 
 @pytest.fixture
 def own_kafka(_own_kafka):
-    """Four brokers that a test may kill: all of them run when it begins."""
+    """Four brokers that a test may kill. All of them run at the start of each test."""
     _own_kafka.resume()
     return _own_kafka
 
 
 class Crashed(Exception):  # noqa: N818
-    """The executor ends here."""
+    """The simulated end of the executor."""
 
 
 class Fragile:
-    """An admin, or a journal, of which the n-th call that changes something is the last one: before it, or after it."""
+    """A proxy of an admin or a journal that calls `ends` before and after each changing call, which may raise Crashed."""
 
     def __init__(self, inner, ends):
         self._inner = inner
@@ -67,7 +67,7 @@ class Fragile:
 
 
 class Kept:
-    """A journal that outlives its executor."""
+    """A journal that remains after the end of its executor."""
 
     record = None
 
@@ -76,7 +76,7 @@ class Kept:
 
 
 async def passes_until(executor, condition, one_pass=Executor.advance):
-    """Make passes until one is as it should be, for four minutes at most, as the command does where Kafka is away."""
+    """Run passes until the condition holds and return that pass. Failures are retried as in the command. Ten minutes."""
     seen = None
     async with asyncio.timeout(600):
         while seen is None or not condition(seen):
@@ -88,7 +88,7 @@ async def passes_until(executor, condition, one_pass=Executor.advance):
 
 @contextlib.asynccontextmanager
 async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaReassignments, started=()):
-    """An executor of a plan for one topic, as Kafka holds it now; one move at a time."""
+    """Yield an executor of a plan for one topic in its current state, with one move at a time."""
     client, kept = admin(kafka.client_config()), Kept()
     try:
         async with asyncio.timeout(300):
@@ -103,7 +103,7 @@ async def executing(kafka, topic, before, planned, throttle=None, admin=KafkaRea
         await client.close()
 
 
-async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka, topics, topic):
+async def test_executor_resumes_after_a_crash_before_or_after_any_changing_call(kafka, topics, topic):
     before = topics.replicas(topic, 2)
     planned = ((3, 1, 4), (2, 5))
     changes = tuple(Change(topic, number, planned[number], old) for number, old in enumerate(before))
@@ -121,7 +121,9 @@ async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka,
     admin.alter = counted
     try:
         for attempt in range(200):
-            calls = iter(range(attempt % 8))  # seven are one call of each kind but the last, before it and after it
+            calls = iter(
+                range(attempt % 8)
+            )  # seven values: before and after each kind of call, except after the last kind
 
             def ends(calls=calls):
                 if next(calls, None) is None:
@@ -144,14 +146,14 @@ async def test_an_executor_that_ends_at_any_call_is_taken_up_where_it_was(kafka,
 
 
 class OneMore(KafkaReassignments):
-    """Takes a broker that Kafka does not know for one that is alive, as who has not heard yet that it left."""
+    """An admin that lists an unknown broker as online, like a client with old metadata about a removed broker."""
 
     async def cluster(self):
         found = await super().cluster()
         return replace(found, brokers=(*found.brokers, BrokerDescription(77, "", "/a/77")))
 
 
-async def test_what_kafka_refuses_is_told_in_its_words_and_ends(kafka, topics, topic):
+async def test_executor_reports_the_error_of_kafka_for_a_refused_move_and_finishes(kafka, topics, topic):
     before, planned = topics.replicas(topic, 2), ((0, 77), (1, 3))
     async with executing(kafka, topic, before, planned, admin=OneMore) as executor:
         done = await passes_until(executor, lambda seen: seen.finished)
@@ -162,7 +164,7 @@ async def test_what_kafka_refuses_is_told_in_its_words_and_ends(kafka, topics, t
     await asyncio.to_thread(until, lambda: topics.replicas(topic, 2) == (before[0], planned[1]))
 
 
-async def test_a_topic_that_is_made_anew_in_the_middle_keeps_its_replicas(kafka, topics, topic):
+async def test_topic_recreated_during_a_plan_keeps_its_replicas(kafka, topics, topic):
     before = topics.replicas(topic, 2)
     await asyncio.to_thread(filled, kafka, topic, 2)
     async with executing(kafka, topic, before, ((0, 3), (1, 3)), 1_000) as executor:
@@ -175,11 +177,11 @@ async def test_a_topic_that_is_made_anew_in_the_middle_keeps_its_replicas(kafka,
     await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
 
 
-async def test_a_copy_that_somebody_else_cancels_is_theirs_and_the_others_go_on(kafka, topics, topic):
+async def test_executor_gives_up_a_copy_that_another_client_cancels_and_continues(kafka, topics, topic):
     before, planned = topics.replicas(topic, 2), ((0, 3), (1, 3))
     await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
     async with executing(kafka, topic, before, planned, 1_000) as executor:
-        for _ in range(2):  # the second pass sees what the first one has begun
+        for _ in range(2):  # the second pass sees the copy that the first one started
             await passes_until(executor, lambda seen: seen.copying)
         (at,) = executor.record.started
         somebody_else = KafkaReassignments(kafka.client_config())
@@ -195,7 +197,7 @@ async def test_a_copy_that_somebody_else_cancels_is_theirs_and_the_others_go_on(
     await asyncio.to_thread(until, lambda: not throttles(kafka, topic))
 
 
-async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topics, topic):
+async def test_take_back_restores_the_replica_list_in_its_old_order(kafka, topics, topic):
     before = topics.replicas(topic, 2)
     await asyncio.to_thread(filled, kafka, topic, 2, SLOW)
     async with executing(kafka, topic, before, ((1, 0, 3), (2, 1, 3)), 1_000) as executor:
@@ -206,7 +208,7 @@ async def test_a_copy_that_is_cancelled_leaves_the_list_in_its_order(kafka, topi
 
 
 @pytest.mark.usefixtures("cordons")
-async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_released(kafka, topics, topic):
+async def test_broker_cordoned_during_a_plan_gets_no_replicas_until_it_is_uncordoned(kafka, topics, topic):
     def cordon(*change):
         kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "3", *change)
 
@@ -226,9 +228,7 @@ async def test_a_broker_that_is_cordoned_in_the_middle_gets_nothing_until_it_is_
 
 
 @pytest.mark.usefixtures("cordons")
-def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_is_and_no_other(
-    kafka, topics, topic, kafka_distribution
-):
+def test_remaining_replica_on_a_cordoned_broker_blocks_only_its_own_partition(kafka, topics, topic, kafka_distribution):
     def cordon(*change):
         kafka.tool("ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "0", *change)
 
@@ -239,7 +239,7 @@ def test_a_replica_that_stays_on_a_cordoned_broker_keeps_its_partition_where_it_
     finally:
         cordon("--delete-config", "cordoned.log.dirs")
     until(lambda: topics.replicas(topic, 2)[1] == (3, 2), "the other partition")
-    if kafka_distribution.version.startswith("4.3"):  # refuses none of these lists
+    if kafka_distribution.version.startswith("4.3"):  # accepts these lists
         assert is_complete(done)
         return
     (left,) = done.waiting
@@ -255,7 +255,7 @@ async def _carried_out(kafka, topic, before, planned):
 
 
 class Asks(KafkaReassignments):
-    """Counts what it asks Kafka to change."""
+    """An admin that counts its change requests to Kafka."""
 
     asked = 0
 
@@ -268,8 +268,8 @@ class Asks(KafkaReassignments):
         return await super().elect(*arguments)
 
 
-def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(own_kafka):
-    """Broker 2 is to be the only replica of one partition; of the other one, only its preferred leader 1 is in sync."""
+def test_moves_that_wait_for_dead_brokers_name_them_and_send_no_changes_to_kafka(own_kafka):
+    """One partition moves to broker 2 alone. In the other one only broker 1, its preferred leader, is in sync."""
     cluster, topic = own_kafka, "waiting"
     topics = Topics(cluster.admin())
     before, planned = ((1, 2), (2, 1)), ((2,), (1, 2))
@@ -279,7 +279,7 @@ def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(own_ka
 
     def until_seen(condition, what):
         def seen():
-            with contextlib.suppress(FailureError):  # a broker that is dead may be asked
+            with contextlib.suppress(FailureError):  # the request may go to a dead broker
                 return all(map(condition, ask(cluster, lambda admin: admin.partitions([topic])).values()))
 
         until(seen, what)
@@ -309,7 +309,7 @@ def test_what_waits_for_dead_brokers_names_them_and_asks_nothing_of_kafka(own_ka
     until(lambda: topics.replicas(topic, 2) == planned, "every broker to show the planned replicas")
 
 
-def test_a_broker_that_dies_in_the_middle_holds_up_nothing_but_itself(own_kafka):
+def test_broker_that_dies_during_a_plan_delays_only_its_own_move(own_kafka):
     topics, topic = Topics(own_kafka.admin()), "half-moved"
     topics.create(topic, [[0, 1], [1, 0]], config={"min.insync.replicas": "1"})
     filled(own_kafka, topic, 2, SLOW)
@@ -329,7 +329,7 @@ async def _killed_in_the_middle(cluster, topic, moves):
             await passes_until(executor, lambda seen: seen.copying == 2)
             await asyncio.to_thread(cluster.kill_broker, 2)
             executor = Executor(admin, kept, kept.record, Limits(), 50_000_000)
-            # The other partition takes several passes, and may wait meanwhile. This client asks no dead broker.
+            # The other partition takes several passes and may wait. `admin` sends no requests to the dead broker.
             at, replicas = TopicPartition(topic, 1), ()
             while replicas != moves[1]:
                 await passes_until(

@@ -1,4 +1,4 @@
-"""The API server goes away and comes back: the operator stays, and what happened meanwhile is made up for."""
+"""Outages of the API server: the operator keeps running, and afterwards handles all changes made during the outage."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from tests.support.secure import Secure
 from tests.support.waiting import until
 
 OUTAGE_SECONDS = float(os.environ.get("RACKSPAN_TEST_API_OUTAGE_SECONDS", "20"))
-"""A run by hand may ask for the full minute, or for an hour."""
+"""Manual runs may set a longer outage, such as a minute or an hour."""
 BURST = 60
 VERSIONS = 500
-"""More than a control plane at rest comes to within the time that a test waits."""
+"""More resource versions than an idle control plane creates while a test waits."""
 NAMESPACE = "outage"
 ACCOUNT = "serviceaccount=default:tenants"
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(1200 + OUTAGE_SECONDS)
 
 @pytest.fixture(scope="module")
 def plane(processes, kubernetes_binaries):
-    """A control plane that this module's tests may stop."""
+    """A control plane that the tests of this module may stop."""
     plane = ControlPlane.start(processes.directory / "faulty-kubernetes", processes, kubernetes_binaries)
     plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
     plane.kubectl.wait_until_served()
@@ -46,7 +46,7 @@ def api(plane):
 
 @pytest.fixture(scope="module")
 def shop(api, kafka):
-    """A topology on that control plane, over the shared Kafka."""
+    """A topology on that control plane, for the shared Kafka."""
     create_sites(client.CoreV1Api(api), NAMESPACE, SIX_BROKERS)
     objects = Objects(api, NAMESPACE)
     objects.create_topology(kafka.bootstrap())
@@ -55,7 +55,7 @@ def shop(api, kafka):
 
 @pytest.fixture
 def secure_topology(shop, secure_kafka):
-    """Another one, whose client is made from Secrets that nobody can read while the API server is away."""
+    """A topology whose client needs Secrets, which the operator cannot read during an outage of the API server."""
     secure = Secure(shop, secure_kafka)
     secure.default_secrets()
     manifest = shop.topology_manifest("", "secure", kafka=secure.spec("SASL_SSL"), rackSource="Broker", brokers=None)
@@ -72,7 +72,7 @@ def own_operator(shop, plane, operator_factory):
 
 @contextmanager
 def _stopped(plane):
-    """Without an API server and etcd."""
+    """Stop the API server and etcd for the duration of the block."""
     plane.stop_component("kube-apiserver")
     plane.stop_component("etcd")
     yield
@@ -86,20 +86,22 @@ def _outlast(seconds):
 
 
 def _nothing_is_written(shop, topics, operator):
-    """More than 15 seconds after its last renewal the Lease may be another's: Kafka is looked at, and left alone."""
+    """Check that without a Lease the operator reads Kafka and changes nothing: another operator may hold the Lease."""
     assert operator.metric("rackspan_lease_held") == 0
     steady, late = map(shop.kafka_name, ("steady", "late"))
     told = len(operator.log)
     topics.set_config(steady, **{"retention.ms": "2000000"})
     topics.delete(late)
     operator.after_passes(3)
-    assert topics.config(steady)["retention.ms"] == "2000000", "it is not put back"
-    assert not topics.exists(late), "it is not made anew"
+    assert topics.config(steady)["retention.ms"] == "2000000", "the operator reset the config"
+    assert not topics.exists(late), "the operator recreated the topic"
     trail = [line["audit"] for line in operator.log[told:] if "audit" in line]
-    assert {entry["answer"] for entry in trail} == {"LeaseNotHeld"}, "what was tried never left the operator"
+    assert {entry["answer"] for entry in trail} == {"LeaseNotHeld"}, "a change was sent without the Lease"
 
 
-def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, secure_topology):
+def test_operator_survives_an_api_server_outage_and_applies_the_changes_made_during_it(
+    shop, api, plane, topics, own_operator, secure_topology
+):
     core = client.CoreV1Api(api)
     shop.create_topic("lost")
     shop.create_topic("remade", onTopicLoss="Recreate")
@@ -125,7 +127,7 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
     _nothing_is_written(shop, topics, own_operator)
 
     plane.start_component("kube-apiserver")
-    # At once, so that it happens before the operator's watches are back: then no watch ever tells of it.
+    # Immediately, before the watches of the operator are open again: then no watch ever reports it.
     shop.delete("KafkaTopic", "leaving")
     core.delete_node(SIX_BROKERS[5].node)
 
@@ -143,18 +145,18 @@ def test_an_outage_of_the_api_server(shop, api, plane, topics, own_operator, sec
     old = (None, before["remade"])
     shop.until("KafkaTopic", "remade", lambda obj: obj["status"].get("topicId") not in old, "to be about a new topic")
     assert shop.until_ready("remade")["status"]["topicId"] == topics.id(shop.kafka_name("remade"))
-    assert topics.exists(shop.kafka_name("leaving")), "its deletionPolicy is Retain"
+    assert topics.exists(shop.kafka_name("leaving")), "the topic was deleted although its deletionPolicy is Retain"
     shop.until("KafkaTopic", "late", lambda obj: obj["status"].get("topicId") not in (None, late), "to be made anew")
     topics.until_config(shop.kafka_name("steady"), {"retention.ms": "1000000"})
     now = condition(shop.until_topology(name=secure_topology), "Connected")
-    assert now == connected, "that Secrets could not be read was no reason to leave Kafka"
+    assert now == connected, "unreadable Secrets ended the connection to Kafka"
     assert [line for line in own_operator.log if "topology outage/secure" in line["message"]][1:] == []
-    assert own_operator.pid == pid, "it was not restarted"
+    assert own_operator.pid == pid, "the operator was restarted"
     assert "Traceback" not in own_operator.output
 
 
-def test_a_lost_topic_is_not_taken_for_somebody_elses_after_a_crash(shop, plane, topics, own_operator):
-    """Kafka recreates at once, the API server takes the new id only later, and the operator dies in between."""
+def test_topic_recreated_before_a_crash_is_recognized_as_own_after_the_restart(shop, plane, topics, own_operator):
+    """The operator recreates the topic in Kafka and is killed before the API server stores the new id."""
     shop.create_topic("orders", onTopicLoss="Recreate")
     before = shop.until_ready("orders")["status"]["topicId"]
     plane.stop_component("kube-apiserver")
@@ -168,8 +170,8 @@ def test_a_lost_topic_is_not_taken_for_somebody_elses_after_a_crash(shop, plane,
     shop.until_ready("orders")
 
 
-def test_what_was_made_for_an_object_just_before_a_crash_is_its_own(shop, topics, own_operator):
-    """Left behind: the topic, the finalizer, and the annotation that it was about to be made. A copy says nothing."""
+def test_topic_created_before_a_crash_is_owned_and_one_with_a_copied_annotation_is_adopted(shop, topics, own_operator):
+    """The crash leaves the topic and the annotation with the uid. An annotation copied from another object is ignored."""
     own_operator.kill()
     for name in ("made", "copied"):
         topics.create(shop.kafka_name(name), ((0, 3, 2), (3, 1, 2), (5, 2, 0)))
@@ -184,8 +186,10 @@ def test_what_was_made_for_an_object_just_before_a_crash_is_its_own(shop, topics
     shop.until_event("copied", "Adopted")
 
 
-def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, topics, own_operator, tmp_path):
-    """Its versions are older than those that watches have come to, which the API server lets wait without a word."""
+def test_operator_applies_changes_after_etcd_is_restored_from_a_backup(
+    shop, api, plane, topics, own_operator, tmp_path
+):
+    """The restored resource versions are older than those of open watches, so the API server sends them no events."""
     shop.create_topic("taken-back", config={"retention.ms": "1000000"})
     shop.create_topic("changed-since", config={"retention.ms": "1000000"})
     for name in ("taken-back", "changed-since"):
@@ -200,7 +204,7 @@ def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, to
     with _stopped(plane):
         shutil.rmtree(data)
         shutil.copytree(tmp_path / "etcd", data)
-    # Its watches wait as well, and service accounts of new namespaces are made by it. Kubernetes' docs restart it too.
+    # It creates service accounts of new namespaces, and its watches wait as well. Kubernetes' docs restart it too.
     plane.stop_component("kube-controller-manager")
     plane.start_component("kube-controller-manager")
     assert client.CoreV1Api(api).read_namespace(NAMESPACE).metadata.annotations is None
@@ -215,7 +219,7 @@ def test_what_changes_after_etcd_was_restored_from_a_backup(shop, api, plane, to
 
 @pytest.fixture
 def tenants(plane, kafka):
-    """A namespace with a topology, and another tenant's. The operator's account has no right in either of them."""
+    """Two tenant namespaces, the first with a topology. The account of the operator has no rights in either of them."""
     plane.kubectl("create", "serviceaccount", "tenants", "--namespace=default")
     plane.kubectl("create", "clusterrole", "tenants", "--verb=get,list,watch", "--resource=nodes,namespaces")
     plane.kubectl("create", "clusterrolebinding", "tenants", "--clusterrole=tenants", f"--{ACCOUNT}")
@@ -236,8 +240,8 @@ def _allow(plane, namespace):
     )
 
 
-def test_a_namespace_that_may_not_be_read_costs_no_other(plane, tenants, operator_factory, tmp_path):
-    """Deleted and made again, it has no Role of the operator's any more. A watch that has begun goes on without one."""
+def test_namespace_without_rights_is_left_out_and_others_are_reconciled(plane, tenants, operator_factory, tmp_path):
+    """As after a namespace is recreated without the Role of the operator. An open watch continues without a Role."""
     mine, theirs = tenants
     _allow(plane, mine.namespace)
     account = plane.cluster.kubeconfig_for_service_account("default", "tenants", tmp_path / "kubeconfig")
@@ -263,7 +267,7 @@ def test_a_namespace_that_may_not_be_read_costs_no_other(plane, tenants, operato
         plane.stop_component("kube-apiserver")
         plane.start_component("kube-apiserver")
     until_left_out("theirs")
-    operator.until_ready()  # not at once: the API server may have been away for longer than the renew deadline
+    operator.until_ready()  # may take a moment: the API server may have been stopped for longer than the renew deadline
     assert operator.get("/healthz")[0] == 200
     told = [line["message"] for line in operator.log if "namespace theirs" in line["message"]]
     assert [("left out" in line, "read again" in line) for line in told] == [(True, False), (False, True)] * 2 + [
@@ -272,8 +276,8 @@ def test_a_namespace_that_may_not_be_read_costs_no_other(plane, tenants, operato
     assert "Traceback" not in operator.output
 
 
-def test_definitions_that_are_applied_after_the_operator(control_plane_factory, processes):
-    """As GitOps may do, which knows no order: what is not served when kopf looks is not watched, ever."""
+def test_operator_waits_for_crds_that_are_applied_after_its_start(control_plane_factory, processes):
+    """GitOps tools may apply them in any order. kopf never watches a resource that is not served at its start."""
     plane = control_plane_factory()
     operator = Operator(processes, plane.kubeconfig)
     operator.launch()
@@ -281,7 +285,7 @@ def test_definitions_that_are_applied_after_the_operator(control_plane_factory, 
         words = "the API server does not serve KafkaTopic, RackTopology, ComplianceReport, Reassignment"
         until(lambda: any(words in line["message"] for line in operator.log), "the operator to say what it misses")
         assert operator.get("/readyz")[0] == 503
-        assert operator.get("/healthz")[0] == 200, "a restart would fix nothing"
+        assert operator.get("/healthz")[0] == 200, "the liveness probe fails although a restart cannot help"
         plane.kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])
         operator.until_ready()
         plane.kubectl("create", "namespace", NAMESPACE)

@@ -1,4 +1,4 @@
-"""The operator dies in the middle of its work, and the next one finishes it."""
+"""The operator is killed during its work, and the next one completes it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +9,9 @@ from tests.support.waiting import until
 BURST = 200
 
 
-def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
-    topology.change_topology(adoption="Never")  # what it made before is not somebody else's to it afterwards
-    topology.until_topology()  # the operator has heard: KafkaTopics come by another watch
+def test_operator_killed_during_a_burst_creates_the_remaining_topics_after_restart(topology, topics, operator):
+    topology.change_topology(adoption="Never")  # topics created before the kill must not need adoption
+    topology.until_topology()  # the operator has seen the change: KafkaTopics arrive through another watch
     names = [f"topic-{number}" for number in range(BURST)]
     ours = {topology.kafka_name(name) for name in names}
 
@@ -22,7 +22,7 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
 
     def burst():
         for number, name in enumerate(names):
-            if number == BURST // 2:  # so that the other half is left, however fast the operator is
+            if number == BURST // 2:  # so that half of the topics remain, even for a fast operator
                 killed.wait(300)
             topology.create_topic(name)
 
@@ -33,15 +33,17 @@ def test_killed_in_the_middle_of_a_burst(topology, topics, operator):
         killed.set()
         made_before = {name: topics.id(name) for name in in_kafka()}
         bursting.result(300)
-    assert len(made_before) < BURST, "it was killed too late to be in the middle"
+    assert len(made_before) < BURST, "the operator was killed after it had created all topics"
 
     operator.start()
     until(lambda: all(_is_ready(topic) for topic in topology.topics()), "all topics to be Ready")
     found = {topic["spec"]["topicName"]: topic["status"]["topicId"] for topic in topology.topics()}
-    assert found.keys() == ours, "none is lost"
-    assert found == {name: topics.id(name) for name in ours}, "each object is about the topic that is there"
-    assert not any("adopted" in topic["status"] for topic in topology.topics()), "and made it"
-    assert {name: found[name] for name in made_before} == made_before, "none was made twice"
+    assert found.keys() == ours, "a topic is missing"
+    assert found == {name: topics.id(name) for name in ours}, "an object has another id than its topic"
+    assert not any("adopted" in topic["status"] for topic in topology.topics()), (
+        "a topic was adopted instead of created"
+    )
+    assert {name: found[name] for name in made_before} == made_before, "a topic was created twice"
     assert all(len(topics.replicas(name)) == 3 for name in ours)
 
 

@@ -1,4 +1,4 @@
-"""Kafka goes away, wholly or in part: what was known stays, what is new waits, and nobody restarts anything."""
+"""Outages of Kafka or of one broker: known facts stay in statuses, new topics wait, and no manual restart is needed."""
 
 import pytest
 from confluent_kafka import KafkaException
@@ -21,7 +21,7 @@ FOUR = sites("/eu/eu-1a/r1", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1b/r1")
 
 @pytest.fixture(scope="module")
 def own_kafka(processes, kafka_distribution):
-    """Four brokers in four zones that this module's tests may stop."""
+    """Four brokers in four zones that the tests of this module may stop."""
     racks = {site.broker: site.path for site in FOUR}
     cluster = KafkaCluster.start(processes.directory / "faulty-kafka", processes, kafka_distribution, racks)
     yield cluster
@@ -39,7 +39,7 @@ def _online(topology):
 
 
 def _is_told(objects, operator, kubectl, promtool):
-    """That broker 3 is away, in every place where somebody looks."""
+    """Check that conditions, status, kubectl columns, metrics and alerts report that broker 3 is offline."""
     topology, label = objects.topology(), f"{objects.namespace}/kafka"
     found = condition(topology, "BrokersOnline")
     assert (found["status"], found["reason"]) == ("False", "BrokerOffline")
@@ -55,7 +55,7 @@ def _is_told(objects, operator, kubectl, promtool):
 
 
 def _is_told_by_the_command_line(kafka, topic):
-    """That broker 3 is away, and that it is not planned away: it holds a replica of the second partition."""
+    """Check that `check` reports broker 3, and `plan` moves its replica of the second partition only with a drain."""
     cluster = ("--bootstrap-server", kafka.bootstrap(), *LEVELS, "--topic", topic)
     checked = cli("check", *cluster, "-o", "json")
     assert checked.code == 1
@@ -71,7 +71,7 @@ def _is_told_by_the_command_line(kafka, topic):
 
 
 def _topologies(objects, kafka):
-    """Names of so many topologies of one cluster that clients of some will ask broker 3."""
+    """Create many topologies of one cluster, so that the clients of some send requests to broker 3. Return the names."""
     names = [f"kafka-{number}" for number in range(8)]
     for name in names:
         objects.create_topology(kafka.bootstrap(), name, rackSource="Broker")
@@ -81,7 +81,9 @@ def _topologies(objects, kafka):
 
 
 @pytest.mark.parametrize("source", ["Nodes", "Broker"])
-def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator, promise, promtool, kubectl):
+def test_stopped_broker_is_reported_offline_and_gets_no_new_replicas(
+    source, objects, own_kafka, four_sites, operator, promise, promtool, kubectl
+):
     objects.create_topology(own_kafka.bootstrap(), rackSource=source)
     objects.create_topic("before", replicationFactor=4)
     objects.create_topic("led", replicationFactor=4, partitions=4, placement={"leaders": ["/us"]})
@@ -92,22 +94,24 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
 
     own_kafka.stop_broker(3)
     try:
-        # Without its pod, a broker that some other one still lists would be one without a rack.
+        # A broker that another broker still lists has no rack without its pod.
         objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
-        delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # as when its node is drained
+        delete_broker_pod(client.CoreV1Api(objects.api), objects.namespace, FOUR[3].pod)  # like a drain of its node
         operator.after_passes(1)
         told = objects.topology()
         away = next(broker for broker in told["status"]["brokers"] if broker["id"] == 3)
-        assert away["rack"] == FOUR[3].path, "where it stands is known"
-        assert condition(told, "Ready")["status"] == "True", "it is no matter of racks"
+        assert away["rack"] == FOUR[3].path, "the rack of the offline broker is lost"
+        assert condition(told, "Ready")["status"] == "True", "the topology is not ready because of an offline broker"
         objects.create_topic("after")
         objects.until_ready("after")
         now_there = Topics(own_kafka.admin()).replicas(objects.kafka_name("after"))
         assert {broker for row in now_there for broker in row} == {0, 1, 2}
         now = objects.topic("before")
-        assert now["status"] == before["status"], "its replicas are where they were"
+        assert now["status"] == before["status"], "the status of an existing topic has changed"
         operator.after_passes(2)
-        assert objects.topic("led")["status"] == led["status"], "a leader that is away stays where it should be"
+        assert objects.topic("led")["status"] == led["status"], (
+            "the status of a topic with an offline preferred leader has changed"
+        )
         _is_told(objects, operator, kubectl, promtool)
         _is_told_by_the_command_line(own_kafka, unmanaged)
         objects.create_topic("too-many", replicationFactor=4)
@@ -121,8 +125,8 @@ def test_a_broker_that_is_down(source, objects, own_kafka, four_sites, operator,
     objects.until_ready("too-many")
 
 
-def test_a_node_that_is_lost(objects, own_kafka, four_sites, operator, promise):
-    """Its pod may be gone for seconds before Kafka misses the broker."""
+def test_lost_node_stalls_topology_until_kafka_removes_its_broker(objects, own_kafka, four_sites, operator, promise):
+    """The pod may be deleted seconds before Kafka removes the broker."""
     core = client.CoreV1Api(objects.api)
     objects.create_topology(own_kafka.bootstrap())
     objects.create_topic("before", replicationFactor=4)
@@ -133,7 +137,7 @@ def test_a_node_that_is_lost(objects, own_kafka, four_sites, operator, promise):
     try:
         told = objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
         away = next(broker for broker in told["status"]["brokers"] if broker["id"] == 3)
-        assert away["rack"] == FOUR[3].path, "where it stood is known"
+        assert away["rack"] == FOUR[3].path, "the rack of the offline broker is lost"
         objects.until_topology()
         objects.create_topic("after")
         objects.until_ready("after")
@@ -144,10 +148,10 @@ def test_a_node_that_is_lost(objects, own_kafka, four_sites, operator, promise):
     objects.until("RackTopology", "kafka", lambda obj: _online(obj) == [0, 1, 2, 3], "to see broker 3 again")
 
 
-def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic(
+def test_topic_stays_compliant_while_another_client_adds_a_replica_on_a_dead_broker(
     objects, own_kafka, four_sites, operator
 ):
-    """Somebody else asks for it. The topic has what its spec asks for, and the operator plans nothing."""
+    """The topic complies with its spec, and the operator plans nothing."""
     objects.create_topology(own_kafka.bootstrap())
     objects.until_topology()
     objects.create_topic("orders", partitions=1, replicationFactor=2)
@@ -172,13 +176,13 @@ def test_a_replica_that_is_being_added_on_a_dead_broker_is_no_fault_of_the_topic
     until(lambda: not under_way(own_kafka, name), "the reassignment to be complete")
     objects.change_topic("orders", config={"retention.ms": "2000000"})
     objects.until_condition("KafkaTopic", "orders", "Ready", "False")
-    objects.until_condition("RackTopology", "kafka", "Reassigned", "False")  # it has one replica too many now
+    objects.until_condition("RackTopology", "kafka", "Reassigned", "False")  # the topic has one replica too many now
 
 
 def _is_named_by_the_command_line(kafka, name):
-    """Of a partition of brokers 1 to 3 that were stopped, the last one first: who has the writes. ISR and ELR say so.
+    """Check that broker 1 is named to bring back a partition of the stopped brokers 1 to 3: its ISR or ELR has the writes.
 
-    Kafka 4.1 and later empty the ISR, and keep those that may lead in the ELR (KIP-966).
+    Kafka 4.1 and later empty the ISR and keep the eligible leaders in the ELR (KIP-966).
     """
     cluster = ("--bootstrap-server", kafka.bootstrap())
     checked = cli("check", *cluster, "--topic", name, "-o", "json").json["findings"]
@@ -193,8 +197,8 @@ def _is_named_by_the_command_line(kafka, name):
     assert (kept["partitions"][0]["isr"], sorted(kept["partitions"][0]["elr"])) == ([], [1, 2])
 
 
-def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_kafka, operator):
-    """Kafka empties the ELR with a change of it (KIP-966): no broker could lead any more without a loss."""
+def test_min_insync_replicas_stay_unchanged_while_a_partition_has_no_leader(objects, own_kafka, operator):
+    """A change of min.insync.replicas empties the ELR (KIP-966): then no broker can become leader without data loss."""
     objects.create_topology(own_kafka.bootstrap(), rackSource="Broker")
     placement, config = {"assignment": [[1, 2, 3]]}, {"min.insync.replicas": "2"}
     objects.create_topic("orders", partitions=1, replicationFactor=3, placement=placement, config=config)
@@ -204,7 +208,7 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
     def seen():
         return own_kafka.known_to(0).topics[name].partitions[0]
 
-    def config():  # a client that has met the brokers that are down can ask them for long
+    def config():  # a client that knows the stopped brokers may try them for a long time
         return eventually(
             lambda: Topics(own_kafka.admin()).config(name), "a broker that is there to answer", retry_on=KafkaException
         )
@@ -221,7 +225,7 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
         operator.after_passes(3)
         assert config()["min.insync.replicas"] == "2"
         own_kafka.start_broker(3)
-        assert seen().leader == -1, "broker 3 may lack writes"
+        assert seen().leader == -1, "broker 3 leads although it may lack writes"
         own_kafka.start_broker(2)
         until(lambda: seen().leader == 2, "broker 2 to lead: it had all committed writes")
         objects.until_ready("orders")
@@ -231,8 +235,8 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader(objects, own_k
     until(lambda: len(seen().isrs) == 3, "all replicas to be in sync")
 
 
-def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operator):
-    """A client keeps asking the one broker that it takes for the controller, even when that is the one that is down."""
+def test_topologies_stay_connected_while_one_broker_is_down(objects, own_kafka, operator):
+    """A client sends requests to the broker in its metadata as controller, even if that broker is down."""
     names = _topologies(objects, own_kafka)
     own_kafka.stop_broker(3)
     try:
@@ -248,17 +252,17 @@ def test_a_broker_that_is_down_is_not_taken_for_kafka(objects, own_kafka, operat
 
 
 def _said_of_topologies(operator, objects):
-    """What the log says of the topologies of a test, but that they are connected."""
+    """Return the log messages about the topologies of a test, except those about connections."""
     told = [line["message"] for line in operator.log if f"topology {objects.namespace}/" in line["message"]]
     return [line for line in told if "connected to" not in line]
 
 
-def test_a_broker_that_hangs(objects, own_kafka, operator):
-    """Whoever happens to ask that broker for anything waits for it, but not for long, and asks others."""
+def test_topologies_report_a_hanging_broker_as_offline_and_create_topics_without_it(objects, own_kafka, operator):
+    """A client that sends a request to the hanging broker waits only for a short time and then uses another broker."""
     names = _topologies(objects, own_kafka)
     own_kafka.freeze_broker(3)
     try:
-        for name in names:  # Kafka itself takes nine seconds to notice
+        for name in names:  # Kafka takes nine seconds to notice
             objects.until("RackTopology", name, lambda obj: _online(obj) == [0, 1, 2], "to miss broker 3")
         for name in names:
             objects.until_topology(name=name)
@@ -273,12 +277,14 @@ def test_a_broker_that_hangs(objects, own_kafka, operator):
 
 
 def _nobody_is_there(topology):
-    """While brokers end one after the other, other sentences may come before this one."""
+    """Return whether no broker can be reached. While brokers stop one by one, other messages may come before."""
     lost = condition(topology, "Connected")["status"] == "False" and condition(topology, "Reconciling") is not None
     return lost and message(topology, "Reconciling").endswith("Connection refused")
 
 
-def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
+def test_kafka_outage_keeps_last_known_facts_and_topics_recover_after_it(
+    objects, own_kafka, four_sites, operator, promise
+):
     objects.create_topology(own_kafka.bootstrap())
     objects.create_topic("before")
     before = objects.until_ready("before")
@@ -287,16 +293,16 @@ def test_kafka_is_down(objects, own_kafka, four_sites, operator, promise):
     try:
         told = objects.until("RackTopology", "kafka", _nobody_is_there, "to say that nobody is there")
         promise.kept_by(told, "Reconciling")
-        # Brokers do not end all at once: the operator may have seen some of them leave before it saw nobody.
-        assert told["status"]["clusterId"] == known["clusterId"], "the last good facts stay"
+        # Brokers stop one by one: the operator may have seen some of them offline before it reached none.
+        assert told["status"]["clusterId"] == known["clusterId"], "the status lost the cluster id"
         assert [broker["rack"] for broker in told["status"]["brokers"]] == [one["rack"] for one in known["brokers"]]
         objects.create_topic("while-down")
         waiting = objects.until_not_ready("while-down", "TopologyNotReady")
         assert condition(waiting, "Reconciling")["status"] == "True"
-        assert condition(waiting, "Stalled") is None, "nobody has to do anything about the topic"
-        assert operator.get("/healthz")[0] == 200, "a restart of the operator would fix nothing"
+        assert condition(waiting, "Stalled") is None, "the topic is stalled during the outage"
+        assert operator.get("/healthz")[0] == 200, "the liveness probe fails although a restart cannot help"
 
-        operator.stop()  # within the time that Kubernetes gives it
+        operator.stop()  # within the termination grace period of Kubernetes
         operator.start()
         pid = operator.pid
         objects.create_topic("while-down-at-start")

@@ -1,4 +1,4 @@
-"""Two operators and one Lease: one acts, and who is cut off from the API server leaves Kafka alone."""
+"""Two operators and one Lease: only the holder acts, and an operator without the API server does not change Kafka."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ from rackspan.api.labels import APPROVE_PLAN
 
 PAIR = ("--lease-name=pair", "--lease-seconds=12")
 SIZE = 15_000_000
-"""Of a partition: it is copied for minutes, as a throttled broker fetches a megabyte in eleven seconds at least."""
+"""Bytes per partition. A throttled broker fetches about 1 MB per 11 seconds, so the copy takes minutes."""
 
 
 class Wire:
-    """Carries connections to an address, until it is cut."""
+    """A relay of connections to an address that tests can cut."""
 
     def __init__(self, target):
         self._target = target
@@ -57,7 +57,7 @@ class Wire:
                 end.shutdown(socket.SHUT_RDWR)
 
     def cut(self):
-        """Nothing passes any more."""
+        """Close all connections and accept no new ones."""
         with self._lock:
             self._is_cut = True
             for one in self._open:
@@ -67,7 +67,7 @@ class Wire:
             self._open.clear()
 
     def fix(self):
-        """New connections pass."""
+        """Accept new connections again."""
         with self._lock:
             self._is_cut = False
 
@@ -78,7 +78,7 @@ class Wire:
 
 @pytest.fixture
 def wired(control_plane, tmp_path):
-    """A kubeconfig whose way to the API server can be cut."""
+    """A relay to the API server that tests can cut, and a kubeconfig that uses it."""
     config = yaml.safe_load(control_plane.kubeconfig.read_text())
     (cluster,) = config["clusters"]
     host, port = cluster["cluster"]["server"].removeprefix("https://").split(":")
@@ -90,11 +90,11 @@ def wired(control_plane, tmp_path):
     wire.close()
 
 
-def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
+def test_operator_without_lease_renewal_stops_changes_and_the_next_one_takes_over(
     wired, operator_factory, control_plane, processes, objects, topics, kafka, broker_sites, operator
 ):
     wire, path = wired
-    operator.stop()  # it watches the same objects
+    operator.stop()  # the shared operator watches the same objects
     first = operator_factory(*PAIR, kubeconfig=path)
     second = Operator(processes, control_plane.kubeconfig, PAIR)
     try:
@@ -107,16 +107,20 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
         words = f"waiting for the Lease, which '{first.name}' holds"
         until(lambda: any(words in line["message"] for line in second.log), "the second to wait")
         status, answer = second.get("/readyz")
-        assert (status, json.loads(answer)["waitingFor"]) == (200, first.name), "it stands by"
+        assert (status, json.loads(answer)["waitingFor"]) == (200, first.name), (
+            "the second operator is not ready as a standby"
+        )
         assert second.metric("rackspan_lease_held") == 0
-        assert second.metric("rackspan_kafka_request_seconds_count") == 0, "it asks Kafka nothing"
+        assert second.metric("rackspan_kafka_request_seconds_count") == 0, (
+            "the second operator sent requests to Kafka without the Lease"
+        )
         second.kill()
 
         wire.cut()
         until(lambda: first.metric("rackspan_lease_held") == 0, "the first to be sure no more")
         topics.set_config(name, **{"retention.ms": "2000000"})
         first.after_passes(3)
-        assert topics.config(name)["retention.ms"] == "2000000", "the first does not put it back"
+        assert topics.config(name)["retention.ms"] == "2000000", "the first operator reset the config without the Lease"
         assert first.running
 
         second.start()
@@ -130,14 +134,14 @@ def test_who_is_cut_off_leaves_kafka_alone_and_a_successor_takes_over(
 
 
 class Slow(ApiProxy):
-    """Hands on the writes of statuses late, once it is told to hold them."""
+    """A proxy that delays status writes while `holds` is set, until `let_go` is set."""
 
     def __init__(self, settings):
         super().__init__(settings)
         self.holds = False
         self.held, self.let_go = threading.Event(), asyncio.Event()
         self.written = []
-        """What the API server has taken: of the Lease who holds it, else the last part of a path."""
+        """The writes that the API server has answered: the holder for the Lease, else the last part of the path."""
 
     async def refuse(self, request):
         if self.holds and request.method == "PATCH" and request.path.endswith("/status"):
@@ -150,7 +154,7 @@ class Slow(ApiProxy):
             self.written.append(spec["spec"]["holderIdentity"] if spec else request.path.rpartition("/")[2])
 
 
-def test_an_operator_that_ends_keeps_its_lease_until_its_last_change_has_been_answered(
+def test_terminating_operator_keeps_its_lease_until_its_last_write_is_answered(
     api_client, tmp_path, operator_factory, objects, kafka, broker_sites
 ):
     with Slow(api_client.configuration) as api:
@@ -170,10 +174,10 @@ def test_an_operator_that_ends_keeps_its_lease_until_its_last_change_has_been_an
         until(lambda: not own.running, "the operator to end")
         written = [one for one in api.written[told:] if one in (own.name, "status", "")]
         assert set(written) == {own.name, "status", ""}
-        assert written.index("") == len(written) - 1, "the release comes last"
+        assert written.index("") == len(written) - 1, "the Lease was released before the last write"
 
 
-def test_a_plan_that_is_cancelled_after_its_operator_was_lost_is_not_begun_again_by_the_successor(
+def test_plan_cancelled_after_loss_of_its_operator_is_not_restarted_by_the_next_one(
     operator_factory, objects, kafka, broker_sites
 ):
     first, second = operator_factory(*PAIR), operator_factory(*PAIR)
@@ -199,7 +203,7 @@ def test_a_plan_that_is_cancelled_after_its_operator_was_lost_is_not_begun_again
         lambda one: one.get("status", {}).get("state") == "Cancelled",
         "to be cancelled",
     )
-    # The successor judges the same plan for a spec that is newer than all this.
+    # The next operator computes the same plan for a newer spec.
     objects.change_topology(reassignment={"throttle": 30_000})
     seen = objects.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
     assert seen["status"]["plan"]["hash"] == plan

@@ -1,4 +1,4 @@
-"""The API server refuses what the operator writes to one object, as a webhook may: that is no other's matter."""
+"""The API server refuses writes of the operator to one object, as a webhook may. Other objects are not affected."""
 
 import pytest
 from kubernetes import client
@@ -11,7 +11,7 @@ FINALIZER = "rackspan.dev/finalizer"
 
 @pytest.fixture
 def policies(kubectl, namespace):
-    """No finalizer may be put on KafkaTopic `guarded`, and no status on `mute`."""
+    """Policies that refuse the finalizer of KafkaTopic `guarded` and the status of `mute`; a function that lifts them."""
     rules = {
         f"{namespace}-guarded": (
             "guarded",
@@ -79,7 +79,7 @@ def _try_guarded(shop):
     )
 
 
-def test_what_is_refused_for_one_object_holds_back_no_other(policies, shop, topics):
+def test_refused_writes_to_one_object_do_not_delay_others(policies, shop, topics):
     shop.create_topic("mute", annotations={"rackspan.dev/paused": "true"})
     until(lambda: _is_refused(lambda: _try_guarded(shop)), "the policy about finalizers to hold")
     until(lambda: _is_refused(lambda: _write_status(shop, "mute")), "the policy about statuses to hold")
@@ -92,7 +92,7 @@ def test_what_is_refused_for_one_object_holds_back_no_other(policies, shop, topi
     for name in others:
         shop.until_ready(name)
     told = shop.until("KafkaTopic", "guarded", lambda obj: "guarded stays as it is" in message(obj), "to tell why")
-    assert told["status"]["conditions"], "the refusal of its finalizer is in its status"
+    assert told["status"]["conditions"], "the status has no conditions about the refused finalizer"
     until(lambda: topics.exists(shop.kafka_name("mute")), "the topic of the object that gets no status")
     for name in others[:3]:
         shop.change_topic(name, partitions=4)

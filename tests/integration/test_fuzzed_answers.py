@@ -1,7 +1,7 @@
 """
-Answers of real brokers, spoiled by chance, read by worker processes.
+Randomly corrupted responses of real brokers, read by worker processes.
 
-`RACKSPAN_TEST_FUZZ_MINUTES` says how long to go on after the first seeds; `pytest -s` shows what came of it.
+`RACKSPAN_TEST_FUZZ_MINUTES` sets how long the test runs after the first seeds. `pytest -s` shows the counts.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SEEDS = 24
 AT_A_TIME = 6
 MINUTES = float(os.environ.get("RACKSPAN_TEST_FUZZ_MINUTES", "0"))
 MOST_MEBIBYTES = 128
-"""Of memory that this process may come to need, in which the operator's side of all calls runs."""
+"""The limit for the memory growth of this process, which runs the operator's side of all calls."""
 SETTINGS = [
     Setting(SettingKind.BROKER, "0", "leader.replication.throttled.rate"),
     Setting(SettingKind.TOPIC, "__cluster_metadata", "retention.ms"),
@@ -76,7 +76,7 @@ async def fuzzed(workers, seed, address, topic, told):
 
 
 @pytest.mark.timeout(900 + MINUTES * 60)
-async def test_no_spoiled_answer_ends_or_bloats_the_process_that_asks(kafka, topics, namespace, monkeypatch):
+async def test_corrupted_responses_do_not_end_or_bloat_the_calling_process(kafka, topics, namespace, monkeypatch):
     monkeypatch.setattr("rackspan.kafka.worker.places._FIRST_PAUSE", 0.0)
     monkeypatch.setattr("rackspan.kafka.worker.places._LONGEST_PAUSE", 0.0)
     monkeypatch.setattr("rackspan.kafka.worker.workers._CALL_SECONDS", 12.0)

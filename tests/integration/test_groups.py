@@ -1,4 +1,4 @@
-"""Consumer groups of a real Kafka: who reads what, from where, and what that makes of their locality."""
+"""Consumer groups of a real Kafka: members, their partitions and racks, and the locality of their reads."""
 
 import json
 import math
@@ -33,10 +33,10 @@ from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
 LEVELS = ("region", "zone", "rack")
-pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # nothing else tells rack ids
+pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # no other call returns rack ids
 
 ASSIGNMENT = [[3, 4], [0, 3], [0, 1], [2, 0]]
-"""Of the first two partitions a replica is where US is, of all but the first one where EU is."""
+"""The first two partitions have a replica in the rack US, all but the first one have a replica in the rack EU."""
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def name():
 @pytest.fixture
 def topic(kafka, topics, name):
     topics.create(name, ASSIGNMENT)
-    kafka.wait_until_agreed()  # a group's coordinator refuses offsets of a topic that it does not know yet
+    kafka.wait_until_agreed()  # a group coordinator refuses offsets of a topic that it does not know yet
     yield name
     topics.admin.delete_topics([name])[name].result(120)
 
 
 class Reader:
-    """A consumer that keeps polling, as one has to."""
+    """A consumer that polls in a thread until it is closed."""
 
     def __init__(self, kafka, topic, group, **config):
         self.fetched_from = {}
@@ -92,7 +92,7 @@ class Reader:
 
 @contextmanager
 def reading_group(kafka, topic, group, *configs):
-    """A group of several consumers, once they have all partitions between them."""
+    """Yield the consumers of a group after all partitions are assigned to them."""
     readers = [Reader(kafka, topic, group, **config) for config in configs]
     try:
         until(lambda: complete(kafka, group, len(configs)), f"group {group} to be stable")
@@ -126,8 +126,10 @@ def counts(row):
     return row.members, row.partitions, row.near, row.reads_near, row.could_be_near, row.members_without_rack
 
 
-def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives_it(kafka, topic, name):
-    crosswise = {"partition.assignment.strategy": "roundrobin"}  # by client id: 0 and 2 to the first, 1 and 3
+def test_members_are_located_by_client_rack_and_read_from_replicas_of_the_selector(kafka, topic, name):
+    crosswise = {
+        "partition.assignment.strategy": "roundrobin"
+    }  # in the order of client ids: 0 and 2 to the first, 1 and 3 to the second
     with reading_group(
         kafka,
         topic,
@@ -151,13 +153,13 @@ def test_each_member_is_where_its_rack_id_says_and_reads_what_the_selector_gives
         assert (told.code, "assignor roundrobin ignores racks, 2 more partitions" in told.out) == (0, True)
         (row,) = cli("locality", "--bootstrap-server", kafka.bootstrap(), "--group", name, "-o", "json").json["groups"]
         assert (row["protocol"], row["near"], row["readsNear"], row["readsFar"]) == ("classic", 2, 2, 2)
-        # The clients' own word: 1 is read from the follower in the reader's rack, 0 and 3 from leaders far away.
+        # The statistics of the clients: 1 is read from the follower in the rack of its reader, 0 and 3 from remote leaders.
         fetched = {0: 3, 1: 3, 2: 0, 3: 2}
         until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, "the clients to fetch there")
 
 
 @pytest.mark.parametrize(("first", "second", "near"), [(US, EU, 4), (EU, US, 3)])
-def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_turn_is_first(
+def test_rack_aware_range_assignor_reaches_the_best_locality_only_for_one_member_order(
     kafka, topic, name, first, second, near
 ):
     members = ({"client.id": "a", "client.rack": first}, {"client.id": "b", "client.rack": second})
@@ -166,7 +168,7 @@ def test_rack_aware_range_of_a_real_client_comes_to_the_best_or_less_by_whose_tu
         assert counts(row) == (2, 4, near, near, 4, 0)
 
 
-def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_other_racks(kafka, topic, name):
+def test_cooperative_sticky_assigns_near_partitions_and_follows_moved_replicas(kafka, topic, name):
     sticky = {
         "partition.assignment.strategy": "cooperative-sticky",
         "topic.metadata.refresh.interval.ms": 500,
@@ -184,12 +186,12 @@ def test_cooperative_sticky_of_a_real_client_reads_near_and_follows_replicas_to_
         until(all_near, "all to be near again")
 
 
-def test_of_the_consumer_protocol_brokers_say_the_rack_and_the_subscription_of_a_member(kafka, topic, name):
+def test_brokers_report_rack_and_subscription_of_consumer_protocol_members(kafka, topic, name):
     with reading_group(kafka, topic, name, {"client.rack": US, "group.protocol": "consumer"}):
 
         def all_known():
             found = seen_groups(kafka)
-            return None if found.warnings else found  # a coordinator that loads its groups does not list them yet
+            return None if found.warnings else found  # a coordinator does not list its groups while it loads them
 
         seen = eventually(all_known, "all groups to be described", interval=0.5)
         (member,) = next(one for one in seen.groups if one.name == name).members
@@ -197,7 +199,7 @@ def test_of_the_consumer_protocol_brokers_say_the_rack_and_the_subscription_of_a
         assert counts(row_of(kafka, seen, name, {})) == (1, 4, 2, 2, 2, 0)
 
 
-def test_share_consumers_read_from_leaders_though_replicas_are_in_their_racks(
+def test_share_consumers_read_from_leaders_in_spite_of_replicas_in_their_racks(
     kafka, kafka_distribution, processes, topic, name
 ):
     if kafka_distribution.version < "4.2":
@@ -227,13 +229,13 @@ def test_share_consumers_read_from_leaders_though_replicas_are_in_their_racks(
     group = next(one for one in seen.groups if one.name == name)
     assert (group.protocol, group.assignor) == (GroupProtocol.SHARE, "simple")
     assert {member.client_rack for member in group.members} == {EU, US}
-    near = {EU: {1, 2}, US: {0}}  # what is led there
+    near = {EU: {1, 2}, US: {0}}  # partitions with the leader in that rack
     expected = sum(len(near[member.client_rack].intersection(member.partitions[topic])) for member in group.members)
     row = row_of(kafka, seen, name, {})
     assert (row.members, row.partitions, row.near, row.reads_near) == (2, 4, expected, expected)
 
 
-def test_where_kafka_python_gets_no_answer_a_warning_says_what_is_not_known(kafka, topic, name, monkeypatch):
+def test_refused_group_description_by_kafka_python_is_a_warning(kafka, topic, name, monkeypatch):
     def refused(_admin):
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, "not allowed", Remedy.ACCESS))
 
@@ -247,17 +249,17 @@ def test_where_kafka_python_gets_no_answer_a_warning_says_what_is_not_known(kafk
         assert warning == about
 
 
-def test_an_empty_group_is_listed_and_reads_nothing(kafka, topic, name):
+def test_empty_group_is_listed_with_zero_counts(kafka, topic, name):
     leave_offsets(kafka, topic, name)
     seen = seen_groups(kafka)
     assert counts(row_of(kafka, seen, name, {})) == (0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics, topic, name, protocol, monkeypatch):
+def test_group_deleted_during_the_scan_is_skipped_without_a_warning(kafka, topics, topic, name, protocol, monkeypatch):
     with reading_group(kafka, topic, name, {"group.protocol": protocol}):
         pass
-    leave_offsets(kafka, topic, name)  # Kafka removes an empty group without offsets, whenever it looks
+    leave_offsets(kafka, topic, name)  # Kafka removes an empty group without offsets at any time
     until(lambda: seen_group(kafka, name) and not seen_group(kafka, name).members, "the group to be empty")
     leave_offsets(kafka, topic, f"{name}-other")
     listed = reading._GroupsAdmin.groups
@@ -278,7 +280,7 @@ def test_a_group_that_dies_during_the_scan_takes_no_other_with_it(kafka, topics,
     assert not any(name in text for text in seen.warnings)
 
 
-def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkeypatch):
+def test_refused_requests_are_warnings_and_other_groups_are_read(kafka, topic, name, monkeypatch):
     described = reading._GroupsAdmin.describe_groups
     refused = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
@@ -305,7 +307,7 @@ def test_what_is_refused_is_told_and_the_rest_is_read(kafka, topic, name, monkey
     )
 
 
-def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
+def test_rates_are_computed_from_offsets_committed_between_two_samples(kafka, topic, name):
     records, each = 100, 1000
     producer = Producer(kafka.client_config())
 
@@ -350,7 +352,7 @@ def test_rates_are_of_what_was_committed_between_two_looks(kafka, topic, name):
 
 @contextmanager
 def written_to(kafka, topic, partition):
-    """Records are written all the time."""
+    """Write records continuously during the block."""
     producer, ended = Producer(kafka.client_config()), threading.Event()
 
     def write():
@@ -369,7 +371,7 @@ def written_to(kafka, topic, partition):
 
 
 def scanned(kafka, group, **compliance):
-    """The row of a group in a scan of a RackTopology."""
+    """Return the row of a group in a scan of a RackTopology."""
     brokers = [{"id": number, "rack": site.path} for number, site in enumerate(SIX_BROKERS)]
     about = RackTopology.from_object(
         {
@@ -387,9 +389,9 @@ def scanned(kafka, group, **compliance):
     return next(row for row in found.groups if row.group == group)
 
 
-def test_a_scan_has_the_bytes_that_cross_domains_where_it_looks_twice(kafka, topic, name):
+def test_scan_with_two_samples_reports_bytes_that_cross_domains(kafka, topic, name):
     reader = {"client.rack": EU, "auto.commit.interval.ms": 200}
-    with reading_group(kafka, topic, name, reader), written_to(kafka, topic, partition=0):  # which lies elsewhere
+    with reading_group(kafka, topic, name, reader), written_to(kafka, topic, partition=0):  # which has no replica in EU
         assert scanned(kafka, name).cross_bytes_per_second is None
 
         def with_rate():
@@ -401,14 +403,14 @@ def test_a_scan_has_the_bytes_that_cross_domains_where_it_looks_twice(kafka, top
     assert row.cross_bytes_per_second > 0
 
 
-def test_where_nobody_answers_there_is_a_reason():
+def test_reading_groups_of_an_unreachable_kafka_fails_with_kafka_unreachable():
     with pytest.raises(FailureError) as caught:
         read_consumer_groups(command_properties("127.0.0.1:1"))
     assert caught.value.failure.reason == Reason.KAFKA_UNREACHABLE
 
 
 def leave_offsets(kafka, topic, group):
-    """Make a group that has offsets and no members."""
+    """Create a group with offsets and without members."""
     consumer = Consumer({**kafka.client_config(), "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()

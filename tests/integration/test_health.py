@@ -1,4 +1,4 @@
-"""What others make of an object's conditions: kstatus, by its own library, and Argo CD, by the check in examples/."""
+"""How other tools read the conditions of objects: kstatus with its own library, Argo CD with the check in examples/."""
 
 import json
 import subprocess
@@ -19,13 +19,13 @@ KEY = "resource.customizations.health.rackspan.dev_{}"
 
 @pytest.fixture
 def health(kstatus):
-    """Of objects: what kstatus says, and what Argo CD shows."""
+    """A function that returns the status of kstatus and the health of Argo CD for each object."""
     checks = yaml.safe_load(PATCH.read_text())["data"]
 
     def argo(obj):
         lua = LuaRuntime(unpack_returned_tuples=True, register_eval=False)
         for library in ("io", "os", "package", "debug", "require", "dofile", "loadfile"):
-            lua.globals()[library] = None  # Argo CD has none of them
+            lua.globals()[library] = None  # Argo CD does not provide these libraries
         check = lua.eval("function(obj) " + checks[KEY.format(obj["kind"])] + " end")
         found = check(lua.table_from(obj, recursive=True))
         assert found["message"]
@@ -41,7 +41,7 @@ def health(kstatus):
     return both
 
 
-def test_every_state_is_understood_by_kstatus_and_argo_cd(shop, topics, health):
+def test_kstatus_and_argo_cd_show_the_expected_health_for_topic_states(shop, topics, health):
     def there(name, rows, **spec):
         topics.create(shop.kafka_name(name), rows)
         shop.create_topic(name, partitions=len(rows), replicationFactor=2, **spec)
@@ -71,7 +71,7 @@ def test_every_state_is_understood_by_kstatus_and_argo_cd(shop, topics, health):
     assert told == {name: (kstatus, argo) for name, (_, kstatus, argo) in expected.items()}
 
 
-def test_what_is_under_way_is_in_progress(objects, health, operator):
+def test_kstatus_and_argo_cd_show_waiting_and_unseen_objects_as_in_progress(objects, health, operator):
     objects.create_topic("orders")
     objects.create_topology("127.0.0.1:1")
     topology = objects.until_topology("Reconciling", "True")
@@ -82,7 +82,7 @@ def test_what_is_under_way_is_in_progress(objects, health, operator):
     assert health(unseen) == [("InProgress", "Progressing")]
 
 
-def test_every_state_of_a_reassignment_is_understood_by_kstatus_and_argo_cd(health):
+def test_kstatus_and_argo_cd_show_the_expected_health_for_reassignment_states(health):
     seen = {
         "apiVersion": "rackspan.dev/v1alpha1",
         "kind": "Reassignment",

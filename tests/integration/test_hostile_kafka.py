@@ -1,4 +1,4 @@
-"""Kafkas that answer what no Kafka may, beside one that is as it should be: on the operator as a process."""
+"""An operator process with one regular Kafka and one that sends invalid responses."""
 
 import pytest
 from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
@@ -19,7 +19,7 @@ def tenant(api_client, namespace_factory):
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_an_answer_that_ends_the_client_is_told_on_its_topology_and_ends_nothing_else(
+def test_response_that_crashes_the_client_fails_only_its_own_topology(
     attack, operator_factory, objects, tenant, kafka, broker_sites
 ):
     operator = operator_factory(trusted=objects.namespace)
@@ -45,7 +45,7 @@ def test_an_answer_that_ends_the_client_is_told_on_its_topology_and_ends_nothing
         tenant.until_topology()
 
 
-def test_a_null_cluster_id_in_a_trusted_namespace_ends_no_other_topologys_client_twice(
+def test_null_cluster_id_in_a_trusted_namespace_crashes_the_shared_client_only_once(
     operator_factory, objects, tenant, kafka, broker_sites
 ):
     operator = operator_factory()

@@ -1,4 +1,4 @@
-"""Topics that exist are imported from three sources, applied, and nothing happens to them."""
+"""Existing topics are imported from three sources and applied, and stay unchanged."""
 
 import re
 
@@ -12,7 +12,7 @@ TOPICS = {
     "Odd_Name": ([[0, 3]], {}),
     "unfair": ([[0, 1], [1, 2], [0, 3]], {"cleanup.policy": "compact,delete"}),
 }
-"""Of six brokers 0 to 2 are in /eu and 3 to 5 in /us."""
+"""Of six brokers, 0 to 2 are in /eu and 3 to 5 in /us."""
 
 STRIMZI = """\
 apiVersion: kafka.strimzi.io/v1
@@ -38,7 +38,7 @@ spec:
 
 
 def definitions(source, topology):
-    """The topics as another tool's file has them."""
+    """Return the topics in the file format of another tool."""
     texts = []
     for name, (rows, config) in TOPICS.items():
         template = STRIMZI if source == "strimzi" else TOPICCTL
@@ -56,7 +56,9 @@ def definitions(source, topology):
 
 
 @pytest.mark.parametrize("source", ["cluster", "strimzi", "topicctl"])
-def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, control_plane, tmp_path, source):
+def test_imported_topics_stay_unchanged_after_their_manifests_are_applied(
+    topology, topics, kafka, kubectl, control_plane, tmp_path, source
+):
     server = ("--bootstrap-server", kafka.bootstrap(), *LEVELS)
     before = {}
     for name, (rows, config) in TOPICS.items():
@@ -98,7 +100,7 @@ def test_imported_topics_stay_as_they_are(topology, topics, kafka, kubectl, cont
         assert (topics.id(topic), topics.replicas(topic, len(rows)), topics.config(topic)) == (identity, rows, config)
 
 
-def test_a_live_snapshot_says_what_a_topic_inherits(kafka, topics, topology):
+def test_live_snapshot_lists_the_inherited_configs_of_a_topic(kafka, topics, topology):
     name = topology.kafka_name("inherits")
     topics.create(name, [[0, 3]], config={"retention.ms": "60000"})
     kafka.wait_until_agreed()

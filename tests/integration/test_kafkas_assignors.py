@@ -1,4 +1,4 @@
-"""The best assignment against what the assignors of Kafka's own client come to, in thousands of groups."""
+"""The best assignment compared with the results of the assignors of Kafka's own client, in thousands of groups."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ HARNESS = Path(__file__).with_name("KafkaAssignors.java")
 
 @pytest.fixture(scope="module")
 def kafkas(kafka_distribution, tmp_path_factory):
-    """Asks Kafka's assignor for the owners of the partitions of several groups."""
+    """A function that returns the owners of the partitions of several groups from Kafka's assignor."""
     javac = shutil.which("javac")
     if javac is None:
         pytest.skip("no javac on this machine: what asks Kafka's assignors has to be compiled")
@@ -38,7 +38,7 @@ def line(members, topics):
 
 
 def anywhere(chance):
-    """Members and replicas in any of a few racks."""
+    """Return members and replicas in random racks, of a few."""
     racks = int(chance.integers(2, 5))
     size = int(chance.integers(1, racks + 1))
     members = chance.integers(0, racks, chance.integers(1, 9)).tolist()
@@ -47,7 +47,7 @@ def anywhere(chance):
 
 
 def striped(chance):
-    """As many members in each rack, and the replicas of successive partitions in successive racks."""
+    """Return the same number of members per rack, and replicas of successive partitions in successive racks."""
     racks = int(chance.integers(2, 5))
     size = int(chance.integers(1, racks + 1))
     members = [at % racks for at in range(racks * int(chance.integers(1, 4)))]
@@ -73,7 +73,7 @@ def readers(members, topics):
         ("range", anywhere, 0.75),
     ],
 )
-def test_kafkas_assignors_never_read_more_near_by_and_reach_the_best_this_often(kafkas, assignor, groups, least):
+def test_kafka_assignors_never_beat_the_best_assignment_and_often_reach_it(kafkas, assignor, groups, least):
     chance = np.random.default_rng(5)
     asked = [groups(chance) for _ in range(GROUPS)]
     reached = 0
@@ -83,7 +83,7 @@ def test_kafkas_assignors_never_read_more_near_by_and_reach_the_best_this_often(
         near = int(given.near[np.arange(len(owner)), given.domain[owner]].sum())
         assert near <= best.near
         reached += near == best.near
-        if assignor == "cooperative-sticky":  # as even in sum, member by member
+        if assignor == "cooperative-sticky":  # the partition counts per member are the same too
             counts = [np.sort(np.bincount(each, minlength=len(given.domain))) for each in (owner, best.owner)]
             assert counts[0].tolist() == counts[1].tolist()
     assert reached >= least * GROUPS

@@ -1,4 +1,4 @@
-"""What is known of Kafka's topic configs without asking, held against the brokers' own answers."""
+"""The built-in rules for Kafka's topic configs, compared with the responses of brokers."""
 
 import asyncio
 
@@ -32,10 +32,10 @@ VALUES = (
     *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809"),
 )
 SEVERAL = ("compaction.lag", "local.retention", "remote.", "segment", "retention.")
-"""Configs about which Kafka has rules together with others: what it refuses of them need not be known."""
+"""Configs that Kafka validates in combination with others. The built-in rules may accept what Kafka refuses."""
 
 
-def test_all_that_is_known_of_configs_is_what_the_brokers_say(kafka, topics, namespace):
+def test_known_config_rules_agree_with_the_validation_by_brokers(kafka, topics, namespace):
     name = f"{namespace}.configs"
     topics.create(name, [[0]])
     kafka.wait_until_agreed()
@@ -62,7 +62,7 @@ def test_all_that_is_known_of_configs_is_what_the_brokers_say(kafka, topics, nam
             assert bool(known) == (told is not None), (key, value, known, told)
 
 
-def test_a_live_cluster_is_asked_whether_it_takes_a_files_configs(kafka, tmp_path, namespace):
+def test_plan_of_files_reports_configs_that_the_live_cluster_refuses(kafka, tmp_path, namespace):
     lags = manifest("config:", "  min.compaction.lag.ms: 10", "  max.compaction.lag.ms: 5", name=f"{namespace}.lags")
     (tmp_path / "topics.yaml").write_text(lags)
     ran = cli("plan", "-f", tmp_path / "topics.yaml", "--bootstrap-server", kafka.bootstrap())

@@ -1,4 +1,4 @@
-"""The kube room on the real API server. The operator leaves ComplianceReports alone, so nobody else writes here."""
+"""`rackspan.kube` on a real API server. No operator writes these ComplianceReports during the tests."""
 
 import pytest
 from kubernetes import client
@@ -31,7 +31,7 @@ def report(api_client, crds, namespace):
     return ObjectRef("ComplianceReport", ObjectKey(namespace, "kafka"), made["metadata"]["uid"])
 
 
-async def test_what_the_next_status_does_not_say_is_gone(rest, report):
+async def test_replace_status_removes_fields_that_the_new_status_omits(rest, report):
     kube = KubeCluster(rest, EventQueue(rest))
     first = await kube.replace_status(report, {"scanId": "one", "summary": {"findings": 3, "byRule": {"Offline": 3}}})
     assert first["status"]["summary"]["byRule"] == {"Offline": 3}
@@ -39,7 +39,7 @@ async def test_what_the_next_status_does_not_say_is_gone(rest, report):
     assert second["status"] == {"scanId": "two"}
 
 
-async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
+async def test_replace_status_of_an_object_with_another_uid_or_name_changes_nothing(rest, report):
     kube = KubeCluster(rest, EventQueue(rest))
     earlier = ObjectRef(report.kind, report.key, "0b7f3c1e-0000-4000-8000-000000000000")
     assert await kube.replace_status(earlier, {"scanId": "one"}) is None
@@ -51,14 +51,14 @@ async def test_another_object_of_the_same_name_keeps_its_status(rest, report):
     assert found["status"] == {"observedGeneration": -1}
 
 
-async def test_an_object_is_found_by_kind_and_name_and_told_by_its_uid(rest, report):
+async def test_listed_and_find_return_objects_with_their_uid(rest, report):
     kube = KubeCluster(rest, EventQueue(rest))
     assert (await kube.listed("ComplianceReport")).there[report.key].uid == report.uid
     assert (await kube.find("ComplianceReport", report.key))["metadata"]["uid"] == report.uid
     assert await kube.find("ComplianceReport", ObjectKey(report.key.namespace, "none")) is None
 
 
-async def test_the_operator_has_a_name_of_its_own_among_field_managers(rest, report):
+async def test_field_manager_of_status_writes_is_rackspan(rest, report):
     written = await KubeCluster(rest, EventQueue(rest)).replace_status(report, {"scanId": "one"})
     managers = {entry["manager"] for entry in written["metadata"]["managedFields"] if entry.get("subresource")}
     assert managers == {"rackspan"}
