@@ -247,7 +247,7 @@ def test_kubectl_plugin_drains_and_uncordons_a_broker(objects, own_kafka, operat
     objects.until(
         "RackTopology", "kafka", lambda found: found["status"].get("cordons") == [1], "to cordon what is empty"
     )
-    # Replicas on broker 0 are assigned explicitly, so no plan moves them: the output is the same with and without --wait.
+    # No plan moves the explicitly assigned replicas on broker 0: the output is the same with and without --wait.
     objects.change_topic("orders", placement={"assignment": [list(row) for row in topics.replicas(name, 2)]})
     objects.until_ready("orders")
     ran = [cli("drain", "0", *of_topology, *options) for options in ((), ("--wait", "--timeout=4m"))]

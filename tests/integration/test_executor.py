@@ -46,7 +46,7 @@ class Crashed(Exception):  # noqa: N818
 
 
 class Fragile:
-    """A proxy of an admin or a journal that calls `ends` before and after each changing call, which may raise Crashed."""
+    """A proxy of an admin or a journal that calls `ends`, which may raise, before and after each changing call."""
 
     def __init__(self, inner, ends):
         self._inner = inner
@@ -76,7 +76,7 @@ class Kept:
 
 
 async def passes_until(executor, condition, one_pass=Executor.advance):
-    """Run passes until the condition holds and return that pass. Failures are retried as in the command. Ten minutes."""
+    """Run passes until one meets the condition and return it. Retry failures, as the command does, for ten minutes."""
     seen = None
     async with asyncio.timeout(600):
         while seen is None or not condition(seen):

@@ -171,7 +171,7 @@ def test_topic_recreated_before_a_crash_is_recognized_as_own_after_the_restart(s
 
 
 def test_topic_created_before_a_crash_is_owned_and_one_with_a_copied_annotation_is_adopted(shop, topics, own_operator):
-    """The crash leaves the topic and the annotation with the uid. An annotation copied from another object is ignored."""
+    """The crash leaves the topic and the annotation with the uid. An annotation of another object is ignored."""
     own_operator.kill()
     for name in ("made", "copied"):
         topics.create(shop.kafka_name(name), ((0, 3, 2), (3, 1, 2), (5, 2, 0)))

@@ -71,7 +71,7 @@ def _is_told_by_the_command_line(kafka, topic):
 
 
 def _topologies(objects, kafka):
-    """Create many topologies of one cluster, so that the clients of some send requests to broker 3. Return the names."""
+    """Create so many topologies of one cluster that some clients send requests to broker 3. Return the names."""
     names = [f"kafka-{number}" for number in range(8)]
     for name in names:
         objects.create_topology(kafka.bootstrap(), name, rackSource="Broker")
@@ -180,7 +180,7 @@ def test_topic_stays_compliant_while_another_client_adds_a_replica_on_a_dead_bro
 
 
 def _is_named_by_the_command_line(kafka, name):
-    """Check that broker 1 is named to bring back a partition of the stopped brokers 1 to 3: its ISR or ELR has the writes.
+    """Check that broker 1, which has all writes in its ISR or ELR, is named for a partition of stopped brokers 1 to 3.
 
     Kafka 4.1 and later empty the ISR and keep the eligible leaders in the ELR (KIP-966).
     """

@@ -11,7 +11,7 @@ FINALIZER = "rackspan.dev/finalizer"
 
 @pytest.fixture
 def policies(kubectl, namespace):
-    """Policies that refuse the finalizer of KafkaTopic `guarded` and the status of `mute`; a function that lifts them."""
+    """Refuse the finalizer of KafkaTopic `guarded` and the status of `mute`. Yield a function that allows both."""
     rules = {
         f"{namespace}-guarded": (
             "guarded",

@@ -1,4 +1,4 @@
-"""`min.insync.replicas` and eligible leader replicas (KIP-966) on real brokers, as `tests/property` has them."""
+"""`min.insync.replicas` and eligible leader replicas (KIP-966) on real brokers, as modelled in `tests/property`."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def _own_kafka(processes, kafka_distribution):
 
 @pytest.fixture
 def own_kafka(_own_kafka):
-    """Three brokers that a test may stop and kill: all run when it begins, and there is no topic."""
+    """Three brokers that a test may stop and kill. All run at the start of each test, without topics."""
     yield _own_kafka
     _own_kafka.resume()
     admin = _own_kafka.admin()
@@ -54,7 +54,7 @@ def written(kafka, topic):
 
 
 def told(kafka):
-    """The default by each broker, by all, and of a topic that inherits it."""
+    """Return the defaults of each broker and of all brokers, and the value of a topic that inherits it."""
 
     async def asked():
         admin = ConfluentAdmin({"bootstrap.servers": kafka.bootstrap()})
@@ -67,9 +67,9 @@ def told(kafka):
     return asyncio.run(asked())
 
 
-def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(own_kafka):
-    """The controller's value becomes the cluster's when the cluster is made, and comes before those of brokers."""
-    kafka = own_kafka  # the first test of this module: a later one finds the cluster's own value
+def test_min_insync_replicas_of_the_cluster_override_the_properties_of_a_broker(own_kafka):
+    """The value of the controller becomes the cluster default at creation, and overrides the properties of brokers."""
+    kafka = own_kafka  # first test of this module: later ones may have changed the cluster default
     create(kafka, "plain", [0, 1, 2])
     admin, broker = kafka.admin(), ConfigResource(ResourceType.BROKER, "0")
     (answer,) = admin.describe_configs([broker]).values()
@@ -86,7 +86,7 @@ def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(own_kafka):
     kafka.stop_broker(2)
     eventually(lambda: kafka.known_to(0).topics["plain"].partitions[0].isrs == [0, 1], "two replicas in sync")
     assert kafka.known_to(0).topics["plain"].partitions[0].leader == 0
-    assert written(kafka, "plain"), "the broker that has 3 in its properties takes it with two in sync"
+    assert written(kafka, "plain"), "the broker with 3 in its properties refuses a write with two replicas in sync"
 
     change = ("ConfigCommand", "--alter", "--entity-type", "brokers", "--add-config", f"{KEY}=1")
     with pytest.raises(KafkaToolError, match=f"Broker-level {KEY} cannot be altered while ELR is enabled"):
@@ -96,8 +96,8 @@ def test_what_a_broker_has_in_its_own_properties_is_used_nowhere(own_kafka):
     eventually(lambda: told(kafka) == {1}, "the cluster's new default")
 
 
-def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(own_kafka):
-    """Kafka finds out about a crash when the broker is back, takes it off the ELR, and waits for one that has all."""
+def test_check_names_a_crashed_broker_and_after_its_restart_the_one_with_all_writes(own_kafka):
+    """Kafka detects a crash when the broker restarts, removes it from the ELR and waits for one with all writes."""
     kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.start_broker(1)
@@ -106,7 +106,7 @@ def test_a_broker_that_crashed_is_named_and_after_it_the_one_that_has_the_write(
     eventually(lambda: seen(kafka).leader == 2, "broker 2 to lead")
 
 
-def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_before(own_kafka):
+def test_check_ignores_earlier_eligible_leaders_after_an_unclean_election(own_kafka):
     kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
     kafka.start_broker(1)
     eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
@@ -121,8 +121,8 @@ def test_after_an_unclean_election_nothing_relies_on_the_eligible_leaders_of_bef
     eventually(lambda: named(kafka, LAGS) == [], "both to be in sync")
 
 
-def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_has(own_kafka):
-    """What is on the list when they are turned off stays on it, and may lead."""
+def test_check_uses_the_current_elr_after_the_elr_feature_is_turned_off_and_on(own_kafka):
+    """Brokers in the ELR stay in it when the feature is turned off, and may become leader."""
     kafka = without_leader(own_kafka, KafkaCluster.stop_broker)
     eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.tool("FeatureCommand", "downgrade", "--feature", f"{FEATURE}=0")
@@ -143,7 +143,7 @@ def test_a_cluster_that_turns_eligible_leaders_off_and_on_is_judged_by_what_it_h
 
 
 def without_leader(kafka, end):
-    """A partition with an acknowledged write, on brokers 1 and 2 of three: 2 was stopped, and then 1 by `end`."""
+    """Create a partition with an acknowledged write on brokers 1 and 2 of three. Stop 2, then end 1 with `end`."""
     create(kafka, "orders", [1, 2], **{KEY: "2"})
     assert written(kafka, "orders")
     kafka.stop_broker(2)
@@ -158,6 +158,6 @@ def seen(kafka):
 
 
 def named(kafka, rule="Offline"):
-    """The broker of each finding, and what would fix it."""
+    """Return the broker and the fix of each finding of the rule."""
     findings = cli("check", "--bootstrap-server", kafka.bootstrap(), "-o", "json").json["findings"]
     return [(one["broker"], one["fix"]) for one in findings if one["rule"] == rule]

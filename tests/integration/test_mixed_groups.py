@@ -1,4 +1,4 @@
-"""Classic groups of consumers of several libraries: the one that is there first leads, and assigns."""
+"""Classic groups with consumers of several libraries: the first member is the leader and assigns partitions."""
 
 import re
 import secrets
@@ -20,15 +20,15 @@ from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
 ASSIGNMENT = [[3, 4], [0, 3], [0, 1], [2, 0]]
-"""Of two topics: partition 0 is near US alone, 1 near both, 2 and 3 near EU alone."""
+"""Of each of two topics: partition 0 is near only US, 1 near both, 2 and 3 near only EU."""
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # nothing else tells rack ids
+    pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning"),  # no other call returns rack ids
     pytest.mark.stack,
 ]
 
 
 class Range(RackAwareRange):
-    """Remembers how many members each group had that it assigned."""
+    """An assignor that records the number of members of each assignment."""
 
     def __init__(self, rack):
         super().__init__(rack)
@@ -40,7 +40,7 @@ class Range(RackAwareRange):
 
 
 class InPython:
-    """A consumer of kafka-python's in EU that keeps polling, as one has to."""
+    """A consumer of kafka-python in EU that polls in a thread until it is closed."""
 
     def __init__(self, kafka, group, topics, client_id):
         self.client_id, self.range = client_id, Range(EU)
@@ -63,13 +63,13 @@ class InPython:
 
 
 class Group:
-    """The group as brokers know it, and its two topics."""
+    """A group as reported by brokers, and its two topics."""
 
     def __init__(self, kafka, topics):
         self.kafka, self.topics, self.name = kafka, topics, topics[0]
 
     def becomes(self, near, **read):
-        """Wait until clients read these partitions of both topics, of which so many are near to them."""
+        """Wait until clients read these partitions of both topics and `near` of them are near their reader."""
         wanted = {client: dict.fromkeys(self.topics, numbers) for client, numbers in read.items()}
 
         def settled():
@@ -106,7 +106,7 @@ def group(kafka, two_topics):
 
 @pytest.fixture
 def start_java(kafka, kafka_distribution, processes, group):
-    """Starts Kafka's own consumer in US."""
+    """A function that starts Kafka's own consumer in US."""
 
     def start():
         properties = {"client.id": "java", "client.rack": US, "heartbeat.interval.ms": 200, "metadata.max.age.ms": 1000}
@@ -124,10 +124,10 @@ def start_java(kafka, kafka_distribution, processes, group):
     processes.kill(group.name)
 
 
-def test_a_group_of_java_and_python_reads_co_partitioned_topics_and_near_by_who_leads_it(
+def test_mixed_java_and_python_group_is_co_partitioned_and_its_leader_decides_locality(
     kafka, group, two_topics, start_java
 ):
-    """In Java, members have their turn by member id, which begins with the client's id."""
+    """The Java assignor takes members in the order of member ids, which begin with the client id."""
 
     def in_python(client_id):
         return InPython(kafka, group.name, two_topics, client_id)
@@ -139,12 +139,12 @@ def test_a_group_of_java_and_python_reads_co_partitioned_topics_and_near_by_who_
         group.becomes(8, a=eu, java=us)
         assert leader.range.assigned[-1] == 2
     group.becomes(4, java=every)
-    with in_python("a") as first:  # Java gives it 1 and 2, which are near, and then has to give 3 away
+    with in_python("a") as first:  # Java assigns 1 and 2 to it, which are near, and must take 3 itself
         group.becomes(6, a=[1, 2], java=[0, 3])
     group.becomes(4, java=every)
     with in_python("z") as last:
         group.becomes(8, java=us, z=eu)
         for topic in two_topics:
             move(kafka, topic, {0: ASSIGNMENT[2], 2: ASSIGNMENT[0]})
-        group.becomes(8, java=[1, 2], z=[0, 3])  # nobody came or went
+        group.becomes(8, java=[1, 2], z=[0, 3])  # without a change of members
     assert first.range.assigned == last.range.assigned == []

@@ -1,4 +1,4 @@
-"""Who watches the operator's metrics alone sees that Kafka is away, and is alarmed."""
+"""Alerts on the metrics of the operator report an unreachable Kafka."""
 
 from dev.stack.nodes import SIX_BROKERS
 from tests.support.alerting import lasting, refuted
@@ -18,7 +18,7 @@ def until_disconnected(operator, label):
     until(lambda: list(samples_of(operator, label).get(CONNECTED, {}).values()) == [0], "no connection to be told")
 
 
-def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
+def test_connected_topology_that_loses_kafka_raises_an_alert(topology, operator, promtool):
     label = f"{topology.namespace}/kafka"
     topology.create_topic("orders")
     topology.until_ready("orders")
@@ -38,11 +38,11 @@ def test_an_outage_of_kafka_raises_an_alert(topology, operator, promtool):
         lambda: operator.metric("rackspan_errors_total", topology=label, reason="KafkaUnreachable") > failures,
         "another look to fail",
     )
-    assert samples_of(operator, label)[LAST_PASS] == lost[LAST_PASS], "no pass over Kafka has succeeded since"
+    assert samples_of(operator, label)[LAST_PASS] == lost[LAST_PASS], "a pass succeeded without Kafka"
     assert refuted(promtool, lasting(lost, 30, *lost), {4: (), 30: ["RackspanKafkaUnreachable"]}) == ""
 
 
-def test_a_topology_that_never_was_connected_raises_an_alert(objects, operator, promtool):
+def test_topology_that_never_connected_raises_an_alert(objects, operator, promtool):
     label = f"{objects.namespace}/kafka"
     objects.create_topology(NOBODY)
     until_disconnected(operator, label)

@@ -1,4 +1,4 @@
-"""Log-ins with tokens (SASL/OAUTHBEARER) at brokers that end a session with its token."""
+"""Logins with tokens (SASL/OAUTHBEARER) at brokers that end a session when its token expires."""
 
 import asyncio
 import base64
@@ -24,11 +24,11 @@ from rackspan.kafka.oauth_login import CLIENT_ID, CLIENT_SECRET, ENDPOINT
 
 RACKS = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
 LIFE = 30
-"""Seconds. Sessions end with the token."""
+"""Seconds. Sessions end when the token expires."""
 SHORT_LIFE = 15
-"""The same where a call that fails is made again."""
+"""Seconds, for tests in which failed calls are retried."""
 SIZE = 4_000_000
-"""Of a partition: at 100 kB/s it is copied for more than two short lives."""
+"""Bytes per partition. At 100 kB/s the copy takes longer than two short lifetimes."""
 
 REFUSED = (
     "Kafka refuses the log-in: the token is invalid: the log of a broker says whether by its signature, issuer, "
@@ -60,14 +60,14 @@ def oauth_kafka(processes, kafka_distribution, tokens):
 
 @pytest.fixture
 def oauth(tokens):
-    """The token endpoint without TLS, for the command line; it is right at the start of each test."""
+    """The token endpoint without TLS, for the command line. It is reset at the start of each test."""
     reset(tokens)
     return tokens
 
 
 @pytest.fixture
 def config(oauth, tmp_path):
-    """A file of Kafka's own tools."""
+    """A properties file in the format of Kafka's own tools."""
     file = tmp_path / "client.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
@@ -78,7 +78,7 @@ def config(oauth, tmp_path):
     return file
 
 
-def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path):
+def test_apply_completes_a_reassignment_longer_than_the_token_lifetime(oauth_kafka, oauth, config, tmp_path):
     oauth.seconds = SHORT_LIFE
     live = ("--bootstrap-server", oauth_kafka.bootstrap("SASL_PLAINTEXT"), "--command-config", config, *LEVELS)
     topics = Topics(oauth_kafka.admin())
@@ -95,14 +95,14 @@ def test_a_reassignment_outlives_its_tokens(oauth_kafka, oauth, config, tmp_path
         ran = run_in_process(tmp_path, "apply", *arguments)
         assert ran.code == 0, ran.err
         assert json.loads(ran.out.splitlines()[-1])["event"] == "finished"
-        assert time.monotonic() - started > 2 * SHORT_LIFE, "the copies were too fast to show anything"
+        assert time.monotonic() - started > 2 * SHORT_LIFE, "the copies ended before the tokens expired"
         assert len(oauth.asked) - asked >= 3
         assert SECRET not in ran.out + ran.err
         until_sizes(topics, topic, 3)
         nothing_left_over(oauth_kafka, topic, journal)
 
 
-async def test_no_call_of_either_client_fails_when_tokens_expire(oauth_kafka, oauth):
+async def test_calls_of_both_clients_succeed_when_tokens_expire(oauth_kafka, oauth):
     oauth.seconds = LIFE
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", ENDPOINT: oauth.url}
     login |= {"bootstrap.servers": oauth_kafka.bootstrap("SASL_PLAINTEXT"), CLIENT_ID: CLIENT, CLIENT_SECRET: SECRET}
@@ -110,15 +110,15 @@ async def test_no_call_of_either_client_fails_when_tokens_expire(oauth_kafka, oa
     admin = KafkaReassignments(login)
     try:
         while time.monotonic() < end:
-            await admin.assignments()  # by librdkafka
-            await admin.topic_names()  # by kafka-python
+            await admin.assignments()  # through librdkafka
+            await admin.topic_names()  # through kafka-python
             await asyncio.sleep(0.5)
     finally:
         await admin.close()
     assert len(oauth.asked) >= asked + 2
 
 
-def test_a_token_that_brokers_refuse_is_told_in_one_sentence(oauth_kafka, oauth, config):
+def test_token_refused_by_brokers_is_reported_in_one_sentence(oauth_kafka, oauth, config):
     live = ("--bootstrap-server", oauth_kafka.bootstrap("SASL_PLAINTEXT"), "--command-config", config)
     now = int(time.time())
     for claims in ({"aud": "others"}, {"iss": "https://others.example"}, {"iat": now - 900, "exp": now - 600}):
@@ -127,7 +127,7 @@ def test_a_token_that_brokers_refuse_is_told_in_one_sentence(oauth_kafka, oauth,
         assert (ran.code, ran.error) == (3, REFUSED)
 
 
-def test_a_token_for_amazon_msk_reaches_brokers_which_refuse_it_here(oauth_kafka, tmp_path, monkeypatch):
+def test_cli_sends_an_amazon_msk_token_that_the_test_brokers_refuse(oauth_kafka, tmp_path, monkeypatch):
     for name, value in (
         ("ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
         ("SECRET_ACCESS_KEY", "canary"),
@@ -147,7 +147,7 @@ def test_a_token_for_amazon_msk_reaches_brokers_which_refuse_it_here(oauth_kafka
 
 @dataclass(frozen=True, slots=True)
 class WithTokens(Secure):
-    """A namespace with the Secrets for a token endpoint with TLS; brokers take its tokens for those of the other."""
+    """A namespace with the Secrets for a token endpoint with TLS. Brokers accept its tokens like those without TLS."""
 
     endpoint: TokenServer
     authority: CertificateAuthority
@@ -177,7 +177,7 @@ def secure(objects, oauth_kafka, _endpoint):
     return secure
 
 
-def test_the_operator_its_moves_and_scans_outlive_their_tokens(secure, operator, control_plane):
+def test_operator_reassignment_and_a_later_scan_succeed_when_tokens_expire(secure, operator, control_plane):
     secure.endpoint.seconds = SHORT_LIFE
     objects = secure.objects
     secure.create_topology(secure.spec(), reassignment={"throttle": 100_000})
@@ -191,7 +191,7 @@ def test_the_operator_its_moves_and_scans_outlive_their_tokens(secure, operator,
     objects.patch("RackTopology", "kafka", {"metadata": {"annotations": approval}})
     until_sizes(Topics(secure.kafka.admin()), objects.kafka_name("orders"), 3)
     objects.until_ready("orders")
-    assert len(secure.endpoint.asked) >= asked + 3, "the copies were too fast to show anything"
+    assert len(secure.endpoint.asked) >= asked + 3, "the copies ended before the tokens expired"
     topology = f"{objects.namespace}/kafka"
     scanned = cli("scan", "--topology", topology, "--kubeconfig", control_plane.kubeconfig, "--engine", "local")
     assert scanned.code == 0, scanned.err
@@ -210,26 +210,26 @@ def _goes_on(secure):
     secure.objects.until_topology()
 
 
-def test_a_wrong_client_secret(secure, operator, promise):
+def test_wrong_client_secret_stalls_topology_until_it_is_corrected(secure, operator, promise):
     secure.secret("client", clientId=CLIENT, clientSecret="wrong")
     _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
     _goes_on(secure)
 
 
-def test_a_token_endpoint_of_another_authority(secure, operator, tmp_path, promise):
+def test_token_endpoint_of_another_authority_stalls_topology_until_it_is_corrected(secure, operator, tmp_path, promise):
     secure.secret("endpoint-ca", ca_crt=CertificateAuthority(tmp_path / "other").cert.read_text())
     _refused(secure, secure.spec(), "Stalled", "TlsFailed", promise)
     _goes_on(secure)
 
 
-def test_a_token_that_brokers_do_not_take(secure, operator, promise):
+def test_token_for_another_audience_stalls_topology_until_it_is_corrected(secure, operator, promise):
     secure.endpoint.claims = {"aud": "others"}
     _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
     _goes_on(secure)
 
 
-def test_keys_of_tokens_that_brokers_cannot_get(secure, operator, promise):
-    """A new key, while the server of the keys is away; tokens of the key that brokers know are taken."""
+def test_token_with_a_key_that_brokers_cannot_get_stalls_topology_until_it_is_corrected(secure, operator, promise):
+    """The key is new and the key server does not respond. Brokers accept tokens of the known key."""
     secure.endpoint.key_id, secure.endpoint.keys_status = "rotated", 503
     _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
     _goes_on(secure)
@@ -245,31 +245,31 @@ def _msk(secure, identifier):
     }
 
 
-def test_an_access_key_of_aws_that_is_none(secure, operator, promise):
+def test_invalid_aws_access_key_id_stalls_topology(secure, operator, promise):
     kafka = _msk(secure, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
     _refused(secure, kafka, "Stalled", "AuthenticationFailed", promise)
 
 
-def test_a_token_for_amazon_msk_is_sent_to_brokers(secure, operator):
-    """These take no such token, so that their answer shows that they got one."""
+def test_operator_sends_an_amazon_msk_token_that_the_test_brokers_refuse(secure, operator):
+    """The test brokers refuse such tokens, so the error shows that they received one."""
     secure.create_topology(_msk(secure, "AKIAIOSFODNN7EXAMPLE"))
     told = secure.objects.until_topology("Stalled", "True", "AuthenticationFailed")
     assert condition(told, "Stalled")["message"] == REFUSED
 
 
-def test_a_token_endpoint_that_is_no_such_thing(secure, operator, promise):
+def test_token_endpoint_without_a_json_response_stalls_topology_until_it_is_corrected(secure, operator, promise):
     secure.endpoint.body = b"<html>"
     _refused(secure, secure.spec(), "Stalled", "AuthenticationFailed", promise)
     _goes_on(secure)
 
 
-def test_a_token_endpoint_that_is_away(secure, operator, promise):
+def test_unreachable_token_endpoint_is_retried(secure, operator, promise):
     _refused(
         secure, secure.spec(tokenEndpoint="https://127.0.0.1:1/token"), "Reconciling", "AuthenticationFailed", promise
     )
 
 
-def test_a_token_endpoint_that_never_answers_holds_up_no_other_topology(secure, operator, promise):
+def test_hanging_token_endpoint_is_retried_and_does_not_delay_other_topologies(secure, operator, promise):
     secure.endpoint.delay = 60
     _refused(secure, secure.spec(), "Reconciling", "AuthenticationFailed", promise)
     manifest = secure.objects.topology_manifest("", "other", kafka={"bootstrapServers": secure.kafka.bootstrap()})
@@ -280,7 +280,7 @@ def test_a_token_endpoint_that_never_answers_holds_up_no_other_topology(secure, 
     _goes_on(secure)
 
 
-def test_neither_the_client_secret_nor_a_token_is_seen_outside(secure, operator_factory):
+def test_client_secret_and_tokens_appear_in_no_log_metric_or_status(secure, operator_factory):
     own = operator_factory("--log-level=debug")
     kafka = {**secure.spec(), "properties": {"debug": "all"}}
     secure.create_topology(kafka)
@@ -288,7 +288,7 @@ def test_neither_the_client_secret_nor_a_token_is_seen_outside(secure, operator_
     secure.objects.until_ready("orders")
     secure.secret("client", clientId=CLIENT, clientSecret=f"{SECRET}-wrong")
     secure.objects.until_topology("Stalled", "True", "AuthenticationFailed")
-    assert "rdkafka" in own.output, "the client did not say all that it can"
+    assert "rdkafka" in own.output, "the client did not write its debug log"
     outside = own.output + own.get("/metrics")[1] + json.dumps(secure.objects.topology())
     header = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
     assert [text for text in (SECRET, header, *secure.endpoint.given) if text in outside] == []

@@ -1,4 +1,4 @@
-"""The page for on-call: situations on real servers, each brought about here, and what the page says is printed."""
+"""The on-call page: the test creates each situation on real servers and compares the output of the commands."""
 
 import re
 import secrets
@@ -32,9 +32,9 @@ _VOLATILE = (
 
 
 def plain(printed):
-    """Its words, without what differs from run to run: names are longer here, so lines break elsewhere.
+    """Return the words of an output with placeholders for variable parts. Lines wrap differently for longer names.
 
-    Hashes are numbered, so that the same ones are the same.
+    Hashes get numbers, so that equal hashes stay equal.
     """
     hashes: dict[str, int] = {}
     printed = _HASH.sub(lambda found: f"HASH{hashes.setdefault(found[0][:8], len(hashes))}", printed)
@@ -44,7 +44,7 @@ def plain(printed):
 
 
 def commands(page):
-    """By heading, commands and what they print."""
+    """Yield each heading with its commands and their documented output."""
     for section in page.split("\n## ")[1:]:
         heading, _, text = section.partition("\n")
         yield heading, [*typed("".join(_CONSOLE.findall(text)))]
@@ -65,7 +65,7 @@ def four_sites(api_client, namespace):
 
 
 class World:
-    """Four brokers in two zones and two topics, one of them placed by hand, and what goes wrong there."""
+    """Four brokers in two zones, two topics, one with an explicit assignment, and the situations of the page."""
 
     def __init__(self, objects, kafka, operator):
         self.objects, self.kafka, self._operator = objects, kafka, operator
@@ -77,12 +77,12 @@ class World:
         self.until_at_rest()
 
     def until_at_rest(self):
-        """Wait until nothing is wrong with the two."""
+        """Wait until both topics are ready."""
         for name in ("orders", "payments"):
             self.objects.until_ready(name)
 
     def _add(self, name, rows, **spec):
-        """A topic with 4 MB in each partition."""
+        """Create a topic with 4 MB in each partition."""
         there = self.objects.kafka_name(name)
         self._topics.create(there, rows)
         producer = Producer(self.kafka.client_config())
@@ -139,7 +139,7 @@ class World:
 
     @contextmanager
     def kafka_is_away(self):
-        self.kafka.destroy()  # of brokers that stop in order, the operator sees some leave before the others
+        self.kafka.destroy()  # in an orderly stop the operator would see brokers go offline one by one
         yield
         self.kafka.resume()
 
@@ -152,7 +152,9 @@ class World:
 
 
 @pytest.mark.nightly
-def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, four_sites, control_plane, tmp_path):
+def test_commands_of_the_on_call_page_print_the_documented_output(
+    objects, own_kafka, operator, four_sites, control_plane, tmp_path
+):
     world = World(objects, own_kafka, operator)
     lease = objects.topology(TOPOLOGY)["status"]["lease"]
     run = shell(control_plane, tmp_path, Path(sys.executable).with_name("rackspan"))
@@ -175,6 +177,6 @@ def test_each_command_prints_what_the_page_says(objects, own_kafka, operator, fo
                     told.append(plain(printed(command)))
                     return told[-1] == plain(wanted)
 
-                with suppress(TimeoutError):  # the comparison tells more
+                with suppress(TimeoutError):  # the assertion below shows the difference
                     until(agrees)
                 assert told[-1] == plain(wanted), f"{heading}: {command}"

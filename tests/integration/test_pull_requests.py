@@ -1,4 +1,4 @@
-"""What `plan -f` says of the files of a pull request, held against what becomes of them on real servers."""
+"""The output of `plan -f` for the files of a pull request, compared with the result of applying them."""
 
 import re
 
@@ -15,7 +15,7 @@ FILES = {name: file.text for name, file in BAD.items() if file.refused is None} 
 
 @pytest.fixture
 def one_region(objects, kafka, operator, api_client, namespace):
-    """A RackTopology whose nodes are those that the files are for: one region with three zones."""
+    """A RackTopology with the nodes that the files assume: one region with three zones."""
     with broker_pods(client.CoreV1Api(api_client), namespace, sites(*RACKS.values())):
         objects.create_topology(kafka.bootstrap())
         objects.until_topology()
@@ -24,7 +24,7 @@ def one_region(objects, kafka, operator, api_client, namespace):
 
 @pytest.fixture
 def manifests(one_region, kafka, topics, tmp_path):
-    """The files as they are for this namespace, each about a topic of its own: those that are there are made."""
+    """The files adapted to this namespace, each with its own topic. Topics that exist in the example are created."""
     lists = {one["name"]: [row["replicas"] for row in one["partitions"]] for one in prod()["topics"]}
     topics.create(one_region.kafka_name("a.b"), lists["a.b"])
     made = {}
@@ -42,12 +42,12 @@ def manifests(one_region, kafka, topics, tmp_path):
 
 
 def looked_at(found):
-    """Whether the operator has said more of an object than that it is about to act."""
+    """Return whether the operator has evaluated an object: its Ready reason is not one of the initial ones."""
     told = condition(found, "Ready")
     return told is not None and told["reason"] not in ("Creating", "Waiting", "TopologyNotReady")
 
 
-def test_the_operator_says_the_same_of_files_as_their_review(one_region, manifests, control_plane, tmp_path):
+def test_operator_reports_the_same_messages_as_the_review_of_the_files(one_region, manifests, control_plane, tmp_path):
     asked = ("plan", "-f", tmp_path, "--topology", f"{one_region.namespace}/kafka")
     reviewed = cli(*asked, "--kubeconfig", control_plane.kubeconfig)
     assert reviewed.code == 2
@@ -60,7 +60,7 @@ def test_the_operator_says_the_same_of_files_as_their_review(one_region, manifes
         if name in GOOD:
             assert f"{number:02}" not in said
             assert (ready["status"], ready["reason"]) in (("True", "InSync"), ("False", "PlanPending")), name
-        elif name == "a name that collides in metrics":  # Kafka itself says so, in its own words
+        elif name == "a name that collides in metrics":  # the message of Kafka itself differs
             assert "collides with existing topic" in stalled["message"]
             assert "collides with topic" in said[f"{number:02}"]
         else:

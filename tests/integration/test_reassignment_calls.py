@@ -1,4 +1,4 @@
-"""The calls that move replicas, on real brokers: with plain text, and with TLS, SCRAM and client certificates."""
+"""Reassignment calls on real brokers: in plain text, with TLS, with SCRAM and with client certificates."""
 
 import asyncio
 import secrets
@@ -41,12 +41,12 @@ async def seen(admin, at):
 
 
 async def until_seen(admin, at, condition):
-    """The same of a partition, which the broker that is asked may not have heard of yet."""
+    """Wait until a broker returns the partition in this state, and return the state. Metadata of brokers may be old."""
     return await until_true(lambda: seen(admin, at), lambda one: one is not None and condition(one))
 
 
 async def until_true(look, condition):
-    """Ask again and again, for 90 seconds at most, until what is seen is as it should be."""
+    """Repeat `look` until its result meets the condition, for at most 300 seconds, and return the result."""
     async with asyncio.timeout(300):
         while not condition(now := await look()):  # noqa: ASYNC110 - Kafka has no event for it
             await asyncio.sleep(0.1)
@@ -55,12 +55,12 @@ async def until_true(look, condition):
 
 @pytest.fixture
 def silent():
-    """The port of a bootstrap server that takes connections, and never answers."""
+    """The port of a bootstrap server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-async def test_where_a_bootstrap_server_hangs_another_one_says_what_is_under_way(kafka, topic, silent, monkeypatch):
+async def test_client_tries_another_bootstrap_server_if_the_first_one_hangs(kafka, topic, silent, monkeypatch):
     chosen = []
 
     def choose(servers):
@@ -76,11 +76,13 @@ async def test_where_a_bootstrap_server_hangs_another_one_says_what_is_under_way
     assert len(chosen) == 2
 
 
-async def test_a_replica_is_added_taken_away_and_the_preferred_leader_elected(kafka, topic):
+async def test_alter_adds_and_removes_replicas_and_elect_makes_the_preferred_replica_leader(kafka, topic):
     at = TopicPartition(topic, 0)
     async with connected(kafka) as admin:
         refused = await admin.alter({at: (0, 1, 2, 3)}, {at})
-        assert "replication factor" in refused[at].message.lower(), "the number of replicas was to stay"
+        assert "replication factor" in refused[at].message.lower(), (
+            "the change of the number of replicas was not refused"
+        )
         assert await admin.alter({at: (0, 1, 2, 3)}) == {at: None}
         state = await until_seen(admin, at, lambda one: not one.under_way and 3 in one.in_sync)
         assert state.replicas == (0, 1, 2, 3)
@@ -120,7 +122,7 @@ async def test_throttles_are_set_read_and_deleted_on_brokers_and_topics(kafka, t
         await all_are({rate: None, list_: None})
 
 
-async def test_disks_sizes_and_min_insync_are_told(kafka, topic):
+async def test_disks_sizes_and_min_insync_return_values_of_existing_brokers_and_topics(kafka, topic):
     producer = Producer(kafka.client_config())
     producer.produce(topic, secrets.token_bytes(50_000), partition=0)
     assert producer.flush(300) == 0
@@ -136,7 +138,7 @@ async def test_disks_sizes_and_min_insync_are_told(kafka, topic):
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
-async def test_the_same_certificates_and_log_ins_serve_both_clients(secure_kafka, listener):
+async def test_both_clients_use_the_same_certificates_and_credentials(secure_kafka, listener):
     topics = Topics(secure_kafka.admin())
     name = f"moves-{secrets.token_hex(4)}"
     topics.create(name, [[0, 1]])
@@ -151,7 +153,7 @@ def as_texts(config):
     return {**config, **{f"ssl.{name}.pem": Path(file).read_text() for name, file in files.items()}}
 
 
-async def test_certificates_as_texts_serve_both_clients(secure_kafka):
+async def test_both_clients_accept_certificates_as_pem_text(secure_kafka):
     admin = KafkaReassignments(as_texts(secure_kafka.client_config("SSL")))
     try:
         assert (await admin.partitions([])) == {}
@@ -160,7 +162,7 @@ async def test_certificates_as_texts_serve_both_clients(secure_kafka):
         await admin.close()
 
 
-async def test_a_wrong_password_is_told_and_not_shown(secure_kafka):
+async def test_wrong_password_raises_an_error_without_the_password(secure_kafka):
     config = {**secure_kafka.client_config("SASL_SSL"), "sasl.password": "not-the-password"}
     admin = KafkaReassignments(config)
     try:
@@ -172,8 +174,8 @@ async def test_a_wrong_password_is_told_and_not_shown(secure_kafka):
 
 
 @pytest.mark.parametrize(("replicas", "least"), [([0], 2), ([0, 1], 3)])
-def test_brokers_take_the_number_of_replicas_where_min_insync_replicas_is_more(kafka, topics, replicas, least):
-    """What `effective_min_insync` computes, asked of a real broker."""
+def test_brokers_cap_min_insync_replicas_at_the_number_of_replicas(kafka, topics, replicas, least):
+    """A real broker agrees with `effective_min_insync`."""
     name = f"few-{secrets.token_hex(4)}"
     topics.create(name, [replicas], config={"min.insync.replicas": str(least)})
     told = []

@@ -1,4 +1,4 @@
-"""The operator carries plans out on real brokers: throttled, killed on the way, and cancelled."""
+"""Plans that the operator carries out on real brokers: throttled, with a killed operator, and cancelled."""
 
 import secrets
 import signal
@@ -19,7 +19,7 @@ from rackspan.reconcile.plans.approved_plans import ApprovedPlan, reassignments_
 
 KIND = "Reassignment"
 SIZE = 15_000_000
-"""Of a partition: it is copied for minutes, as a throttled broker fetches a megabyte in eleven seconds at least."""
+"""Bytes per partition. A throttled broker fetches about 1 MB per 11 seconds, so the copy takes minutes."""
 BEFORE, PLANNED = ((0, 1, 2), (1, 2, 0)), ((3, 1, 2), (1, 2, 4))
 
 
@@ -30,7 +30,7 @@ def topic(topics):
 
 
 def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
-    """Make what an approval makes, by hand, with settings of its `own`; the Reassignment's name."""
+    """Create the Reassignment of an approval with the settings `own` and return its name."""
     described = ask(kafka, lambda admin: admin.cluster())
     found = RackTopology.from_object(topology.topology(ref))
     racks = {broker.id: parse_rack(broker.rack) for broker in found.status.brokers}
@@ -43,7 +43,7 @@ def approved(topology, kafka, topic, before, planned, ref="kafka", **own):
 
 
 def raised(topology, kafka, partitions, **reassignment):
-    """Raise the replication factor of a KafkaTopic `orders` to 3, and approve the plan for that; its hash."""
+    """Raise the replication factor of a KafkaTopic `orders` to 3, approve the plan for it, and return its hash."""
     topology.create_topic("orders", partitions=partitions, replicationFactor=2)
     topology.until_ready("orders")
     filled(kafka, topology.kafka_name("orders"), partitions, SIZE)
@@ -60,7 +60,7 @@ def in_state(topology, name, *states):
     return topology.until(KIND, name, lambda found: found.get("status", {}).get("state") in states, f"in {states}")
 
 
-def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is_taken_back(
+def test_throttled_plan_survives_an_operator_kill_and_a_deleted_plan_is_reverted(
     topology, kafka, topics, topic, operator, kubectl
 ):
     filled(kafka, topic, 2, SIZE)
@@ -99,13 +99,15 @@ def test_a_plan_runs_throttled_survives_the_operators_death_and_a_deleted_one_is
     until(lambda: not throttles(kafka, topic), "no throttle")
 
 
-def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics, topic, operator, api_client):
+def test_deletion_of_a_topology_stops_and_deletes_its_reassignment(
+    topology, kafka, topics, topic, operator, api_client
+):
     filled(kafka, topic, 2, SIZE)
     name = approved(topology, kafka, topic, BEFORE, PLANNED, throttle=20_000)
     topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
     topology.delete("RackTopology", "kafka")
     topology.until_gone("RackTopology", "kafka")
-    topology.until_gone(KIND, name)  # as its owner is
+    topology.until_gone(KIND, name)  # garbage collection: its owner is deleted
     until(lambda: not throttles(kafka, topic), "no throttle")
     core = client.CoreV1Api(api_client)
 
@@ -117,13 +119,11 @@ def test_with_its_topology_a_reassignment_stops_and_goes(topology, kafka, topics
 
 
 def audited(operator, plan):
-    """What the audit log says that was done for a plan, since the operator started last."""
+    """Return the audit log entries for a plan since the last start of the operator."""
     return [line["audit"] for line in operator.log if line.get("audit", {}).get("plan") == plan]
 
 
-def test_the_command_and_the_operator_leave_each_others_throttles_alone(
-    topology, kafka, topics, topic, operator, tmp_path
-):
+def test_apply_and_operator_keep_the_throttles_of_each_other(topology, kafka, topics, topic, operator, tmp_path):
     filled(kafka, topic, 2, SIZE)
     name = approved(topology, kafka, topic, BEFORE, ((3, 1, 2), (2, 1, 4)), throttle=20_000)
     running = topology.until(KIND, name, lambda found: found.get("status", {}).get("copying", 0) == 2, "to copy")
@@ -139,7 +139,7 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
         process = moving.start(*drained, "--approve", moving.plan(*drained)["hash"], "--throttle", "50MB/s")
         until(lambda: under_way(kafka, other), "the command's copy to begin")
         assert theirs.items() <= throttles(kafka, topic).items()
-        process.send_signal(signal.SIGSTOP)  # the operator, which was first, ends first
+        process.send_signal(signal.SIGSTOP)  # the operator started first and finishes first
         topology.patch(KIND, name, {"spec": {"throttle": 100_000_000}})
         done = in_state(topology, name, "Succeeded", "Failed", "Stopped")
         assert done["status"]["state"] == "Succeeded", done["status"]
@@ -159,10 +159,10 @@ def test_the_command_and_the_operator_leave_each_others_throttles_alone(
     assert {line["topic"] for line in lines if line["operation"] == "AlterReplicas"} == {topic}
 
 
-def test_the_operator_leaves_throttles_of_one_topology_alone_for_another_one_of_the_same_kafka(
+def test_plan_of_one_topology_keeps_throttles_of_another_topology_of_the_same_kafka(
     topology, kafka, topics, topic, operator
 ):
-    """Both plans copy to broker 3. The first one that begins ends last, then the other way round."""
+    """Both plans copy to broker 3. First the earlier plan ends last, then the later one."""
     other = f"{topic}-other"
     topics.create(other, [[0, 1]])
     topology.create_topology(kafka.bootstrap(), "twin")
@@ -193,7 +193,7 @@ def test_the_operator_leaves_throttles_of_one_topology_alone_for_another_one_of_
         topics.delete(other)
 
 
-def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_the_plan(
+def test_throttle_set_by_a_user_during_a_plan_survives_an_operator_kill_and_the_plan(
     topology, kafka, topics, topic, operator
 ):
     filled(kafka, topic, 2, SIZE)
@@ -216,7 +216,7 @@ def test_a_throttle_that_a_person_sets_meanwhile_outlives_a_killed_operator_and_
         ask(kafka, lambda admin: admin.set_settings({persons: None}))
 
 
-def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(topology, kafka, operator):
+def test_approved_plan_cancelled_after_a_crash_does_not_start_again(topology, kafka, operator):
     plan = raised(topology, kafka, 2, throttle=20_000)
     made = until(lambda: topology.read(KIND, f"kafka-{plan}"), "the Reassignment")
     operator.kill()
@@ -227,7 +227,7 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
     assert ended["metadata"]["uid"] == made["metadata"]["uid"]
     topology.delete(KIND, f"kafka-{plan}")
     topology.until_gone(KIND, f"kafka-{plan}")
-    # The operator judges the same plan anew, for a spec that is newer than all this.
+    # The operator computes the same plan again for a newer spec.
     topology.change_topology(reassignment={"throttle": 30_000})
     seen = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
     assert seen["status"]["plan"]["hash"] == plan
@@ -236,8 +236,8 @@ def test_an_approved_plan_that_is_cancelled_after_a_crash_does_not_begin_again(t
     assert topology.read(KIND, f"kafka-{plan}") is None
 
 
-def test_a_topic_that_is_created_again_in_the_middle_keeps_its_replicas(topology, kafka, topics, operator):
-    """Somebody deletes the topic in Kafka and creates it with more replicas; one of three partitions is copied then."""
+def test_topic_recreated_during_a_plan_keeps_its_replicas_and_the_plan_fails(topology, kafka, topics, operator):
+    """Another client recreates the topic with more replicas while one of its three partitions is copied."""
     running = f"kafka-{raised(topology, kafka, 3, throttle=20_000, maxConcurrentMoves=1)}"
     name = topology.kafka_name("orders")
     topology.until(KIND, running, lambda found: found.get("status", {}).get("copying", 0) == 1, "to copy")
@@ -253,8 +253,8 @@ def test_a_topic_that_is_created_again_in_the_middle_keeps_its_replicas(topology
     topology.until_not_ready("orders", "TopicIdMismatch")
 
 
-def test_a_single_replica_below_min_insync_is_moved_and_a_move_back_is_cancelled(topology, kafka, topics, operator):
-    """A partition with one replica never meets `min.insync.replicas` 2, so a step has nothing to keep of it."""
+def test_single_replica_below_min_insync_is_moved_and_a_move_back_is_cancelled(topology, kafka, topics, operator):
+    """A partition with one replica never meets `min.insync.replicas` 2, so no step has to keep that config met."""
     topic = f"operator-moves-{secrets.token_hex(4)}"
     topics.create(topic, [[1]], config={"min.insync.replicas": "2"})
     try:

@@ -1,4 +1,4 @@
-"""What a scan found, written to a real API server: the ComplianceReport, and OpenReports where that kind is there."""
+"""Results of scans on a real API server: the ComplianceReport, and a report of OpenReports if that kind exists."""
 
 import pytest
 from kubernetes import client
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture
 def scanned(objects, control_plane):
-    """A topology and a way to publish what a scan of it found, which gives the report."""
+    """A topology, and a function that publishes the result of a scan of it and returns the report."""
     topology = objects.create_topology("127.0.0.1:1", compliance={"engine": "SparkOnKubernetes"})
     key = ObjectKey(objects.namespace, topology["metadata"]["name"])
 
@@ -31,12 +31,12 @@ def scanned(objects, control_plane):
 
 @pytest.fixture
 def open_reports(kubectl):
-    """OpenReports' kind, which is there while a test runs."""
+    """The kind of OpenReports, which exists during the test."""
     with served(kubectl, "openreports.io", "reports"):
         yield
 
 
-async def test_a_report_is_made_with_its_topology_as_its_owner(scanned):
+async def test_report_is_created_with_its_topology_as_owner(scanned):
     topology, publish = scanned
     report = await publish(document(findings=[finding("a")], summary=Summary(partitions=6, findings=1)))
     (owner,) = report["metadata"]["ownerReferences"]
@@ -49,7 +49,7 @@ async def test_a_report_is_made_with_its_topology_as_its_owner(scanned):
     assert {item["type"]: item["status"] for item in status["conditions"]} == {"Ready": "True", "Compliant": "True"}
 
 
-async def test_a_second_scan_replaces_the_first_and_leaves_nothing_of_it(scanned):
+async def test_second_scan_replaces_all_results_of_the_first(scanned):
     _, publish = scanned
     first = Summary(findings=1, by_rule={"Offline": 1}, by_severity={"critical": 1})
     before = await publish(document(findings=[finding("a")], summary=first, history="s3a://bucket/x"))
@@ -62,7 +62,7 @@ async def test_a_second_scan_replaces_the_first_and_leaves_nothing_of_it(scanned
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_when_nothing_is_wrong_any_more_the_counts_are_gone(scanned):
+async def test_scan_without_findings_removes_the_earlier_counts(scanned):
     _, publish = scanned
     wrong = Summary(partitions=6, findings=1, by_rule={"Offline": 1}, by_severity={"critical": 1})
     await publish(document(findings=[finding("a")], summary=wrong))
@@ -74,7 +74,7 @@ async def test_when_nothing_is_wrong_any_more_the_counts_are_gone(scanned):
     assert not status.get("findings")
 
 
-async def test_a_failed_scan_is_told_beside_what_the_one_before_found(scanned):
+async def test_failed_scan_is_reported_and_keeps_the_findings_of_the_previous_scan(scanned):
     _, publish = scanned
     await publish(document(findings=[finding("a")]))
     status = (await publish(failed_document("prod-2", "KafkaUnreachable", "no broker answers")))["status"]
@@ -83,13 +83,13 @@ async def test_a_failed_scan_is_told_beside_what_the_one_before_found(scanned):
     assert (await publish(document("prod-3", started_at="2026-01-31T06:00:00Z")))["status"].get("failure") is None
 
 
-async def test_a_slow_scan_does_not_overwrite_a_later_one(scanned):
+async def test_report_of_an_earlier_scan_does_not_overwrite_a_later_one(scanned):
     _, publish = scanned
     await publish(document("late", started_at="2026-01-31T05:00:00Z"))
     assert (await publish(document("early", started_at="2026-01-31T03:00:00Z")))["status"]["scanId"] == "late"
 
 
-async def test_the_api_server_takes_the_largest_report(scanned):
+async def test_api_server_accepts_the_largest_report(scanned):
     _, publish = scanned
     long = [finding(f"{n:064x}", message="ü" * 3_000, fix="x" * 3_000, topic="t" * 249) for n in range(MAX_FINDINGS)]
     changes = ScanChanges(new=9, cleared=9, new_findings=long, cleared_findings=long)
@@ -97,12 +97,12 @@ async def test_the_api_server_takes_the_largest_report(scanned):
     assert report["status"]["findings"]
 
 
-async def test_without_the_topology_nothing_is_made(scanned, control_plane, objects):
+async def test_publishing_a_scan_of_a_missing_topology_raises_not_found(scanned, control_plane, objects):
     with pytest.raises(NotFoundError, match="nowhere"):
         await publish_scan(document(), ObjectKey(objects.namespace, "nowhere"), control_plane.kubeconfig)
 
 
-async def test_an_open_report_is_taken_by_its_published_definition(scanned, open_reports, objects):
+async def test_published_definition_of_open_reports_accepts_the_report(scanned, open_reports, objects):
     topology, publish = scanned
     many = [finding(str(n), topic="orders", partition=n, broker=1, fix="do") for n in range(MAX_FINDINGS)]
     await publish(document(findings=many, summary=Summary(partitions=9, by_severity={"high": 2_000})))

@@ -1,4 +1,4 @@
-"""`rackspan scan --watch`: the command line asks, the operator scans, the command line tells."""
+"""`rackspan scan --watch`: the command requests a scan, the operator runs it, the command prints the report."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def watching(objects, control_plane, *options):
     )
 
 
-async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objects, control_plane):
+async def test_scan_watch_requests_a_scan_and_prints_its_report(scanning, scans, objects, control_plane):
     objects.create_topology(UNREACHABLE)
     with watching(objects, control_plane, "-o", "json") as command:
         (job,) = scans.until_jobs(1)
@@ -36,7 +36,7 @@ async def test_a_scan_is_asked_for_and_its_report_is_told(scanning, scans, objec
     assert json.loads(printed)["findings"][0]["message"] == "zone /eu/a holds 1 too many"
 
 
-async def test_a_scan_that_fails_is_told_with_its_reason(scanning, scans, objects, control_plane):
+async def test_scan_watch_reports_a_failed_scan(scanning, scans, objects, control_plane):
     objects.create_topology(UNREACHABLE)
     with watching(objects, control_plane) as command:
         (job,) = scans.until_jobs(1)
@@ -48,7 +48,7 @@ async def test_a_scan_that_fails_is_told_with_its_reason(scanning, scans, object
     assert errors.startswith(f"error: scan {job.metadata.name} failed: "), errors
 
 
-def test_a_topology_that_is_not_there_is_told(objects, control_plane):
+def test_scan_watch_of_a_missing_topology_is_an_error(objects, control_plane):
     with watching(objects, control_plane) as command:
         _, errors = command.communicate(timeout=600)
     assert command.returncode == 2

@@ -1,4 +1,4 @@
-"""The operator starts scans: Jobs on a real API server, with the real Job controller. The tests are the kubelet."""
+"""Scans that the operator starts as Jobs on a real API server with the real Job controller. Tests act as kubelet."""
 
 import datetime as dt
 import secrets
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stack
 
 
 def request(objects, value=None):
-    """Ask for a scan, and give what was written."""
+    """Request a scan and return the value of the annotation."""
     value = value or secrets.token_hex(4)
     objects.patch("RackTopology", "kafka", {"metadata": {"annotations": {SCAN_NOW: value}}})
     return value
@@ -41,7 +41,7 @@ def last_scan(obj):
     return obj.get("status", {}).get("lastScan", {})
 
 
-async def test_a_request_becomes_a_job_and_its_end_is_told(scanning, scans, objects, control_plane):
+async def test_requested_scan_runs_as_a_job_and_its_result_is_in_the_status(scanning, scans, objects, control_plane):
     value = request_on_creation(objects)
     (job,) = scans.until_jobs(1)
     assert job.metadata.labels["rackspan.dev/topology"] == "kafka"
@@ -61,11 +61,11 @@ async def test_a_request_becomes_a_job_and_its_end_is_told(scanning, scans, obje
     assert last_scan(topology)["findings"] == 3
     assert scans_of(topology)["handledRequest"] == value
     scanned = objects.until_condition("RackTopology", "kafka", "Scanned", "True", "ScanCompleted")
-    assert condition(scanned, "Ready")["reason"] == "KafkaUnreachable", "scans have no say in Ready"
-    assert scans.until_jobs(1), "the annotation that stays starts no further scan"
+    assert condition(scanned, "Ready")["reason"] == "KafkaUnreachable", "a scan changed the condition Ready"
+    assert scans.until_jobs(1), "the remaining annotation started another scan"
 
 
-def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
+def test_schedule_sets_the_next_scan_time_and_old_jobs_are_deleted(scanning, scans, objects):
     hour = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=12)).hour  # not due while the test runs
     objects.create_topology(UNREACHABLE, compliance={"schedule": f"0 {hour} * * *", "successfulJobsHistoryLimit": 1})
     topology = objects.until("RackTopology", "kafka", lambda obj: scans_of(obj).get("nextAt"))
@@ -85,7 +85,7 @@ def test_a_schedule_starts_scans_and_old_ones_go(scanning, scans, objects):
     until(lambda: [job.metadata.name for job in scans.jobs()] == names[-1:], "only the latest Job to stay")
 
 
-def test_a_scan_that_is_due_every_minute_starts_by_itself(operator_factory, scans, objects):
+def test_scan_scheduled_every_minute_starts_on_time(operator_factory, scans, objects):
     flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
     operator_factory(*flags, '--scan-limits={"scheduleIntervalSeconds": 60}')
     objects.create_topology(UNREACHABLE, compliance={"schedule": "* * * * *"})
@@ -94,10 +94,12 @@ def test_a_scan_that_is_due_every_minute_starts_by_itself(operator_factory, scan
     minutes = int(job.metadata.name.rpartition("-")[2])
     due = dt.datetime.fromtimestamp(minutes * 60, dt.UTC)
     assert job.metadata.annotations["rackspan.dev/scan-cause"] == due.strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert dt.timedelta(0) <= job.metadata.creation_timestamp - due < dt.timedelta(minutes=1), "before the next is due"
+    assert dt.timedelta(0) <= job.metadata.creation_timestamp - due < dt.timedelta(minutes=1), (
+        "the scan started after the next one was due"
+    )
 
 
-def test_an_operator_that_is_killed_starts_no_scan_twice(scanning, scans, objects):
+def test_restarted_operator_starts_no_second_scan_while_one_runs(scanning, scans, objects):
     request_on_creation(objects)
     scans.until_jobs(1)
     scanning.kill()
@@ -105,15 +107,15 @@ def test_an_operator_that_is_killed_starts_no_scan_twice(scanning, scans, object
     request(objects)
     scans.until_jobs(1)
     objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("state") == "Running")
-    assert len(scans.jobs()) == 1, "the second request waits under Forbid"
+    assert len(scans.jobs()) == 1, "the second request started a scan in spite of the policy Forbid"
     scans.end(scans.jobs()[0].metadata.name)
     scans.until_jobs(2, running=1)
 
 
-def test_a_scan_that_fails_says_so_and_does_not_stop_the_next(scanning, scans, objects, promise):
+def test_failed_scan_is_reported_and_does_not_block_the_next_one(scanning, scans, objects, promise):
     request_on_creation(objects, backoffLimit=3)
     (job,) = scans.until_jobs(1)
-    scans.end(job.metadata.name, exit_code=2)  # bad input: no retry would help
+    scans.end(job.metadata.name, exit_code=2)  # bad input: a retry cannot help
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanFailed")
     assert last_scan(topology)["state"] == "Failed"
     assert "exit code 2" in condition(topology, "Scanned")["message"]
@@ -124,7 +126,7 @@ def test_a_scan_that_fails_says_so_and_does_not_stop_the_next(scanning, scans, o
     scans.until_jobs(2, running=1)
 
 
-async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(scanning, scans, objects, control_plane):
+async def test_failed_scan_is_reported_with_the_message_of_its_report(scanning, scans, objects, control_plane):
     request_on_creation(objects)
     (job,) = scans.until_jobs(1)
     await publish(
@@ -142,7 +144,7 @@ async def test_a_cluster_that_cannot_be_scanned_is_told_in_the_scans_own_words(s
     assert scanning.metrics()["rackspan_scan_success"][("topology", f"{objects.namespace}/kafka"),] == 0
 
 
-def test_a_scan_whose_pod_does_not_start_says_why(scanning, scans, objects):
+def test_scan_with_a_pod_that_cannot_start_reports_the_reason(scanning, scans, objects):
     request_on_creation(objects)
     (job,) = scans.until_jobs(1)
     scans.cannot_start(job.metadata.name)
@@ -150,7 +152,7 @@ def test_a_scan_whose_pod_does_not_start_says_why(scanning, scans, objects):
     objects.until("RackTopology", "kafka", lambda obj: told in ((condition(obj, "Scanned") or {}).get("message") or ""))
 
 
-def test_a_replaced_scan_ends(scanning, scans, objects):
+def test_request_with_replace_policy_ends_the_running_scan(scanning, scans, objects):
     request_on_creation(objects, concurrencyPolicy="Replace")
     (first,) = scans.until_jobs(1)
     request(objects)
@@ -160,7 +162,7 @@ def test_a_replaced_scan_ends(scanning, scans, objects):
     objects.until("RackTopology", "kafka", lambda obj: last_scan(obj).get("scanId") == second.metadata.name)
 
 
-def test_a_scan_that_takes_too_long_is_ended(scanning, scans, objects, promise):
+def test_scan_above_its_active_deadline_times_out(scanning, scans, objects, promise):
     request_on_creation(objects, activeDeadlineSeconds=2)
     scans.until_jobs(1)
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanTimedOut")
@@ -168,7 +170,7 @@ def test_a_scan_that_takes_too_long_is_ended(scanning, scans, objects, promise):
     promise.kept_by(topology, "Scanned")
 
 
-def test_a_topology_may_not_choose_what_runs_beside_the_operator(scanning, scans, objects, promise):
+def test_untrusted_topology_cannot_choose_image_or_spark_conf_of_scans(scanning, scans, objects, promise):
     request_on_creation(objects, image="evil:latest", sparkConf={"spark.driver.extraJavaOptions": "-Dx=y"})
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotAllowed")
     promise.kept_by(topology, "Scanned")
@@ -177,7 +179,7 @@ def test_a_topology_may_not_choose_what_runs_beside_the_operator(scanning, scans
     scans.until_jobs(1)
 
 
-def test_a_topology_may_not_lend_the_releases_identity(scanning, scans, objects, promise):
+def test_untrusted_topology_cannot_exceed_scan_limits_or_choose_the_history_location(scanning, scans, objects, promise):
     request_on_creation(
         objects,
         historyLocation="gs://elsewhere/x",
@@ -192,7 +194,7 @@ def test_a_topology_may_not_lend_the_releases_identity(scanning, scans, objects,
     assert scans.jobs() == []
 
 
-def test_more_scans_than_may_run_wait_and_say_so(operator_factory, scans, objects):
+def test_scans_above_max_running_wait_and_report_it(operator_factory, scans, objects):
     flags = [f"--scan-image={IMAGE}", f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}"]
     operator_factory(*flags, "--scan-max-running=1")
     request_on_creation(objects)
@@ -208,20 +210,20 @@ def test_more_scans_than_may_run_wait_and_say_so(operator_factory, scans, object
     objects.until("RackTopology", "other", lambda obj: last_scan(obj).get("state") == "Running")
 
 
-def test_an_operator_without_an_image_says_so(operator_factory, scans, objects, promise):
+def test_operator_without_a_scan_image_reports_scans_as_not_set_up(operator_factory, scans, objects, promise):
     operator_factory(f"--scan-namespace={scans.namespace}", f"--namespace={objects.namespace}")
     objects.create_topology(UNREACHABLE, compliance={"schedule": "@daily"})
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotSetUp")
     promise.kept_by(topology, "Scanned")
 
 
-def test_an_impossible_schedule_is_told(scanning, objects, promise):
+def test_schedule_with_an_unknown_time_zone_is_invalid(scanning, objects, promise):
     objects.create_topology(UNREACHABLE, compliance={"schedule": "@daily", "timeZone": "Europe/Atlantis"})
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "InvalidSchedule")
     promise.kept_by(topology, "Scanned")
 
 
-async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, objects, control_plane):
+async def test_new_and_cleared_findings_are_reported_as_events_and_metrics(scanning, scans, objects, control_plane):
     request_on_creation(objects)
     objects.create_topic("orders", topicName="orders")
     (job,) = scans.until_jobs(1)
@@ -248,10 +250,10 @@ async def test_new_and_cleared_findings_are_events_and_metrics(scanning, scans, 
     scanning.start()
     high = {"severity": "high", "topology": f"{objects.namespace}/kafka"}
     until(lambda: scanning.metric("rackspan_scan_findings", **high) == 30, "metrics after a restart")
-    assert reasons(objects.events("orders")).count("FindingNew") == 1, "told once"
+    assert reasons(objects.events("orders")).count("FindingNew") == 1, "the finding was announced again after a restart"
 
 
-def test_scans_of_a_topology_that_is_deleted_are_counted_no_more(scanning, scans, objects):
+def test_deleted_topology_has_no_metric_of_running_scans(scanning, scans, objects):
     request_on_creation(objects)
     scans.until_jobs(1)
     name = (("topology", f"{objects.namespace}/kafka"),)

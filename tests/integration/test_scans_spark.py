@@ -1,4 +1,4 @@
-"""Scans on Spark's engines, as a real API server takes them; real executors run in tests/e2e."""
+"""Scans with the Spark engines on a real API server. Real executors run in tests/e2e."""
 
 import datetime as dt
 import secrets
@@ -17,7 +17,7 @@ SPARK = ("sparkoperator.k8s.io", "v1beta2")
 
 @pytest.fixture
 def spark_applications(kubectl):
-    """The Kubeflow operator's kind, which is there while a test runs; nobody acts on it."""
+    """The SparkApplication kind of the Kubeflow operator, which exists during the test, without a controller."""
     with served(kubectl, SPARK[0], "sparkapplications"):
         yield
 
@@ -40,7 +40,7 @@ def request(objects, **compliance):
     objects.create(manifest)
 
 
-def test_a_spark_application_is_taken_and_its_end_is_told(spark_applications, scanning, scans, objects):
+def test_spark_application_is_created_and_its_failure_is_reported(spark_applications, scanning, scans, objects):
     custom = client.CustomObjectsApi(objects.api)
 
     def applications():
@@ -74,7 +74,7 @@ def test_a_spark_application_is_taken_and_its_end_is_told(spark_applications, sc
     assert "ExitCode: 3" in condition(topology, "Scanned")["message"]
 
 
-def test_without_the_spark_operator_a_spark_application_is_told_to_be_impossible(scanning, scans, objects, promise):
+def test_spark_application_without_the_spark_operator_is_reported_as_not_started(scanning, scans, objects, promise):
     request(objects, engine="SparkApplication")
     topology = objects.until_condition("RackTopology", "kafka", "Scanned", "False", "ScanNotStarted")
     promise.kept_by(topology, "Scanned")
@@ -83,7 +83,7 @@ def test_without_the_spark_operator_a_spark_application_is_told_to_be_impossible
     until(lambda: batch.list_namespaced_job(scans).items, "a Job instead")
 
 
-def test_a_driver_that_makes_its_own_executors_is_a_job(scanning, scans, objects):
+def test_spark_on_kubernetes_driver_runs_as_a_job(scanning, scans, objects):
     request(objects, engine="SparkOnKubernetes", executors={"instances": 2})
     batch = client.BatchV1Api(objects.api)
     (job,) = until(lambda: batch.list_namespaced_job(scans).items, "a Job")
@@ -104,16 +104,16 @@ scan_decision.DEBOUNCE = timedelta(seconds=8)
 
 @pytest.fixture
 def impatient(operator_factory, scans, objects, tmp_path):
-    """An operator for which racks have lasted after eight seconds; that it is a minute is told by the decision's tests.
+    """An operator with a debounce time of eight seconds. Unit tests of the decision check the real time of one minute.
 
-    Python runs a sitecustomize before all else.
+    Python imports sitecustomize before all other modules.
     """
     (tmp_path / "sitecustomize.py").write_text(IMPATIENT)
     flags = ["--scan-image=rackspan-scan:test", f"--scan-namespace={scans}", f"--namespace={objects.namespace}"]
     return operator_factory(*flags, environment={"PYTHONPATH": str(tmp_path)})
 
 
-def test_a_change_of_racks_starts_a_scan_once_it_has_lasted(impatient, kafka, broker_sites, scans, objects):
+def test_topology_change_starts_a_scan_after_the_debounce_time(impatient, kafka, broker_sites, scans, objects):
     objects.create_topology(kafka.bootstrap(), compliance={"afterTopologyChange": True})
     objects.until_topology()
     batch = client.BatchV1Api(objects.api)
@@ -122,4 +122,4 @@ def test_a_change_of_racks_starts_a_scan_once_it_has_lasted(impatient, kafka, br
     scanned = objects.until("RackTopology", "kafka", lambda obj: "handledTopology" in obj["status"].get("scans", {}))
     assert scanned["status"]["scans"]["handledTopology"] == job.metadata.annotations["rackspan.dev/scan-cause"]
     seen = dt.datetime.fromisoformat(scanned["metadata"]["creationTimestamp"])
-    assert (job.metadata.creation_timestamp - seen).total_seconds() >= 7, "not before it has lasted"
+    assert (job.metadata.creation_timestamp - seen).total_seconds() >= 7, "the scan started before the debounce time"

@@ -1,4 +1,4 @@
-"""TLS and log-in: every way in that a RackTopology offers, and Secrets that change."""
+"""TLS and logins: every connection type that a RackTopology offers, and changes of Secrets."""
 
 import secrets
 
@@ -26,7 +26,7 @@ def secure(objects, secure_kafka, operator) -> Secure:
         ("SSL", None),
     ],
 )
-def test_topics_are_made_through(listener, mechanism, secure):
+def test_topic_is_created_through_each_listener_and_mechanism(listener, mechanism, secure):
     secure.create_topology(secure.spec(listener, mechanism))
     secure.objects.create_topic("orders")
     ready = secure.objects.until_ready("orders")
@@ -35,7 +35,7 @@ def test_topics_are_made_through(listener, mechanism, secure):
     until(lambda: name in secure.kafka.admin().list_topics(timeout=300).topics, "the topic to be there")
 
 
-def test_keys_of_a_secret_may_have_other_names(secure):
+def test_secret_keys_may_have_other_names(secure):
     secure.secret("mine", authority=secure.ca, who=USER, what=secure.password)
     secure.create_topology(
         secure.spec(
@@ -50,13 +50,13 @@ def test_keys_of_a_secret_may_have_other_names(secure):
     secure.objects.until_topology()
 
 
-def test_a_password_file_may_end_with_a_newline(secure):
+def test_credentials_with_a_trailing_newline_are_accepted(secure):
     secure.secret("user", username=f"{USER}\n", password=f"{secure.password}\n")
     secure.create_topology(secure.spec("SASL_SSL"))
     secure.objects.until_topology()
 
 
-def test_a_changed_password_needs_no_restart(secure, operator):
+def test_changed_password_is_used_without_restart(secure, operator):
     user = f"rotated-{secrets.token_hex(3)}"
     secure.kafka.set_password(user, "the first")
     secure.secret("user", username=user, password="the first")
@@ -79,8 +79,8 @@ def test_a_changed_password_needs_no_restart(secure, operator):
     assert condition(secure.objects.topology(), "Connected")["status"] == "True"
 
 
-def test_a_password_that_is_wrong_for_a_while_stops_new_topics_only(secure, operator):
-    """The order in which people really do it: first the Secret, or first Kafka, never both at once."""
+def test_temporarily_wrong_password_delays_only_new_topics(secure, operator):
+    """Users change first the Secret or first Kafka, never both at the same time."""
     secure.create_topology(secure.spec("SASL_SSL"))
     secure.objects.create_topic("before")
     before = secure.objects.until_ready("before")
@@ -88,7 +88,7 @@ def test_a_password_that_is_wrong_for_a_while_stops_new_topics_only(secure, oper
     secure.objects.until_topology("Connected", "False", "AuthenticationFailed")
     secure.objects.create_topic("after")
     secure.objects.until_not_ready("after", "TopologyNotReady")
-    assert secure.objects.topic("before")["status"] == before["status"], "the last good facts stay"
+    assert secure.objects.topic("before")["status"] == before["status"], "the status of an existing topic has changed"
     secure.secret("user", username=USER, password=secure.password)
     secure.objects.until_ready("after")
     secure.objects.until_topology("Connected", "True")

@@ -1,4 +1,4 @@
-"""What is in a Secret stays there: not in a log at its most talkative, not in a status, an Event or a metric."""
+"""Values of Secrets appear nowhere else: not in a debug log, a status, an Event or a metric."""
 
 import base64
 import json
@@ -24,13 +24,13 @@ def secure(objects, secure_kafka, operator_factory) -> Secure:
 
 
 def _topology(secure, name, kafka):
-    """A topology of that name with everything librdkafka can be made to say."""
+    """Create a topology with this name and all debug output of librdkafka."""
     manifest = secure.objects.topology_manifest("", name, kafka={**kafka, "properties": {"debug": "all"}})
     manifest["spec"] |= {"rackSource": "Broker", "brokers": None}
     secure.objects.create(manifest)
 
 
-def test_a_canary_is_never_seen_outside(secure, operator_factory, operator):
+def test_secret_values_appear_in_no_log_status_event_or_metric(secure, operator_factory, operator):
     canaries = {
         name: f"canary-{name}-{secrets.token_hex(8)}" for name in ("good", "plain", "wrong", "key", "other", "bytes")
     }
@@ -75,7 +75,7 @@ def test_a_canary_is_never_seen_outside(secure, operator_factory, operator):
 
     output = own.output
     assert '"severity": "debug"' in output
-    assert "librdkafka" in output or "rdkafka" in output, "the client did not say all that it can"
+    assert "librdkafka" in output or "rdkafka" in output, "the client did not write its debug log"
     outside = {
         "log": output,
         "metrics": own.get("/metrics")[1],
@@ -95,17 +95,17 @@ def _everything_but_secrets(objects):
         custom.list_namespaced_custom_object(GROUP, VERSION, objects.namespace, plural) for plural in PLURALS.values()
     ]
     events = core.list_namespaced_event(objects.namespace).items
-    assert events, "nothing was announced"
+    assert events, "there are no Events to check"
     return json.dumps([*found, *(event.to_dict() for event in events)], default=str)
 
 
-def test_credentials_do_not_show_what_they_hold():
+def test_string_forms_of_credentials_contain_no_secret():
     canary = f"canary-{secrets.token_hex(8)}"
     credentials = Credentials(canary, canary, canary, canary, canary)
     assert canary not in repr(credentials) + str(credentials) + f"{credentials}"
 
 
-def test_a_client_that_cannot_be_made_does_not_tell_its_settings():
+def test_error_of_a_client_that_cannot_be_created_contains_no_secret():
     canary = f"canary-{secrets.token_hex(8)}"
     kafka = KafkaSpec(
         "127.0.0.1:9",

@@ -1,4 +1,4 @@
-"""A kubeconfig whose tokens are good for ten seconds, as of a cloud that trusts nobody for long."""
+"""A kubeconfig with tokens that expire after ten seconds, like the short-lived tokens of clouds."""
 
 import sys
 import time
@@ -20,12 +20,12 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 
 
 class Gate(ApiProxy):
-    """Lets through who has a token of the last ten seconds, and ends watches with theirs."""
+    """A proxy that accepts tokens of the last ten seconds, and ends a watch when its token expires."""
 
     def __init__(self, settings) -> None:
         super().__init__(settings)
         self.tokens = defaultdict(set)
-        """By the client that came with them."""
+        """The accepted tokens by client."""
         self.rejected = 0
 
     async def refuse(self, request):
@@ -64,12 +64,12 @@ def kubeconfig(gate, tmp_path):
 
 @pytest.fixture
 def alone(_turns):
-    """Without the operator that the run shares, which would decide about the same objects."""
+    """Pause the shared operator, which would reconcile the same objects."""
     _turns.pause()
 
 
 @pytest.mark.usefixtures("alone", "broker_sites")
-def test_a_token_that_runs_out_is_renewed_for_both_clients(objects, kafka, gate, kubeconfig, operator_factory):
+def test_expired_kubeconfig_token_is_renewed_for_both_clients(objects, kafka, gate, kubeconfig, operator_factory):
     operator = operator_factory(f"--namespace={objects.namespace}", kubeconfig=kubeconfig)
     objects.create_topology(kafka.bootstrap())
     objects.create_topic("early")

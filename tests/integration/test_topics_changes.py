@@ -1,10 +1,10 @@
-"""A topic follows its KafkaTopic: partitions, configuration, and what durability makes of min.insync.replicas."""
+"""A topic follows its KafkaTopic: partitions, configs, and min.insync.replicas derived from durability."""
 
 from tests.support.objects import condition, message, reasons
 from tests.support.waiting import until
 
 
-def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics):
+def test_new_partitions_are_placed_and_existing_ones_keep_their_replicas(shop, topics):
     shop.create_topic("orders", partitions=3)
     shop.until_ready("orders")
     before = topics.replicas(shop.kafka_name("orders"))
@@ -18,7 +18,7 @@ def test_new_partitions_are_placed_and_old_ones_stay_where_they_are(shop, topics
     until(lambda: set(reasons(shop.events("orders"))) == {"Created", "PartitionsAdded"}, "the Events")
 
 
-def test_an_explicit_assignment_is_taken_for_new_partitions_too(shop, topics):
+def test_explicit_assignment_applies_to_new_partitions(shop, topics):
     shop.create_topic("orders", partitions=1, replicationFactor=2, placement={"assignment": [[0, 3]]})
     shop.until_ready("orders")
     shop.change_topic("orders", partitions=2, placement={"assignment": [[0, 3], [5, 2]]})
@@ -43,7 +43,7 @@ def test_configs_are_set_and_changed(shop, topics):
     )
 
 
-def test_configs_that_the_spec_does_not_mention_are_not_touched(shop, topics):
+def test_configs_outside_the_spec_stay_unchanged(shop, topics):
     shop.create_topic("orders", config={"retention.ms": 60_000})
     shop.until_ready("orders")
     name = shop.kafka_name("orders")
@@ -56,7 +56,7 @@ def test_configs_that_the_spec_does_not_mention_are_not_touched(shop, topics):
     topics.until_config(name, {"retention.ms": "70000", "segment.bytes": "2000000", "retention.bytes": "1000000"})
 
 
-def test_drift_is_put_back_and_told(shop, topics):
+def test_config_drift_is_reset_and_reported_as_an_event(shop, topics):
     shop.create_topic("orders", config={"retention.ms": 60_000, "segment.bytes": 2_000_000})
     shop.until_ready("orders")
     name = shop.kafka_name("orders")
@@ -67,7 +67,7 @@ def test_drift_is_put_back_and_told(shop, topics):
     assert event.message.endswith("changed in Kafka, put back: retention.ms=60000")
 
 
-def test_a_value_that_kafka_writes_in_another_way_is_no_drift(shop, topics, operator):
+def test_config_value_in_another_notation_is_not_drift(shop, topics, operator):
     config = {
         "preallocate": "FALSE",
         "min.cleanable.dirty.ratio": "0.70",
@@ -86,16 +86,16 @@ def test_min_insync_replicas_is_derived_from_durability(shop, topics):
     shop.create_topic("two-zones", durability={"minDomains": {"zone": 2}})
     shop.create_topic("any-zone", replicationFactor=4, durability={"tolerate": {"zone": 1}})
     two_zones, any_zone = shop.until_ready("two-zones"), shop.until_ready("any-zone")
-    # Three replicas over two regions: the fuller zone holds up to two of them.
+    # Three replicas over two regions: one zone may have two of them.
     topics.until_config(shop.kafka_name("two-zones"), {"min.insync.replicas": "3"})
     assert two_zones["status"]["minInSyncReplicas"] == 3
     assert "one replica that lags stops acks=all writes" in message(two_zones)
-    # Four replicas are two in /us/us-1a and one in each zone of /eu: without the fullest zone two are left.
+    # Of four replicas, two are in /us/us-1a and one in each zone of /eu: two remain without the largest zone.
     topics.until_config(shop.kafka_name("any-zone"), {"min.insync.replicas": "2"})
     assert any_zone["status"]["minInSyncReplicas"] == 2
 
 
-def test_the_derived_min_insync_replicas_follows_the_spec(shop, topics):
+def test_derived_min_insync_replicas_follow_changes_of_the_spec(shop, topics):
     shop.create_topic("orders", replicationFactor=4, durability={"minDomains": {"region": 2}})
     shop.until_ready("orders")
     topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "3"})
@@ -104,7 +104,7 @@ def test_the_derived_min_insync_replicas_follows_the_spec(shop, topics):
     topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "2"})
 
 
-def test_a_min_insync_replicas_that_keeps_the_promise_is_taken(shop, topics):
+def test_min_insync_replicas_compatible_with_durability_is_accepted(shop, topics):
     shop.create_topic(
         "orders", replicationFactor=4, durability={"tolerate": {"zone": 1}}, config={"min.insync.replicas": 1}
     )
@@ -112,7 +112,7 @@ def test_a_min_insync_replicas_that_keeps_the_promise_is_taken(shop, topics):
     topics.until_config(shop.kafka_name("orders"), {"min.insync.replicas": "1"})
 
 
-def test_a_min_insync_replicas_that_breaks_the_promise_is_refused_before_anything_is_made(shop, topics):
+def test_min_insync_replicas_against_durability_is_refused_before_the_topic_is_created(shop, topics):
     shop.create_topic(
         "orders", replicationFactor=4, durability={"tolerate": {"zone": 1}}, config={"min.insync.replicas": 3}
     )
@@ -124,14 +124,14 @@ def test_a_min_insync_replicas_that_breaks_the_promise_is_refused_before_anythin
     assert condition(topic, "Stalled") is None
 
 
-def test_durability_that_the_racks_cannot_give_is_refused(shop, topics):
+def test_durability_that_the_racks_cannot_provide_is_refused(shop, topics):
     shop.create_topic("orders", durability={"minDomains": {"region": 3}})
     topic = shop.until_stalled("orders", "DurabilityUnsatisfiable")
     assert "needs replicas in 3 domains" in message(topic)
     assert not topics.exists(shop.kafka_name("orders"))
 
 
-def test_one_mistake_does_not_hold_back_what_is_right(shop, topics):
+def test_invalid_placement_does_not_block_config_changes(shop, topics):
     shop.create_topic("orders", placement={"brokers": {"include": ["/eu"]}})
     shop.until_ready("orders")
     shop.change_topic(
@@ -143,7 +143,7 @@ def test_one_mistake_does_not_hold_back_what_is_right(shop, topics):
     assert len(topics.replicas(shop.kafka_name("orders"))) == 3
 
 
-def test_a_topic_grows_whose_replication_factor_shall_change_too(shop, topics):
+def test_partitions_are_added_while_a_replication_factor_change_waits(shop, topics):
     shop.create_topic("orders", partitions=2, replicationFactor=2)
     shop.until_ready("orders")
     shop.change_topic("orders", partitions=4, replicationFactor=3)
@@ -152,7 +152,7 @@ def test_a_topic_grows_whose_replication_factor_shall_change_too(shop, topics):
     assert [len(row) for row in topics.replicas(shop.kafka_name("orders"), 4)] == [2, 2, 2, 2]
 
 
-def test_another_replication_factor_is_told_and_not_done(shop, topics):
+def test_replication_factor_change_waits_for_approval(shop, topics):
     shop.create_topic("orders", partitions=4, replicationFactor=2)
     shop.until_ready("orders")
     before = topics.replicas(shop.kafka_name("orders"))
