@@ -1,4 +1,4 @@
-"""Real pods: nodes with kubelets and containerd on this machine, the project's images, and Kafka beside them."""
+"""Fixtures for real pods: nodes with kubelets and containerd on this machine, images of the project, and Kafka."""
 
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
 
 
 def built(name):
-    """An image that was built before the run: a time limit would cut that short."""
+    """Return an image that was built before the test run, because a build may exceed the time limit of a test."""
     found = images.find_image(name)
     if found is None or machine.missing_packages() or assets.find_coredns() is None:
         pytest.fail("what pods are made of is not on this machine yet; run `make e2e`", pytrace=False)
@@ -46,7 +46,7 @@ def built(name):
 
 @dataclass(frozen=True)
 class Pods:
-    """A cluster whose nodes run pods, and a folder of the machine's that is a volume there, on every node."""
+    """A cluster with nodes that run pods, and a folder of the machine that is a volume on every node."""
 
     running: PodCluster
     volume: object
@@ -64,12 +64,12 @@ class Pods:
         return self.cluster.kubectl.in_namespace(NAMESPACE)
 
     def image(self, name):
-        """Give an image to the nodes; its name there."""
+        """Load an image on the nodes and return its name there."""
         self.running.take(found := built(name))
         return found.reference
 
     def wait_for_job(self, name, timeout=240):
-        """Wait until the Job is over; its end must be a good one. Returns its pods."""
+        """Wait until the Job has completed and return its pods. Fails if the Job fails."""
         with self.explaining(f"job/{name}"):
             self.kubectl(
                 "wait", "--for=condition=Complete", f"--timeout={timeout}s", f"job/{name}", timeout=timeout + 9
@@ -78,7 +78,7 @@ class Pods:
 
     @contextmanager
     def explaining(self, owner):
-        """Let an error say what the pods of a Job or Deployment are like, and what they wrote."""
+        """Add the state and logs of the pods of a Job or Deployment to an error of the block."""
         try:
             yield
         except KubectlError as error:
@@ -91,7 +91,7 @@ class Pods:
             raise AssertionError("\n".join(told)) from error
 
     def started(self, prefix):
-        """Where containers of pods whose name starts like this were started: the node by the pod's name."""
+        """Return the nodes that started containers of pods with this name prefix, by pod name."""
         events = self.kubectl.json("get", "events", "--field-selector=reason=Started")["items"]
         return {
             event["involvedObject"]["name"]: event["source"]["host"]
@@ -102,14 +102,14 @@ class Pods:
 
 @pytest.fixture(scope="session")
 def pods(processes):
-    """Three nodes in two zones, namespaces where only safe pods may run, and a volume for the history of scans."""
+    """Three nodes in two zones, namespaces with the restricted pod security, and a volume for the history of scans."""
     binaries = assets.find_kubernetes(components(PROGRAMS))
     nodes = {name: {REGION_LABEL: "eu", ZONE_LABEL: zone} for name, zone in NODES.items()}
     coredns = assets.find_coredns()
     with pod_cluster(processes, binaries, coredns, nodes, built("pause")) as running:
         volume = state_root() / "nodes" / "volume"
         volume.mkdir()
-        volume.chmod(0o777)  # a folder of the machine's gets no fsGroup
+        volume.chmod(0o777)  # fsGroup does not apply to a folder of the machine
         kubectl = running.plane.kubectl
         for namespace in (NAMESPACE, KAFKA_NAMESPACE):
             kubectl("create", "namespace", namespace)
@@ -149,7 +149,7 @@ def scan_image(pods):
 
 @pytest.fixture(scope="session")
 def installed(pods, operator_image, helm, processes, kafka_distribution, tmp_path_factory):
-    """The chart of a release, from an OCI registry, whose operator is a pod; gives the cluster."""
+    """The cluster with the chart of a release, installed from an OCI registry. The operator runs as a pod."""
     repository, tag = operator_image.rsplit(":", 1)
     scan_repository, scan_tag = images.reference("scan").rsplit(":", 1)
     values = {
@@ -182,7 +182,7 @@ def installed(pods, operator_image, helm, processes, kafka_distribution, tmp_pat
 
 @pytest.fixture(scope="session")
 def pods_kafka(pods, processes, kafka_distribution):
-    """Four brokers, two in each zone, where pods reach them; each stands for a pod that is on one of the nodes."""
+    """Four brokers that pods can reach, two in each zone. Each has a placeholder pod on one of the nodes."""
     racks = [f"/eu/{zone}" for zone in ZONES.values() for _ in range(2)]
     started = KafkaCluster.start(
         processes.directory / "pods-kafka", processes, kafka_distribution, racks, host=pods.address
@@ -195,7 +195,7 @@ def pods_kafka(pods, processes, kafka_distribution):
 
 
 def broker_pod(broker, node):
-    """A pod that really runs on the broker's node, and does nothing: the broker itself is a process beside it."""
+    """Return a placeholder pod for the node of a broker. The broker itself is a process of the machine."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -211,7 +211,7 @@ def broker_pod(broker, node):
 
 @pytest.fixture(scope="session")
 def topology(installed, scan_image, pods_kafka):
-    """A ready RackTopology over those brokers, and a topic with all replicas in one zone; gives the cluster."""
+    """The cluster with a ready RackTopology for these brokers and a topic with one zone for each partition."""
     admin = pods_kafka.admin()
     wrong = NewTopic(TOPIC, num_partitions=2, replica_assignment=[[0, 1], [3, 2]])
     admin.create_topics([wrong])[TOPIC].result(30)

@@ -1,4 +1,4 @@
-"""Brokers in real pods: the StatefulSet of examples/ takes its racks from the published file, and follows its nodes."""
+"""Brokers in real pods: the StatefulSet of examples/ reads its racks from the published file and follows its nodes."""
 
 import json
 import threading
@@ -26,11 +26,11 @@ topics = admin.list_topics(name, timeout=10).topics if name else {}
 partitions = [(one.replicas, one.isrs) for topic in topics.values() for one in topic.partitions.values()]
 json.dump({"racks": [(node.id, node.rack) for node in nodes], "partitions": partitions}, sys.stdout)
 """
-"""What Kafka says, asked in the operator's pod: brokers' names mean nothing outside of the cluster."""
+"""A program for the operator's pod that queries Kafka. Broker names do not resolve outside of the cluster."""
 
 
 def documents(names):
-    """The example's objects with this machine's images and sizes: one controller, small heaps, nothing reserved."""
+    """Yield the objects of the example for this machine: own images, one controller, small heaps, no requests."""
     text = EXAMPLE.read_text()
     others = "".join(f",{3000 + n}@kafka-controller-{n}.kafka-controller:9093" for n in (1, 2))
     assert others in text
@@ -44,16 +44,16 @@ def documents(names):
                 container.pop("resources")
                 for variable in container.get("env", ()):
                     if variable["name"] == "KAFKA_HEAP_OPTS":
-                        variable["value"] = "-Xmx384m"  # a third of it is the log cleaner's
+                        variable["value"] = "-Xmx384m"  # the log cleaner uses a third of it
         yield document
 
 
 def volumes(count, folder):
-    """Disks that every node reaches, as a claim without a class of storage takes them."""
+    """Yield volumes on every node that match a claim without a storage class."""
     for number in range(count):
         path = folder / f"disk-{number}"
         path.mkdir()
-        path.chmod(0o777)  # a folder of the machine's gets no fsGroup
+        path.chmod(0o777)  # fsGroup does not apply to a folder of the machine
         yield {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
@@ -69,7 +69,7 @@ def volumes(count, folder):
 
 @dataclass
 class Brokers:
-    """The brokers' namespace, and what Kafka itself says."""
+    """The namespace of the brokers, and queries of Kafka."""
 
     pods: Pods
 
@@ -78,7 +78,7 @@ class Brokers:
         return self.pods.cluster.kubectl.in_namespace(KAFKA_NAMESPACE)
 
     def each(self):
-        """The brokers' pods by broker id, as they are now."""
+        """Return the current broker pods by broker id."""
         items = self.kubectl.json("get", "pods", "--selector=app=kafka")["items"]
         return {int(item["metadata"]["name"].removeprefix("kafka-")): item for item in items}
 
@@ -96,11 +96,11 @@ class Brokers:
         return json.loads(operator("exec", "deployment/rackspan", "--", "/opt/rackspan/bin/python", "-c", ASK, topic))
 
     def racks(self):
-        """`broker.rack` of the brokers that Kafka lists, by DescribeCluster."""
+        """Return `broker.rack` of the brokers in the DescribeCluster response."""
         return dict(self.ask()["racks"])
 
     def replicas(self, topic):
-        """Each partition's replicas."""
+        """Return the replicas of each partition."""
         return [replicas for replicas, _ in self.ask(topic)["partitions"]]
 
     def fewest_in_sync(self, topic):
@@ -111,7 +111,7 @@ class Brokers:
             self.kubectl("label", "--overwrite", "node", node.replace("_", "-"), f"{ZONE_LABEL}={zone}")
 
     def told(self):
-        """All that helps to understand a failure."""
+        """Return resources and logs that help to understand a failure."""
         parts = []
         for command in (
             ("get", "pods,pvc,configmaps,events", "--output=wide"),
@@ -134,7 +134,7 @@ class Brokers:
 
 @pytest.fixture(scope="module")
 def brokers(installed, operator_image):
-    """The example's Kafka, registered; afterwards its pods are gone and nodes have their labels back."""
+    """The Kafka of the example with a ready topology. After the tests its pods are deleted and node labels restored."""
     found = Brokers(installed)
     folder = state_root() / "nodes" / "disks"
     folder.mkdir()
@@ -160,14 +160,14 @@ def topic(name, factor, **spec):
 
 
 def by_zone(found, replicas):
-    """The zones of a partition's replicas, by the nodes of their pods now."""
+    """Return the zones of the replicas of a partition, from the current nodes of their pods."""
     nodes = {item["metadata"]["name"]: item for item in found.kubectl.json("get", "nodes")["items"]}
     pods = found.each()
     return {nodes[pods[one]["spec"]["nodeName"]]["metadata"]["labels"][ZONE_LABEL] for one in replicas}
 
 
 def racks_of_nodes(found):
-    """What `broker.rack` of each broker ought to be, from the labels of its pod's node."""
+    """Return the expected `broker.rack` of each broker, from the labels of the node of its pod."""
     nodes = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in found.kubectl.json("get", "nodes")["items"]
     }
@@ -175,7 +175,7 @@ def racks_of_nodes(found):
     return {broker: f"/{one[REGION_LABEL]}/{one[ZONE_LABEL]}" for broker, one in labels.items()}
 
 
-def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them(brokers):
+def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_zones(brokers):
     assert brokers.until(lambda: (told := brokers.racks()).keys() == {0, 1, 2} and told, "three brokers") == (
         racks_of_nodes(brokers)
     )
@@ -186,13 +186,13 @@ def test_brokers_report_the_racks_of_their_nodes_and_topics_are_spread_over_them
     )
     wait = ("wait", "--for=condition=Ready", "--timeout=300s")
     brokers.kubectl(*wait, "kafkatopics.rackspan.dev/orders", "kafkatopics.rackspan.dev/audit")
-    # The broker that answers may know of a new topic later than the controller.
+    # The responding broker may learn of a new topic later than the controller.
     audit = brokers.until(lambda: brokers.replicas("audit"), "the replicas of audit")
     assert [len(by_zone(brokers, replicas)) for replicas in audit] == [2, 2, 2]
     assert drifting(brokers) == set()
 
 
-def test_the_command_runs_in_a_pod_with_the_rights_of_the_example(brokers, operator_image):
+def test_commands_run_in_a_pod_with_the_rights_of_the_example(brokers, operator_image):
     brokers.kubectl.apply(COMMAND.read_text().replace("registry.example.com/rackspan:0.1.0", operator_image))
     brokers.kubectl("rollout", "status", "deployment/rackspan-command", "--timeout=120s", timeout=150)
 
@@ -209,12 +209,12 @@ def test_the_command_runs_in_a_pod_with_the_rights_of_the_example(brokers, opera
 
 
 def drifting(found):
-    """Brokers that report another rack than their node has, as the topology's status tells."""
+    """Return the brokers with rack drift in the status of the topology."""
     return {one["id"] for one in found.topology()["brokers"] if one.get("drift")}
 
 
 class InSync:
-    """Looks again and again at how many replicas are in sync, until it is stopped."""
+    """Record in a thread the smallest number of in-sync replicas during the block."""
 
     def __init__(self, found, name):
         self.fewest, self.looks = None, 0
@@ -226,7 +226,7 @@ class InSync:
             try:
                 fewest = found.fewest_in_sync(name)
             except KubectlError:
-                continue  # the broker that was asked has just gone
+                continue  # the queried broker has just stopped
             self.looks += 1
             self.fewest = fewest if self.fewest is None else min(self.fewest, fewest)
 
@@ -249,18 +249,18 @@ def readiness(pod):
 
 
 def ready_pods(brokers):
-    """The pods by broker, None while not all are ready: kubelets tell that after Kafka has the brokers."""
+    """Return the pods by broker, or None until all are ready. Kubelets report readiness later than Kafka."""
     pods = brokers.each()
     return pods if all(readiness(pod)["status"] == "True" for pod in pods.values()) else None
 
 
 def times(pod):
-    """When a pod was made, and when it was ready."""
+    """Return when a pod was created and when it became ready."""
     assert readiness(pod)["status"] == "True"
     return pod["metadata"]["creationTimestamp"], readiness(pod)["lastTransitionTime"]
 
 
-def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
+def test_brokers_of_relabelled_nodes_restart_one_at_a_time_within_the_disruption_budget(brokers):
     before = brokers.until(lambda: ready_pods(brokers), "all brokers' pods to be ready")
     moved = {id_ for id_, pod in before.items() if pod["spec"]["nodeName"] in ("node-b", "node-c")}
     (stays,) = before.keys() - moved
@@ -278,7 +278,7 @@ def test_brokers_of_relabelled_nodes_are_restarted_one_after_the_other(brokers):
     assert {id_: pod["metadata"]["uid"] for id_, pod in brokers.each().items()} == {
         id_: pod["metadata"]["uid"] for id_, pod in before.items()
     }
-    # Two brokers are in zone eu-1a by now: where both have a replica, the topic is not compliant, and a plan says so.
+    # Now two brokers are in zone eu-1a. Partitions with replicas on both are not compliant, and get a plan.
     (other,) = (id_ for id_ in moved if before[id_]["spec"]["nodeName"] == "node-c")
     wrong = sum({*replicas} == {stays, other} for replicas in brokers.replicas("audit"))
     assert brokers.until(lambda: brokers.topic("audit").get("plan", {}).get("moves"), "the plan of audit") == wrong > 0

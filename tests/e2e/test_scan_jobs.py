@@ -1,4 +1,4 @@
-"""The scan's image in pods that nobody but this test asked for."""
+"""The scan image in pods that the tests create without the operator."""
 
 from tests.e2e.conftest import CLAIM, HISTORY, NAMESPACE, NODES
 
@@ -8,7 +8,7 @@ PARTITIONS = 2_000
 
 
 def job(image, name, *arguments):
-    """A Job as safe as the operator's: its user is nobody, its root is read-only."""
+    """Return a Job with the security settings of the operator: no root user, and a read-only root file system."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -47,7 +47,7 @@ def job(image, name, *arguments):
     }
 
 
-def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods, scan_image):
+def test_scan_runs_as_a_pod_and_stores_its_history_on_a_volume(pods, scan_image):
     pods.kubectl.apply(job(scan_image, "alone", "--history", HISTORY, "--scan-id=first", "--exit-zero"))
     (pod,) = pods.wait_for_job("alone")
     assert pod["spec"]["nodeName"] in NODES
@@ -60,7 +60,7 @@ def test_a_scan_runs_as_a_pod_and_keeps_its_history_on_a_volume(pods, scan_image
     assert [scan.scan_id for name in history.clusters() for scan in history.scans(name)] == ["first"]
 
 
-def test_findings_are_an_exit_code_of_the_pod(pods, scan_image):
+def test_scan_pod_with_findings_exits_with_code_1(pods, scan_image):
     pods.kubectl.apply(job(scan_image, "findings"))
     pods.kubectl("wait", "--for=condition=Failed", "--timeout=240s", "job/findings", timeout=260)
     (pod,) = pods.kubectl.json("get", "pods", "--selector=job-name=findings")["items"]

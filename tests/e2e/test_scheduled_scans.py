@@ -1,4 +1,4 @@
-"""The operator, itself a pod, starts scans of a real Kafka as pods; what they find is told by its ComplianceReport."""
+"""The operator in a pod starts scans of a real Kafka as pods. The ComplianceReport contains their findings."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ from rackspan.jobs.history.scan_history import History
 
 @pytest.fixture
 def shop(topology):
-    """kubectl where the topology is. Afterwards nothing more is started."""
+    """kubectl in the namespace of the topology. Scheduled scans are suspended after the test."""
     kubectl = topology.cluster.kubectl.in_namespace(BROKERS)
     yield kubectl
     change(kubectl, suspend=True)
@@ -28,13 +28,13 @@ def request(kubectl):
 
 
 def reported(kubectl):
-    """The status of the topology's ComplianceReport; empty before the first scan."""
+    """Return the status of the ComplianceReport of the topology, empty before the first scan."""
     found = kubectl.json("get", "compliancereports", f"--field-selector=metadata.name={TOPOLOGY}")["items"]
     return found[0].get("status", {}) if found else {}
 
 
 def next_report(pods, kubectl, before=None):
-    """Wait for a report of another scan than `before`, and for the end of its Job. Gives the status and the pod."""
+    """Wait for a report of another scan than `before` and for the end of its Job. Return the status and the pod."""
 
     def another():
         status = reported(kubectl)
@@ -54,7 +54,7 @@ def about_topic(status):
     return {finding["rule"] for finding in status["findings"] if finding.get("topic") == TOPIC}
 
 
-def test_a_scheduled_scan_runs_as_a_pod_and_reports_what_it_found(topology, shop):
+def test_scheduled_scan_runs_as_a_pod_and_reports_its_findings(topology, shop):
     before = reported(shop).get("scanId")
     change(shop, schedule="* * * * *", suspend=False)
     status, pod = next_report(topology, shop, before)
@@ -68,7 +68,7 @@ def test_a_scheduled_scan_runs_as_a_pod_and_reports_what_it_found(topology, shop
     assert list(history.glob("findings/cluster=*/*/*.parquet"))
 
 
-def test_what_was_mended_is_cleared_by_the_next_scan(topology, shop, pods_kafka, tmp_path):
+def test_next_scan_clears_findings_that_a_reassignment_fixed(topology, shop, pods_kafka, tmp_path):
     request(shop)
     before, _ = next_report(topology, shop, reported(shop).get("scanId"))
     assert "NotCompliant" in about_topic(before)

@@ -1,4 +1,4 @@
-"""Real controllers of GitOps beside the operator, on the run's control plane and Kafka, and a Git server."""
+"""Fixtures for real GitOps controllers and a Git server, on the control plane and Kafka of the test run."""
 
 import pytest
 from dev.gitops.argocd import NAMESPACE, start_argocd
@@ -12,14 +12,14 @@ from tests.support.flux import Flux
 
 @pytest.fixture(scope="session")
 def git(tmp_path_factory):
-    """A Git server: `git.repository("shop")` makes an empty repository."""
+    """A Git server. `git.repository("shop")` creates an empty repository."""
     with git_server(tmp_path_factory.mktemp("git")) as server:
         yield server
 
 
 @pytest.fixture
 def in_git(objects, kafka, broker_sites):  # noqa: F811 - the fixture
-    """Makes the manifests of a topology and of topics from additions to their specs: `in_git({}, orders={})`."""
+    """A function that returns manifests of a topology and topics with extra spec fields: `in_git({}, orders={})`."""
 
     def manifests(topology_spec=None, /, **specs):
         made = [objects.topic_manifest(name, **spec) for name, spec in specs.items()]
@@ -38,7 +38,7 @@ def flux_controllers(processes, control_plane):
 
 @pytest.fixture
 def flux(flux_controllers, git, kubectl, namespace):
-    """A Kustomization in the test's own namespace, over a repository of its own."""
+    """A Kustomization in the namespace of the test, with a separate repository."""
     flux = Flux(kubectl.in_namespace(namespace), git.repository(namespace))
     flux.start()
     return flux
@@ -57,7 +57,7 @@ def _argocd(processes, control_plane):
 
 @pytest.fixture
 def application(_argocd, git, namespace):
-    """An Application over the test's own namespace and a repository of its own."""
+    """An Application for the namespace of the test, with a separate repository."""
     application = Application(_argocd, git.repository(namespace), namespace)
     application.start()
     yield application

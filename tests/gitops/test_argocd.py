@@ -1,4 +1,4 @@
-"""Argo CD applies objects from Git, and its Application follows their health by the check of examples/argocd."""
+"""Argo CD applies objects from Git, and the health of its Application follows the check of examples/argocd."""
 
 import pytest
 from tests.support.objects import TOPOLOGY, condition
@@ -6,7 +6,7 @@ from tests.support.objects import TOPOLOGY, condition
 KAFKA, ORDERS, SHOP = f"RackTopology/{TOPOLOGY}", "KafkaTopic/orders", "ConfigMap/shop"
 ABOVE_LIMIT = {"defaults": {"reassignment": {"approval": "Automatic"}}, "reassignment": {"maxMoves": 1}}
 TOPOLOGIES = {"PlanPending": {}, "PlanAboveLimit": ABOVE_LIMIT}
-"""What the spec of a topology has whose plans wait for this reason."""
+"""Fields of a topology spec whose plans wait, by the reason of the wait."""
 SHOP_IN_GIT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}}
 """An application that needs its topics."""
 
@@ -33,7 +33,9 @@ def ready_since(obj):
     return condition(obj, "Ready")["lastTransitionTime"]
 
 
-def test_an_application_is_healthy_once_the_operator_has_made_the_topic(application, in_git, objects, operator, topics):
+def test_application_becomes_healthy_after_the_operator_creates_the_topic(
+    application, in_git, objects, operator, topics
+):
     operator.stop()
     revision = application.commit(*in_git(orders={}))
     assert application.until_synced(revision, "Progressing") == {KAFKA: "Progressing", ORDERS: "Progressing"}
@@ -43,15 +45,15 @@ def test_an_application_is_healthy_once_the_operator_has_made_the_topic(applicat
     assert topics.exists(objects.kafka_name("orders"))
 
 
-def test_a_topic_that_cannot_be_as_asked_is_degraded(application, in_git, operator):
+def test_infeasible_topic_degrades_the_application_until_it_is_corrected(application, in_git, operator):
     revision = application.commit(*in_git(orders={}, wide={"replicationFactor": 7}))
-    application.until_synced(revision, "Degraded")  # as a whole, whatever the others are at that moment
+    application.until_synced(revision, "Degraded")  # the whole application, while other objects may still progress
     application.until_health({KAFKA: "Healthy", ORDERS: "Healthy", "KafkaTopic/wide": "Degraded"})
     application.until_synced(application.commit(*in_git(orders={}, wide={"replicationFactor": 6})))
 
 
 @pytest.mark.parametrize("reason", TOPOLOGIES)
-def test_a_plan_suspends_an_application_until_a_commit_approves_it(
+def test_waiting_plan_suspends_an_application_until_a_commit_approves_it(
     application, in_git, objects, operator, topics, reason
 ):
     topology = TOPOLOGIES[reason]
@@ -64,7 +66,7 @@ def test_a_plan_suspends_an_application_until_a_commit_approves_it(
     assert {len(row) for row in topics.replicas(objects.kafka_name("orders"), 3)} == {3}
 
 
-def test_the_annotation_approves_a_plan_and_its_reassignment_has_a_health(application, in_git, objects, operator):
+def test_annotation_approves_a_plan_and_its_reassignment_is_healthy(application, in_git, objects, operator):
     application.until_synced(application.commit(*in_git(orders={"replicationFactor": 2})))
     manifests = in_git(orders={"replicationFactor": 3})
     revision = application.commit(*manifests)
@@ -93,7 +95,7 @@ def terminate_by_patch(application, objects):
 
 
 def commit_that_is_passed_over(application, in_git, objects, reason):
-    """Commit what ends the wait of a sync's first wave. Returns the revision, after it was passed over."""
+    """Commit the end of the wait of a first sync wave. Return the revision, which Argo CD sees but does not sync."""
     if reason == "Paused":
         before, waits, after = in_git(orders={}), in_git(orders={"partitions": 4}), in_git(orders={"partitions": 4})
         waits[1]["metadata"]["annotations"] = {"rackspan.dev/paused": "true"}
@@ -122,7 +124,7 @@ def commit_that_is_passed_over(application, in_git, objects, reason):
         ("Paused", resume_by_annotation),
     ],
 )
-def test_a_wave_that_waits_blocks_the_commit_that_ends_the_wait(
+def test_suspended_wave_blocks_the_commit_that_ends_the_wait_until_a_manual_action(
     application, in_git, objects, operator, reason, way_out
 ):
     revision = commit_that_is_passed_over(application, in_git, objects, reason)
@@ -143,7 +145,7 @@ def test_topics_in_the_last_wave_do_not_block_the_commit_that_approves_their_pla
     application.until_synced(application.commit(*waves(approval, replicationFactor=3)))
 
 
-def test_a_wave_waits_until_the_one_before_is_healthy(application, in_git, objects, operator):
+def test_wave_starts_after_the_previous_wave_is_healthy(application, in_git, objects, operator):
     operator.stop()
     kafka, topic = in_git(orders={})
     revision = application.commit(kafka, in_wave(1, topic), in_wave(2, SHOP_IN_GIT))
@@ -156,7 +158,7 @@ def test_a_wave_waits_until_the_one_before_is_healthy(application, in_git, objec
     assert ready_since(topic) <= shop["metadata"]["creationTimestamp"]
 
 
-def test_a_change_by_hand_is_put_back_once_and_nothing_is_fought_over(application, in_git, objects, operator, topics):
+def test_manual_change_is_reverted_exactly_once(application, in_git, objects, operator, topics):
     revision = application.commit(*in_git(orders={"config": {"retention.ms": "86400000"}}))
     application.until_synced(revision)
     generation = objects.change_topic("orders", config={"retention.ms": "1000"})["metadata"]["generation"]
@@ -166,7 +168,7 @@ def test_a_change_by_hand_is_put_back_once_and_nothing_is_fought_over(applicatio
     assert objects.topic("orders")["metadata"]["generation"] == generation + 1
 
 
-def test_a_field_that_git_does_not_have_belongs_to_who_set_it(application, in_git, objects, operator):
+def test_field_outside_git_stays_with_the_manager_that_set_it(application, in_git, objects, operator):
     revision = application.commit(*in_git(orders={}))
     application.until_synced(revision)
     objects.change_topic("orders", config={"retention.ms": "86400000"})
@@ -188,7 +190,7 @@ def test_pruning_follows_the_deletion_policy(application, in_git, objects, opera
     assert not topics.exists(objects.kafka_name("old"))
 
 
-def test_a_cascade_deletion_ends_and_follows_the_deletion_policy(application, in_git, objects, operator, topics):
+def test_cascade_deletion_completes_and_follows_the_deletion_policy(application, in_git, objects, operator, topics):
     application.until_synced(application.commit(*in_git(orders={}, old={"deletionPolicy": "Delete"})))
     known = topics.id(objects.kafka_name("orders"))
     application.delete_with_objects()

@@ -14,7 +14,7 @@ AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
 
 
 @pytest.mark.parametrize("created_before", [False, True], ids=["new", "existing"])
-def test_a_kustomization_waits_for_the_operator(flux, in_git, objects, operator, topics, created_before):
+def test_kustomization_waits_for_the_operator(flux, in_git, objects, operator, topics, created_before):
     operator.stop()
     manifests = in_git(orders={})
     if created_before:
@@ -31,7 +31,7 @@ def test_a_kustomization_waits_for_the_operator(flux, in_git, objects, operator,
     assert topics.exists(objects.kafka_name("orders"))
 
 
-def test_a_kustomization_fails_at_once_with_a_topic_that_cannot_be_as_asked(flux, in_git, objects, operator):
+def test_infeasible_topic_fails_the_kustomization_until_it_is_corrected(flux, in_git, objects, operator):
     told = flux.until_failed(flux.commit(*in_git(orders={}, wide={"replicationFactor": 7})))
     assert f"KafkaTopic/{objects.namespace}/wide status: 'Failed'" in told
     assert "orders" not in told
@@ -39,7 +39,7 @@ def test_a_kustomization_fails_at_once_with_a_topic_that_cannot_be_as_asked(flux
     flux.until_ready(flux.commit(*in_git(orders={}, wide={"replicationFactor": 6})))
 
 
-def test_a_plan_that_waits_fails_a_kustomization_until_a_commit_approves_it(flux, in_git, objects, operator, topics):
+def test_waiting_plan_fails_a_kustomization_until_a_commit_approves_it(flux, in_git, objects, operator, topics):
     flux.until_ready(flux.commit(*in_git(orders={"replicationFactor": 2})))
     told = flux.until_failed(flux.commit(*in_git(orders={"replicationFactor": 3})))
     assert f"KafkaTopic/{objects.namespace}/orders status: 'Failed'" in told
@@ -50,7 +50,7 @@ def test_a_plan_that_waits_fails_a_kustomization_until_a_commit_approves_it(flux
     assert {len(row) for row in topics.replicas(objects.kafka_name("orders"), 3)} == {3}
 
 
-def test_pruning_a_topic_keeps_it_in_kafka(flux, in_git, objects, operator, topics):
+def test_pruned_topic_stays_in_kafka(flux, in_git, objects, operator, topics):
     flux.until_ready(flux.commit(*in_git(orders={}, clicks={})))
     known = topics.id(objects.kafka_name("clicks"))
     flux.until_ready(flux.commit(*in_git(orders={})))
@@ -58,12 +58,12 @@ def test_pruning_a_topic_keeps_it_in_kafka(flux, in_git, objects, operator, topi
     assert topics.id(objects.kafka_name("clicks")) == known
 
 
-def test_a_prune_of_many_topics_is_held_until_a_person_confirms_it(flux, in_git, objects, operator, topics):
+def test_prune_of_many_topics_waits_for_confirmation(flux, in_git, objects, operator, topics):
     asks = {"maxDeletionsPerMinute": 2}
     names = ("orders", "clicks", "visits")
     doomed = {name: {"partitions": 1, "deletionPolicy": "Delete"} for name in names}
     flux.until_ready(flux.commit(*in_git(asks, **doomed)))
-    operator.stop()  # so that all are there at its next look
+    operator.stop()  # so that the next pass sees all deletions
     flux.commit(*in_git(asks))
     for name in names:
         objects.until("KafkaTopic", name, lambda found: found["metadata"].get("deletionTimestamp"), "to be pruned")
@@ -77,9 +77,7 @@ def test_a_prune_of_many_topics_is_held_until_a_person_confirms_it(flux, in_git,
         assert not topics.exists(objects.kafka_name(name))
 
 
-def test_a_change_that_the_policy_approves_takes_one_commit_and_its_revert_takes_it_back(
-    flux, in_git, objects, operator, topics
-):
+def test_automatically_approved_change_needs_one_commit_and_so_does_its_revert(flux, in_git, objects, operator, topics):
     before = in_git(AUTOMATIC, orders={"replicationFactor": 2, "config": {"retention.ms": "86400000"}})
     after = in_git(AUTOMATIC, orders={"replicationFactor": 3, "config": {"retention.ms": "1000000"}})
     for manifests, factor, retention in ((before, 2, "86400000"), (after, 3, "1000000"), (before, 2, "86400000")):
@@ -88,7 +86,7 @@ def test_a_change_that_the_policy_approves_takes_one_commit_and_its_revert_takes
         topics.until_config(objects.kafka_name("orders"), {"retention.ms": retention})
 
 
-def test_while_flux_is_suspended_the_operator_follows_the_objects(flux, in_git, objects, operator, topics):
+def test_operator_follows_changes_of_objects_while_flux_is_suspended(flux, in_git, objects, operator, topics):
     flux.until_ready(flux.commit(*in_git(orders={"config": {"retention.ms": "86400000"}})))
     flux.suspend(suspended=True)
     revision = flux.commit(*in_git(orders={"config": {"retention.ms": "1000000"}}, clicks={}))
@@ -101,7 +99,7 @@ def test_while_flux_is_suspended_the_operator_follows_the_objects(flux, in_git, 
     assert topics.exists(objects.kafka_name("clicks"))
 
 
-def test_flux_owns_what_git_has_and_no_more(flux, in_git, objects, operator, topics):
+def test_flux_owns_only_the_fields_in_git(flux, in_git, objects, operator, topics):
     flux.until_ready(flux.commit(*in_git(orders={})))
     objects.change_topic("orders", config={"retention.ms": "86400000"})
     flux.until_ready(flux.commit(*in_git(orders={"partitions": 4})))
@@ -113,7 +111,7 @@ def test_flux_owns_what_git_has_and_no_more(flux, in_git, objects, operator, top
 
 
 @pytest.mark.usefixtures("flux_controllers")
-def test_the_layout_for_teams_brings_the_platform_then_topics_then_what_needs_them(
+def test_layout_for_teams_applies_the_platform_then_topics_then_applications(
     git, objects, kafka, broker_sites, namespace_factory, kubectl, operator, topics
 ):
     team = namespace_factory()

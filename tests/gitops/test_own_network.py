@@ -1,4 +1,4 @@
-"""A program in a network namespace of its own reaches the named ports of loopback, and nobody reaches it."""
+"""A program in a separate network namespace reaches only the named loopback ports, and is not reachable."""
 
 import socket
 import subprocess
@@ -21,7 +21,7 @@ sys.exit(3)
 """
 
 
-def test_a_program_reaches_the_named_port_alone_and_is_out_of_reach():
+def test_program_in_its_own_network_reaches_only_the_named_port_and_is_unreachable():
     named, other, own = free_ports(3)
     program = [sys.executable, "-c", PROGRAM, *map(str, (named, other, own))]
     with socket.create_server(("127.0.0.1", named)) as server, socket.create_server(("127.0.0.1", other)):

@@ -8,7 +8,7 @@ import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** A sink connector that discards what it reads: tests look at where its consumers read. */
+/** A sink connector that discards its records. Tests check from which brokers its consumers read. */
 public final class Discard extends SinkConnector {
     private Map<String, String> settings;
 
@@ -40,7 +40,7 @@ public final class Discard extends SinkConnector {
         return "1";
     }
 
-    /** Reads and discards. */
+    /** A task that discards its records. */
     public static final class Reader extends SinkTask {
         @Override
         public void start(Map<String, String> given) {}

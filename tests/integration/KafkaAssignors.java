@@ -19,11 +19,11 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Kafka's own assignors, asked from scratch.
+ * The results of Kafka's own assignors for groups without an earlier assignment.
  *
- * A group per line: the assignor's name, the rack of each member, and the racks of the replicas of each partition, such
- * as "range|0,1|0+1,1+2;0+2": two members, a topic of two partitions and one of one. The answer is the member of each
- * partition in that order: "0,1,1".
+ * Input: one group per line, with the name of the assignor, the rack of each member, and the racks of the replicas of
+ * each partition, such as "range|0,1|0+1,1+2;0+2": two members, a topic with two partitions and one with one partition.
+ * Output: the member of each partition in the same order, such as "0,1,1".
  */
 public class KafkaAssignors {
     public static void main(String[] arguments) throws Exception {

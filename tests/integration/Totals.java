@@ -8,7 +8,7 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 
-/** The application of examples/clients/streams.yaml: it reads the topic of its argument, and keeps no state. */
+/** The application of examples/clients/streams.yaml: it reads the topic of its argument and has no state. */
 public class Totals {
     public static void main(String[] arguments) throws Exception {
         Properties properties = new Properties();

@@ -1,4 +1,4 @@
-"""A KafkaTopic becomes a topic whose replicas lie where the core puts them."""
+"""A KafkaTopic becomes a topic in Kafka with the replicas that `rackspan.core` computes."""
 
 import pytest
 from tests.support.objects import condition, message, rack_tree, reasons
@@ -10,7 +10,7 @@ from rackspan.placers import load_placers
 
 
 def computed(placer, name, loads, partitions, **spec):
-    """What the placer gives for a new topic of that name with three replicas."""
+    """Return the replicas that the placer computes for a new topic with this name and three replicas."""
     request = PlacementSpec(partitions, 3, **{"seed": seed_for(name), **spec})
     return load_placers()[placer].place(request, ClusterView(rack_tree(), *loads)).partitions
 
@@ -26,7 +26,7 @@ def computed(placer, name, loads, partitions, **spec):
     ],
     ids=["by default", "with leaders and a seed", "Simple", "Striped", "Rings"],
 )
-def test_replicas_lie_where_the_core_puts_them(topology, topics, placer, placement, spec):
+def test_new_topic_gets_the_replicas_that_its_placer_computes(topology, topics, placer, placement, spec):
     name = topology.kafka_name("orders")
     expected = computed(placer, name, topics.load(), 12, **spec)
     topology.create_topic("orders", partitions=12, placement=placement)
@@ -44,7 +44,7 @@ def judged(replicas):
     return "True" if judge(rack_tree(), replicas).compliant else "False"
 
 
-def test_the_status_tells_what_kafka_has(shop, topics, kafka):
+def test_status_reports_ids_durability_and_placement_of_the_topic_in_kafka(shop, topics, kafka):
     shop.create_topic("orders", partitions=6, config={"min.insync.replicas": 2})
     status = shop.until_ready("orders")["status"]
     name = shop.kafka_name("orders")
@@ -66,7 +66,7 @@ def test_the_status_tells_what_kafka_has(shop, topics, kafka):
     assert domains["/us/us-1a/r2"]["replicas"] == sum(broker in {4, 5} for row in replicas for broker in row)
 
 
-def test_an_explicit_assignment_is_taken_to_the_letter(shop, topics):
+def test_explicit_assignment_is_used_exactly(shop, topics):
     assignment = [[5, 0], [0, 1], [3, 2]]
     shop.create_topic("orders", replicationFactor=2, placement={"assignment": assignment})
     topic = shop.until_ready("orders")
@@ -74,13 +74,13 @@ def test_an_explicit_assignment_is_taken_to_the_letter(shop, topics):
     assert "placer" not in topic["status"]
 
 
-def test_only_the_brokers_that_the_topic_may_use_hold_replicas(shop, topics):
+def test_excluded_brokers_get_no_replicas(shop, topics):
     shop.create_topic("orders", partitions=8, replicationFactor=2, placement={"brokers": {"exclude": ["/us", "1"]}})
     shop.until_ready("orders")
     assert {broker for row in topics.replicas(shop.kafka_name("orders")) for broker in row} == {0, 2}
 
 
-def test_a_spread_that_small_domains_make_impossible_is_refused_unless_the_best_will_do(shop, topics):
+def test_impossible_spread_is_refused_unless_when_unsatisfiable_is_best(shop, topics):
     spread, four = {"level": "region", "maxSkew": 1}, {"include": ["2", "/us"]}  # one broker in /eu, three in /us
     best = {"spread": [{**spread, "whenUnsatisfiable": "Best"}], "brokers": four}
     shop.create_topic("strict", replicationFactor=4, placement={"spread": [spread], "brokers": four})
@@ -92,14 +92,14 @@ def test_a_spread_that_small_domains_make_impossible_is_refused_unless_the_best_
     assert not topics.exists(shop.kafka_name("strict"))
 
 
-def test_what_cannot_be_is_refused_with_the_smallest_change_that_would_help(shop, topics):
+def test_infeasible_topic_is_refused_with_the_smallest_change_that_helps(shop, topics):
     shop.create_topic("orders", replicationFactor=7)
     topic = shop.until_stalled("orders", "Infeasible")
     assert "7 eligible brokers, there are 6: lower it to 6 or add 1 broker" in message(topic)
     assert not topics.exists(shop.kafka_name("orders"))
 
 
-def test_topics_of_many_namespaces_share_a_topology_that_is_open_to_them(shop, topics, namespace_factory):
+def test_topics_of_several_namespaces_use_one_open_topology(shop, topics, namespace_factory):
     places = [shop, *(shop.elsewhere(namespace_factory()) for _ in range(3))]
     for place in places:
         place.create_topic("orders")
@@ -108,7 +108,9 @@ def test_topics_of_many_namespaces_share_a_topology_that_is_open_to_them(shop, t
         assert len(topics.replicas(place.kafka_name("orders"))) == 3
 
 
-def test_three_hundred_topics_at_once_go_out_in_few_calls(objects, kafka, broker_sites, topics, operator):
+def test_three_hundred_topics_are_created_in_at_most_four_calls_with_balanced_leaders(
+    objects, kafka, broker_sites, topics, operator
+):
     names = [f"orders-{number}" for number in range(300)]
     for name in names:
         objects.create_topic(name, partitions=1)
@@ -125,12 +127,12 @@ def test_three_hundred_topics_at_once_go_out_in_few_calls(objects, kafka, broker
     assert operator.metric("rackspan_batch_topics_sum", operation="create_topics") - created == 300
     assert operator.metric("rackspan_batch_topics_count", operation="create_topics") - calls <= 4
     kafka.wait_until_agreed()
-    _, led = topics.load()  # of all topics, because the new ones even out what other tests have left
-    # By chance alone it would be 18 or so; which topics share a batch is chance, and so are their seeds.
-    assert max(led.values()) - min(led.values()) <= 10, "a topic goes where less lies, also within one batch"
+    _, led = topics.load()  # of all topics: the new ones balance the leaders of the topics of other tests
+    # A random placement has a difference of about 18. Batches and seeds are random, so the limit is not exact.
+    assert max(led.values()) - min(led.values()) <= 10, "leaders are not balanced over topics of one batch"
 
 
-def test_one_topic_that_kafka_refuses_does_not_fail_the_others_of_its_batch(shop, topics, operator):
+def test_refused_topic_does_not_fail_other_topics_of_its_batch(shop, topics, operator):
     refused_before = operator.metric("rackspan_errors_total", reason="InvalidConfig")
     for number in range(10):
         shop.create_topic(f"good-{number}", partitions=1)
@@ -145,7 +147,7 @@ def test_one_topic_that_kafka_refuses_does_not_fail_the_others_of_its_batch(shop
     assert operator.metric("rackspan_errors_total", reason="InvalidConfig") > refused_before
 
 
-def test_a_creation_is_an_event(shop):
+def test_topic_creation_is_reported_as_an_event(shop):
     shop.create_topic("orders")
     shop.until_ready("orders")
     events = until(lambda: shop.events("orders"), "an Event, which goes out behind those of other tests")

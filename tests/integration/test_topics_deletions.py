@@ -1,4 +1,4 @@
-"""Data is kept in every doubt: many deletions at once, the end of a namespace, and what ends with the definitions."""
+"""Deletions keep data in case of doubt: bursts, deleted namespaces, and a deleted topology in use."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ CONFIRM = "rackspan.dev/confirm-deletions"
 
 
 def by_hand(objects, bootstrap, **spec):
-    """A topology whose racks come from Kafka, so that its namespace holds nothing but Rackspan's objects."""
+    """Create a topology with racks from Kafka, so that its namespace contains only Rackspan objects."""
     levels = [{"name": name} for name in ("region", "zone", "rack")]
     objects.create_topology(
         bootstrap, rackSource="Broker", brokers=None, levels=levels, maxDeletionsPerMinute=10, **spec
@@ -23,7 +23,7 @@ def by_hand(objects, bootstrap, **spec):
 
 @pytest.fixture
 def estate(objects, kafka, operator) -> Objects:
-    """A namespace with a topology that asks before the eleventh deletion of a minute."""
+    """A namespace with a topology that requires confirmation from the eleventh deletion of a minute on."""
     by_hand(objects, kafka.bootstrap(), allowedNamespaces={"from": "All"})
     return objects
 
@@ -38,7 +38,7 @@ def doomed(objects, count):
 
 
 def waiting(objects, count):
-    """The topology once it says that so many deletions wait."""
+    """Wait until the topology reports that `count` deletions wait, and return the topology."""
 
     def says(found):
         held = condition(found, "DeletionsHeld")
@@ -48,7 +48,7 @@ def waiting(objects, count):
 
 
 def confirm(objects, found):
-    """Confirm all that the topology, as it was found, says to wait."""
+    """Confirm all deletions that wait in this state of the topology."""
     word = ",".join(one["confirmation"] for one in found["status"]["deletions"]["held"])
     objects.patch("RackTopology", "kafka", {"metadata": {"annotations": {CONFIRM: word}}})
 
@@ -57,9 +57,9 @@ def in_kafka(objects, topics, names):
     return len(topics.existing([objects.kafka_name(name) for name in names]))
 
 
-def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
+def test_burst_of_deletions_waits_for_confirmation(estate, topics, operator):
     names = doomed(estate, 12)
-    operator.stop()  # so that all are there at its next look
+    operator.stop()  # so that the next pass sees all deletions
     for name in names:
         estate.delete("KafkaTopic", name)
     operator.start()
@@ -90,15 +90,15 @@ def test_many_deletions_at_once_wait_for_a_person(estate, topics, operator):
     until(lambda: not estate.topics(), "all objects to be gone")
     until(lambda: in_kafka(estate, topics, names) == 1, "all but one topic to be gone")
     estate.until_condition("RackTopology", "kafka", "DeletionsHeld", None)
-    assert not estate.topology()["metadata"].get("annotations"), "the word counts once"
+    assert not estate.topology()["metadata"].get("annotations"), "the confirmation was not removed after its use"
 
 
-def test_a_burst_of_one_namespace_holds_up_no_other_and_the_documented_digest_confirms_it(
+def test_deletion_burst_delays_no_other_namespace_and_the_documented_digest_confirms_it(
     estate, namespace_factory, topics, kubectl, operator
 ):
     loud, calm = estate.elsewhere(namespace_factory()), estate.elsewhere(namespace_factory())
     names, (single,) = doomed(loud, 12), doomed(calm, 1)
-    operator.stop()  # so that all are there at its next look
+    operator.stop()  # so that the next pass sees all deletions
     for name in names:
         loud.delete("KafkaTopic", name)
     calm.delete("KafkaTopic", single)
@@ -118,7 +118,7 @@ def test_a_burst_of_one_namespace_holds_up_no_other_and_the_documented_digest_co
     assert in_kafka(calm, topics, [single]) == 0
 
 
-def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
+def test_deleted_namespace_with_its_topology_keeps_the_topics_in_kafka(
     namespace_factory, api_client, kafka, topics, operator, kubectl
 ):
     objects = Objects(api_client, namespace_factory())
@@ -128,7 +128,7 @@ def test_a_namespace_with_its_topology_ends_and_the_topics_stay(
     assert in_kafka(objects, topics, names) == 2
 
 
-def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
+def test_deletion_of_a_namespace_waits_for_confirmation_if_its_topology_remains(
     estate, namespace_factory, topics, kubectl
 ):
     team = estate.elsewhere(namespace_factory())
@@ -142,7 +142,7 @@ def test_the_end_of_a_namespace_waits_for_a_word_where_the_topology_lives_on(
     until(lambda: in_kafka(team, topics, names) == 0, "the topics to be gone")
 
 
-def test_a_topology_in_use_goes_last(estate, topics):
+def test_topology_in_use_is_deleted_after_its_topics(estate, topics):
     (name,) = doomed(estate, 1)
     estate.delete("RackTopology", "kafka")
     told = estate.until_topology("Stalled", "True", "TopologyInUse")

@@ -1,4 +1,4 @@
-"""Whose topic it is: adoption, pause, two objects for one topic, and what happens when objects go."""
+"""Ownership of topics: adoption, pause, two objects for one topic, deletion of objects, quotas, and the audit log."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from tests.support.waiting import until
 # -- adoption --------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_there_is_adopted_as_it_is(shop, topics):
+def test_existing_topic_is_adopted_with_its_replicas_and_other_configs(shop, topics):
     name = shop.kafka_name("orders")
     replicas = ((0, 3, 2), (3, 1, 2), (5, 2, 0))
     topic_id = topics.create(name, replicas, config={"retention.ms": "5000", "segment.bytes": "2000000"})
@@ -22,7 +22,7 @@ def test_a_topic_that_is_there_is_adopted_as_it_is(shop, topics):
     assert topic_id in shop.until_event("orders", "Adopted").message
 
 
-def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, topics):
+def test_adopted_topic_that_is_not_compliant_is_reported_and_not_moved(shop, topics):
     name = shop.kafka_name("orders")
     replicas = ((0, 1, 2), (0, 3, 2), (3, 4, 5), (2, 1, 0))  # all but the second in one region
     topics.create(name, replicas)
@@ -47,22 +47,22 @@ def test_an_adopted_topic_that_is_not_compliant_is_told_of_and_not_moved(shop, t
         f"plan {plan['hash']} copies 3 replicas of 3 partitions, and no plan copies fewer; not executed yet: "
         "3 of 4 partitions are not spread as asked"
     )
-    assert condition(topic, "Stalled")["reason"] == "PlanPending", "the operator is done, and waits for a person"
+    assert condition(topic, "Stalled")["reason"] == "PlanPending", "the topic does not wait for approval"
     assert topics.replicas(name) == replicas
     shop.until_event("orders", "NotCompliant")
 
 
-def test_an_adopted_topic_that_differs_from_an_assignment_is_told_of_and_not_moved(shop, topics):
+def test_adopted_topic_that_differs_from_its_assignment_is_reported_and_not_moved(shop, topics):
     topics.create(shop.kafka_name("orders"), ((0, 3), (1, 4)))
     shop.create_topic("orders", partitions=2, replicationFactor=2, placement={"assignment": [[3, 0], [1, 5]]})
     topic = shop.until_not_ready("orders", "PlanPending")
     assert topic["status"]["compliance"]["nonCompliant"] == 2
-    assert topic["status"]["compliance"]["moves"] == 1, "another order moves nothing"
+    assert topic["status"]["compliance"]["moves"] == 1, "a change of the order counts as a move"
     assert "partition 0: replicas are [0, 3], the assignment says [3, 0]" in message(topic)
     assert topics.replicas(shop.kafka_name("orders")) == ((0, 3), (1, 4))
 
 
-def test_a_topic_with_more_partitions_than_the_spec_says_is_adopted_and_not_shrunk(shop, topics):
+def test_adopted_topic_with_more_partitions_than_the_spec_keeps_them(shop, topics):
     topics.create(shop.kafka_name("orders"), partitions=5)
     shop.create_topic("orders", config={"retention.ms": 60_000})
     topic = shop.until_stalled("orders", "PartitionsCannotShrink")
@@ -71,7 +71,7 @@ def test_a_topic_with_more_partitions_than_the_spec_says_is_adopted_and_not_shru
     topics.until_config(shop.kafka_name("orders"), {"retention.ms": "60000"})
     shop.change_topic("orders", partitions=5)
 
-    def accepted(found):  # Kafka may have put it where a plan would have it moved
+    def accepted(found):  # Kafka placed it, so a plan may have moves
         stalled = condition(found, "Stalled")
         return stalled is None or stalled["reason"] == "PlanPending"
 
@@ -84,12 +84,14 @@ PAUSED = {"rackspan.dev/paused": "true"}
 RESUMED = {"rackspan.dev/paused": None}
 
 
-def test_a_paused_topic_is_left_alone_and_what_waits_is_told(shop, topics):
+def test_paused_topic_stays_unchanged_and_reports_the_waiting_changes(shop, topics):
     shop.create_topic("orders", config={"retention.ms": 60_000})
     shop.until_ready("orders")
     shop.annotate_topic("orders", PAUSED)
     shop.until_condition("KafkaTopic", "orders", "Paused", "True")
-    assert condition(shop.topic("orders"), "Ready")["status"] == "True", "nothing waits"
+    assert condition(shop.topic("orders"), "Ready")["status"] == "True", (
+        "a paused topic without waiting changes is not ready"
+    )
     shop.change_topic("orders", partitions=6, config={"retention.ms": 70_000})
     topic = shop.until_not_ready("orders", "Paused")
     assert message(topic) == "paused; waiting for the annotation to go: grow to 6 partitions; set retention.ms=70000"
@@ -103,7 +105,7 @@ def test_a_paused_topic_is_left_alone_and_what_waits_is_told(shop, topics):
     topics.until_config(name, {"retention.ms": "70000"})
 
 
-def test_a_pause_that_cannot_be_read_leaves_the_topic_alone_and_says_what_to_write(shop, topics, kubectl, promise):
+def test_invalid_pause_annotation_stalls_the_topic_without_changes(shop, topics, kubectl, promise):
     shop.create_topic("orders", config={"retention.ms": 60_000})
     shop.until_ready("orders")
     shop.annotate_topic("orders", {"rackspan.dev/paused": "until monday"})
@@ -120,7 +122,7 @@ def test_a_pause_that_cannot_be_read_leaves_the_topic_alone_and_says_what_to_wri
     assert "Paused" in kubectl("get", "rst", "orders", f"--namespace={shop.namespace}")
 
 
-def test_a_topic_that_is_paused_from_the_start_is_created_when_it_is_resumed(shop, topics):
+def test_topic_paused_from_the_start_is_created_in_kafka_after_resume(shop, topics):
     shop.create_topic("orders", annotations=PAUSED)
     shop.until_not_ready("orders", "Paused")
     assert not topics.exists(shop.kafka_name("orders"))
@@ -128,7 +130,7 @@ def test_a_topic_that_is_paused_from_the_start_is_created_when_it_is_resumed(sho
     shop.until_ready("orders")
 
 
-def test_drift_of_a_paused_topic_is_not_put_back_before_it_is_resumed(shop, topics):
+def test_config_drift_of_a_paused_topic_is_reported_and_not_reset(shop, topics):
     shop.create_topic("orders", annotations=PAUSED, config={"retention.ms": 60_000})
     topics.create(shop.kafka_name("orders"), config={"retention.ms": "5"})
     topic = shop.until_not_ready("orders", "Paused")
@@ -140,7 +142,7 @@ def test_drift_of_a_paused_topic_is_not_put_back_before_it_is_resumed(shop, topi
 # -- two objects for one topic ---------------------------------------------------------------------------------------
 
 
-def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topics, namespace_factory):
+def test_older_of_two_objects_manages_the_topic_until_its_deletion(shop, topics, namespace_factory):
     other = shop.elsewhere(namespace_factory())
     name = shop.kafka_name("orders")
     shop.create_topic("orders", config={"retention.ms": 60_000})
@@ -160,7 +162,7 @@ def test_of_two_objects_for_one_topic_the_older_decides_until_it_goes(shop, topi
     assert topics.id(name) == topic_id
 
 
-def test_an_object_that_lost_deletes_nothing(shop, topics):
+def test_deletion_of_an_object_in_conflict_keeps_the_topic(shop, topics):
     name = shop.kafka_name("orders")
     shop.create_topic("orders")
     shop.until_ready("orders")
@@ -172,7 +174,7 @@ def test_an_object_that_lost_deletes_nothing(shop, topics):
     assert topics.exists(name)
 
 
-def test_a_stranger_s_topology_keeps_nobody_from_a_topic_unless_both_say_that_they_share_the_cluster(
+def test_topics_of_two_topologies_of_one_kafka_conflict_only_if_both_declare_sharing(
     topology, topics, kafka, namespace_factory
 ):
     stranger = Objects(topology.api, namespace_factory())
@@ -195,16 +197,18 @@ def test_a_stranger_s_topology_keeps_nobody_from_a_topic_unless_both_say_that_th
 # -- deletion --------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_outlives_its_object_by_default(shop, topics):
+def test_topic_stays_in_kafka_after_deletion_of_its_object_by_default(shop, topics):
     shop.create_topic("orders")
     topic = shop.until_ready("orders")
-    assert topic["metadata"]["finalizers"] == ["rackspan.dev/finalizer"], "the policy may still change"
+    assert topic["metadata"]["finalizers"] == ["rackspan.dev/finalizer"], (
+        "a topic without finalizer cannot follow a later change of the policy"
+    )
     shop.delete("KafkaTopic", "orders")
     shop.until_gone("KafkaTopic", "orders")
     assert topics.id(shop.kafka_name("orders")) == topic["status"]["topicId"]
 
 
-def test_a_topic_goes_with_its_object_where_the_policy_is_delete(shop, topics):
+def test_topic_with_deletion_policy_delete_is_deleted_with_its_object(shop, topics):
     shop.create_topic("orders", deletionPolicy="Delete")
     topic = shop.until_ready("orders")
     assert topic["metadata"]["finalizers"] == ["rackspan.dev/finalizer"]
@@ -214,7 +218,7 @@ def test_a_topic_goes_with_its_object_where_the_policy_is_delete(shop, topics):
     shop.until_event("orders", "Deleted")
 
 
-def test_an_object_that_is_deleted_and_made_again_gets_a_new_topic(shop, topics):
+def test_recreated_object_with_deletion_policy_delete_gets_a_new_topic(shop, topics):
     ids = []
     for _ in range(4):
         shop.create_topic("orders", deletionPolicy="Delete")
@@ -225,8 +229,8 @@ def test_an_object_that_is_deleted_and_made_again_gets_a_new_topic(shop, topics)
     assert len(set(ids)) == 4
 
 
-def test_topics_go_even_where_the_policy_says_so_only_just_before(shop, topics):
-    """100 of 100, as one burst: the finalizer has to be there already."""
+def test_topics_are_deleted_even_if_the_policy_changes_just_before_the_deletion(shop, topics):
+    """One burst of 100 topics. The finalizers must exist before the change of the policy."""
     names = [f"orders-{number}" for number in range(100)]
     for name in names:
         shop.create_topic(name, partitions=1)
@@ -239,7 +243,7 @@ def test_topics_go_even_where_the_policy_says_so_only_just_before(shop, topics):
     until(lambda: not topics.existing(map(shop.kafka_name, names)), "all topics to be gone")
 
 
-def test_a_topic_whose_policy_is_retain_again_is_kept(shop, topics):
+def test_topic_changed_back_to_deletion_policy_retain_stays_in_kafka(shop, topics):
     shop.create_topic("orders", deletionPolicy="Delete")
     shop.until_ready("orders")
     shop.change_topic("orders", deletionPolicy="Retain")
@@ -249,7 +253,7 @@ def test_a_topic_whose_policy_is_retain_again_is_kept(shop, topics):
     assert "deletionPolicy is Retain" in shop.until_event("orders", "Released").message
 
 
-def test_a_topic_that_someone_else_recreated_is_not_deleted(shop, topics):
+def test_topic_recreated_by_another_client_is_not_deleted(shop, topics):
     name = shop.kafka_name("orders")
     shop.create_topic("orders", deletionPolicy="Delete", annotations=PAUSED)
     shop.annotate_topic("orders", RESUMED)
@@ -262,7 +266,7 @@ def test_a_topic_that_someone_else_recreated_is_not_deleted(shop, topics):
     assert "recreated by someone else" in shop.until_event("orders", "Released").message
 
 
-def test_a_paused_topic_is_not_deleted_before_it_is_resumed(shop, topics):
+def test_paused_topic_is_deleted_only_after_resume(shop, topics):
     shop.create_topic("orders", deletionPolicy="Delete")
     shop.until_ready("orders")
     shop.annotate_topic("orders", PAUSED)
@@ -275,22 +279,22 @@ def test_a_paused_topic_is_not_deleted_before_it_is_resumed(shop, topics):
     until(lambda: not topics.exists(shop.kafka_name("orders")), "the topic to be gone")
 
 
-def test_an_object_that_never_had_a_topic_goes_without_one(shop, topics):
+def test_stalled_object_that_never_had_a_topic_can_be_deleted(shop, topics):
     shop.create_topic("orders", replicationFactor=7, deletionPolicy="Delete")
     shop.until_stalled("orders", "Infeasible")
     topic_id = topics.create(shop.kafka_name("orders"))
     shop.delete("KafkaTopic", "orders")
     try:
         shop.until_gone("KafkaTopic", "orders")
-    except TimeoutError:  # the operator adopted it first, which is as well
+    except TimeoutError:  # an earlier adoption by the operator is fine too
         pytest.fail("the object does not go")
     assert topic_id
 
 
-# -- what a topology lets a namespace have ---------------------------------------------------------------------------
+# -- limits of a topology for namespaces -----------------------------------------------------------------------------
 
 
-def test_names_are_bounded_and_internal_topics_are_refused(topology, topics, namespace_factory, promise):
+def test_topic_prefixes_restrict_names_and_internal_topics_are_refused(topology, topics, namespace_factory, promise):
     stranger = topology.elsewhere(namespace_factory())
     topology.change_topology(allowedNamespaces={"from": "All", "topicPrefixes": ["$(namespace).", "shared-"]})
     stranger.create_topic("orders")
@@ -313,7 +317,7 @@ def test_names_are_bounded_and_internal_topics_are_refused(topology, topics, nam
     topology.until_ready("orders")
 
 
-def test_a_namespace_gets_so_much_in_kafka_and_what_is_above_waits(topology, topics, namespace_factory, promise):
+def test_topics_above_the_quota_of_a_namespace_wait(topology, topics, namespace_factory, promise):
     stranger = topology.elsewhere(namespace_factory())
     topology.change_topology(allowedNamespaces={"from": "All", "quota": {"topics": 2, "partitions": 10}})
     topology.until_topology()
@@ -333,7 +337,7 @@ def test_a_namespace_gets_so_much_in_kafka_and_what_is_above_waits(topology, top
     assert not topics.exists(stranger.kafka_name("large"))
 
 
-def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
+def test_only_the_namespace_of_the_topology_adopts_topics_unless_adoption_is_allowed(
     topology, topics, namespace_factory, promise
 ):
     stranger = topology.elsewhere(namespace_factory())
@@ -350,9 +354,9 @@ def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
     assert adopted["status"]["adopted"] is True
     topics.until_config(name, {"retention.ms": "60000"})
     topology.change_topology(adoption="Never")
-    topology.until_topology()  # the operator has heard: KafkaTopics come by another watch
+    topology.until_topology()  # the operator has seen the change: KafkaTopics arrive through another watch
     stranger.create_topic("new", topicName=f"{name}.new")
-    assert "adopted" not in stranger.until_ready("new")["status"], "what it made is its own"
+    assert "adopted" not in stranger.until_ready("new")["status"], "a topic that the operator created counts as adopted"
     stranger.until_ready("claim")
     stranger.delete("KafkaTopic", "claim")
     stranger.until_gone("KafkaTopic", "claim")
@@ -362,10 +366,10 @@ def test_only_the_topology_s_namespace_adopts_unless_the_topology_consents(
     topology.until_stalled("orders", "AdoptionNotAllowed")
 
 
-# -- who did what ----------------------------------------------------------------------------------------------------
+# -- audit log -------------------------------------------------------------------------------------------------------
 
 
-def test_each_of_150_topics_that_are_made_and_deleted_leaves_two_lines_that_say_who_asked(shop, operator, topics):
+def test_audit_log_has_one_line_per_creation_and_deletion_with_the_field_manager(shop, operator, topics):
     names = [f"topic-{number}" for number in range(150)]
     small = {"partitions": 1, "replicationFactor": 1, "deletionPolicy": "Delete"}
     made = {shop.kafka_name(name): shop.create_topic(name, **small)["metadata"] for name in names}
@@ -388,7 +392,7 @@ def test_each_of_150_topics_that_are_made_and_deleted_leaves_two_lines_that_say_
         for entry in (line["audit"] for line in trail)
     )
     asked = [(topic, metadata["uid"]) for topic, metadata in made.items()]
-    # What asks for the end is another generation: the API server counts the deletion as a change.
+    # The deletion has another generation, because the API server counts it as a change.
     assert told == Counter(
         [(topic, "CreateTopic", uid, 1, "ok") for topic, uid in asked]
         + [(topic, "DeleteTopic", uid, 2, "ok") for topic, uid in asked]

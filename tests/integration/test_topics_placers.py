@@ -1,4 +1,4 @@
-"""A placer that somebody else packaged serves topics once it is installed, whatever it does."""
+"""Third-party placers place topics after their installation, and their errors affect only their own topics."""
 
 import shutil
 import subprocess
@@ -39,7 +39,7 @@ class Twice:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """A directory that third-party placers are installed into: the packaged sample, and some with defects."""
+    """A directory with installed third-party placers: the packaged sample, and some with defects."""
     target = tmp_path_factory.mktemp("site")
     source = tmp_path_factory.mktemp("source") / "sample"
     shutil.copytree(SAMPLE, source)
@@ -56,22 +56,22 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def with_placers(operator_factory, site, objects, kafka, broker_sites):
-    """The test's own operator in an environment where those placers are installed, and a topology for it."""
+    """A topology for a separate operator that runs in an environment with these placers."""
     operator_factory(f"--namespace={objects.namespace}", environment={"PYTHONPATH": str(site)})
     objects.create_topology(kafka.bootstrap())
     objects.until_topology()
     return objects
 
 
-def test_an_installed_placer_places(with_placers, topics):
+def test_installed_placer_places_topics(with_placers, topics):
     with_placers.create_topic("orders", partitions=2, placement={"placer": "Widest"})
     topic = with_placers.until("KafkaTopic", "orders", lambda found: found.get("status", {}).get("placer") == "Widest")
     assert topics.replicas(with_placers.kafka_name("orders"), 2) == ((5, 4, 3), (5, 4, 3))
-    # What it gives is judged by the same rule as everybody's.
+    # The result of any placer is evaluated by the same compliance rule.
     assert topic["status"]["compliance"]["nonCompliant"] == 2
 
 
-def test_a_placer_may_leave_the_choice_to_kafka(with_placers, topics):
+def test_placer_may_leave_the_placement_to_kafka(with_placers, topics):
     with_placers.create_topic(
         "orders", replicationFactor=1, placement={"placer": "Widest"}, durability={"minDomains": {"zone": 1}}
     )
@@ -84,7 +84,7 @@ def test_a_placer_may_leave_the_choice_to_kafka(with_placers, topics):
     assert [len(row) for row in topics.replicas(name, 5)] == [1] * 5
 
 
-def test_a_placer_s_defect_is_its_topic_s_alone(with_placers, topics):
+def test_defective_placer_stalls_only_its_own_topic(with_placers, topics):
     for number in range(3):
         with_placers.create_topic(f"good-{number}")
     for placer in ("Raises", "TooFew", "Twice"):
@@ -101,7 +101,7 @@ def test_a_placer_s_defect_is_its_topic_s_alone(with_placers, topics):
     assert not topics.exists(with_placers.kafka_name("twice"))
 
 
-def test_a_placer_that_takes_too_long_holds_nobody_else_up(with_placers, topics, promise):
+def test_slow_placer_times_out_and_does_not_delay_other_topics(with_placers, topics, promise):
     with_placers.create_topic("asleep", placement={"placer": "Sleeps"})
     with_placers.create_topic("good")
     with_placers.create_topic("widest", placement={"placer": "Widest"})

@@ -1,4 +1,4 @@
-"""The operator leaves objects and Kafka alone where there is nothing to do, and tells how it is."""
+"""The operator writes nothing to objects and Kafka if there is nothing to do, and reports its state."""
 
 import json
 import secrets
@@ -13,14 +13,14 @@ from rackspan.api.labels import CREATED_FOR
 
 KUBE, KAFKA = "rackspan_kubernetes_request_seconds_count", "rackspan_kafka_request_seconds_count"
 READS_OF_KUBE = {"get_secret", "list_metadata", "list_objects", "list_resources"}
-LEASE = {"get_lease", "create_lease", "patch_lease"}  # its own, which it renews for as long as it lives
+LEASE = {"get_lease", "create_lease", "patch_lease"}  # the operator's own Lease, which it renews continuously
 READS_OF_KAFKA = {"describe_cluster", "describe_configs", "describe_log_dirs", "describe_topics", "list_topics"}
 READS = READS_OF_KUBE | LEASE | READS_OF_KAFKA
-ASKED_AGAIN = {"create_topics"}  # at every resync, where Kafka refuses; a topic that it makes is seen there
+ASKED_AGAIN = {"create_topics"}  # repeated at each resync if Kafka refuses; created topics are detected in Kafka
 
 
 def writes(operator):
-    """How many calls the operator has made that change something, by operation."""
+    """Return the number of changing calls of the operator by operation."""
     metrics = operator.metrics()
     calls = [item for name in (KUBE, KAFKA) for item in metrics.get(name, {}).items()]
     counted = {dict(labels)["operation"]: count for labels, count in calls}
@@ -28,7 +28,7 @@ def writes(operator):
 
 
 def in_kafka(topics, objects):
-    """Names of the topics that Kafka has for this namespace."""
+    """Return the names of the topics in Kafka for this namespace."""
     prefix = objects.kafka_name("")
     return {name for name in topics.admin.list_topics(timeout=300).topics if name.startswith(prefix)}
 
@@ -40,7 +40,7 @@ def versions(objects):
 
 @pytest.fixture(scope="module")
 def alone(_turns, api_client, kubectl, crds, kafka):
-    """An operator that watches only one namespace, and that namespace."""
+    """An operator that watches only one namespace, and the objects of that namespace."""
     with (
         broker_namespace(api_client, kubectl, f"test-{secrets.token_hex(4)}") as namespace,
         private_operators(_turns) as factory,
@@ -55,13 +55,13 @@ def operator(alone):
 
 @pytest.fixture(scope="module")
 def all_states(alone, kafka, topics) -> Objects:
-    """A topology with topics in every state, at rest."""
+    """A topology with topics in every state, after all counts and plans are in the statuses."""
     operator, objects = alone
     objects.create_topology(kafka.bootstrap())
     topics.create(objects.kafka_name("crowded"), [[0, 1, 2]])
     objects.create_topic("good", config={"retention.ms": 60_000}, durability={"minDomains": {"zone": 2}})
     objects.create_topic("going", deletionPolicy="Delete")
-    # Other tests' topics come and go on this Kafka: the plan has to be the same whatever the brokers hold.
+    # Other tests create and delete topics in this Kafka: the plan must not depend on the load of brokers.
     only = {"brokers": {"exclude": ["/eu/eu-1a/r1", "/us/us-1a/r2"]}, "leaders": ["/eu/eu-1b"]}
     objects.create_topic("crowded", partitions=1, placement=only)
     objects.create_topic("impossible", replicationFactor=7)
@@ -81,12 +81,12 @@ def all_states(alone, kafka, topics) -> Objects:
 
 
 def tells_bytes(status):
-    """Whether a status tells how much the plan copies, for which brokers are asked once the plan is there."""
+    """Return whether the status has the bytes of the plan, which the operator reads from brokers after planning."""
     return (status.get("plan") or {}).get("bytes") is not None
 
 
 def at_rest(objects):
-    """Wait until the topology has counted its topics."""
+    """Wait until the topology has counted its topics, and return the counts."""
     conditions = [
         {item["type"]: item["status"] for item in topic["status"]["conditions"]} for topic in objects.topics()
     ]
@@ -101,7 +101,7 @@ def at_rest(objects):
     return wanted
 
 
-def test_nothing_is_written_while_nothing_changes(all_states, operator, topics):
+def test_operator_writes_nothing_while_nothing_changes(all_states, operator, topics):
     before, written, there = versions(all_states), writes(operator), in_kafka(topics, all_states)
     operator.after_passes(3)
     assert versions(all_states) == before
@@ -109,7 +109,7 @@ def test_nothing_is_written_while_nothing_changes(all_states, operator, topics):
     assert in_kafka(topics, all_states) == there
 
 
-def test_a_restart_with_all_in_place_writes_nothing(all_states, operator, topics):
+def test_restarted_operator_writes_nothing_if_everything_is_in_place(all_states, operator, topics):
     at_rest(all_states)
     before, there = versions(all_states), in_kafka(topics, all_states)
     operator.stop()
@@ -120,7 +120,7 @@ def test_a_restart_with_all_in_place_writes_nothing(all_states, operator, topics
     assert in_kafka(topics, all_states) == there
 
 
-def test_changes_while_the_operator_was_away_are_made_when_it_is_back(all_states, operator, topics):
+def test_changes_during_a_stop_of_the_operator_are_applied_after_its_start(all_states, operator, topics):
     all_states.create_topic("grows")
     all_states.create_topic("goes", deletionPolicy="Delete")
     all_states.until_ready("grows")
@@ -137,7 +137,7 @@ def test_changes_while_the_operator_was_away_are_made_when_it_is_back(all_states
     assert len(topics.replicas(all_states.kafka_name("grows"), 5)) == 5
 
 
-def test_objects_carry_nothing_of_the_framework(all_states):
+def test_objects_have_no_annotations_or_finalizers_of_kopf(all_states):
     for item in (*all_states.topics(), all_states.topology()):
         metadata = item["metadata"]
         expected = {"rackspan.dev/paused"} if metadata["name"] == "paused" else set()
@@ -147,7 +147,7 @@ def test_objects_carry_nothing_of_the_framework(all_states):
         assert metadata.get("finalizers", []) == ["rackspan.dev/finalizer"]
 
 
-def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
+def test_metrics_count_topics_by_state(all_states, operator):
     label, counts = f"{all_states.namespace}/kafka", at_rest(all_states)
     assert counts.pop("pinned") == 0
     assert min(counts.values()) > 0
@@ -157,7 +157,7 @@ def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
     def told():
         return {state: operator.metric("rackspan_topics", topology=label, state=state) for state in wanted}
 
-    # The counts may be those of a status from before the last topics came and went, which are as many.
+    # The metrics may still count topics of an earlier status with the same totals.
     until(lambda: told() == wanted, f"{wanted} to be told")
     assert operator.metric("rackspan_non_compliant_topics", topology=label) == counts["nonCompliant"]
     assert operator.metric("rackspan_brokers", topology=label, state="online") == len(SIX_BROKERS)
@@ -167,7 +167,7 @@ def test_it_says_how_many_topics_are_in_which_state(all_states, operator):
     assert operator.metric("rackspan_last_successful_pass_timestamp_seconds", topology=label) > 0
 
 
-def test_probes_tell_of_the_loops(all_states, operator):
+def test_probes_report_the_last_pass_and_the_connections(all_states, operator):
     label = f"{all_states.namespace}/kafka"
 
     def passed_lately():
@@ -181,7 +181,7 @@ def test_probes_tell_of_the_loops(all_states, operator):
     assert json.loads(body)["connected"] == {label: True}
 
 
-def test_an_operator_of_one_namespace_leaves_the_others_alone(all_states, operator, namespace_factory, topics):
+def test_operator_of_one_namespace_ignores_other_namespaces(all_states, operator, namespace_factory, topics):
     elsewhere = Objects(all_states.api, namespace_factory(), all_states.namespace)
     all_states.change_topology(allowedNamespaces={"from": "All"})
     elsewhere.create_topic("orders")
@@ -190,7 +190,7 @@ def test_an_operator_of_one_namespace_leaves_the_others_alone(all_states, operat
     assert not topics.exists(elsewhere.kafka_name("orders"))
 
 
-def test_sigterm_ends_it_and_every_log_line_is_json(all_states, operator):
+def test_operator_ends_on_sigterm_and_writes_json_log_lines_without_errors(all_states, operator):
     operator.stop()
     lines = operator.log
     operator.start()
@@ -198,7 +198,7 @@ def test_sigterm_ends_it_and_every_log_line_is_json(all_states, operator):
     assert not [line for line in lines if line["severity"] == "error"]
 
 
-def test_condition_times_move_only_with_the_status(all_states, operator):
+def test_transition_time_of_a_condition_stays_while_its_status_stays(all_states, operator):
     before = condition(all_states.topic("good"), "Ready")
     all_states.change_topic("good", config={"retention.ms": 61_000})
     after = condition(all_states.until_ready("good"), "Ready")

@@ -1,4 +1,4 @@
-"""A RackTopology follows the nodes, and its topics follow it."""
+"""A RackTopology follows the labels of nodes, and its topics follow the RackTopology."""
 
 import pytest
 from dev.stack.nodes import LEVELS, RACK_LABEL, ZONE_LABEL, relabel_node
@@ -12,7 +12,7 @@ from rackspan.core.placement.multilevel import MultiLevel
 
 @pytest.fixture
 def relabel(api_client, namespace):
-    """Changes labels of the node under one broker of the test's own: `relabel(2, {ZONE_LABEL: "eu-1a"})`."""
+    """A function that changes labels of the node of a broker: `relabel(2, {ZONE_LABEL: "eu-1a"})`."""
     core = client.CoreV1Api(api_client)
     return lambda broker, labels: relabel_node(core, f"{namespace}-node-{broker}", labels)
 
@@ -21,7 +21,7 @@ def brokers(topology):
     return {broker["id"]: broker for broker in topology["status"]["brokers"]}
 
 
-def test_the_status_tells_where_brokers_run(topology, kafka, namespace):
+def test_status_reports_the_nodes_and_racks_of_brokers(topology, kafka, namespace):
     found = topology.until_topology()
     status = found["status"]
     assert status["clusterId"] == kafka.cluster_id
@@ -42,12 +42,12 @@ def test_the_status_tells_where_brokers_run(topology, kafka, namespace):
         "drift": False,
     }
     conditions = {item["type"]: item["status"] for item in status["conditions"]}
-    # Reassigned follows once all topics have been looked at.
+    # Reassigned appears after the operator has evaluated all topics.
     assert conditions.keys() - {"Reassigned"} == {"Ready", "Connected", "RacksInSync", "BrokersOnline"}
     assert set(conditions.values()) == {"True"}
 
 
-def test_the_status_counts_topics_by_state(topology, topics):
+def test_status_counts_topics_by_state(topology, topics):
     topology.create_topic("good")
     topology.create_topic("impossible", replicationFactor=7)
     topics.create(topology.kafka_name("crowded"), [[0, 1, 2]])
@@ -56,7 +56,7 @@ def test_the_status_counts_topics_by_state(topology, topics):
     topology.until("RackTopology", "kafka", lambda found: found["status"].get("topics") == wanted, f"to count {wanted}")
 
 
-def test_a_relabelled_node_is_drift_and_recomputes_compliance_within_seconds_and_back(topology, topics, relabel):
+def test_relabelled_node_is_reported_as_rack_drift_until_its_label_is_restored(topology, topics, relabel):
     topology.create_topic("orders", partitions=2, replicationFactor=2, placement={"brokers": {"include": ["0", "3"]}})
     topology.until_ready("orders")
     before = topics.replicas(topology.kafka_name("orders"))
@@ -67,7 +67,9 @@ def test_a_relabelled_node_is_drift_and_recomputes_compliance_within_seconds_and
     assert brokers(found)[3]["drift"] is True
     assert found["status"]["drift"] == {"count": 1, "brokers": [3]}
     assert "broker 3 reports /us/us-1a/r1 and runs in /eu/eu-1c/r1" in message(found, "RacksInSync")
-    assert condition(found, "Ready")["status"] == "True", "drift is a warning: placements follow the nodes"
+    assert condition(found, "Ready")["status"] == "True", (
+        "the topology is not ready because of drift, which is only a warning"
+    )
     domains = topology.until("KafkaTopic", "orders", lambda topic: "/us" not in str(topic["status"]["placement"]))
     assert {item["domain"]: item["replicas"] for item in domains["status"]["placement"]["domains"]}["/eu"] == 4
     relabel(3, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a"})
@@ -77,7 +79,7 @@ def test_a_relabelled_node_is_drift_and_recomputes_compliance_within_seconds_and
     until(lambda: {"RackDrift", "RacksInSync"} <= set(reasons(topology.events("kafka"))), "the Events")
 
 
-def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology, topics, relabel):
+def test_relabelled_nodes_make_topics_non_compliant_without_moving_replicas(topology, topics, relabel):
     topology.create_topic("orders", partitions=4)
     topology.until_ready("orders")
     before = topics.replicas(topology.kafka_name("orders"))
@@ -93,7 +95,7 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     told = f"that makes 1 topic not compliant: {topology.namespace}/orders"
     until(lambda: any(told in event.message for event in topology.events("kafka")), f"an Event: {told}")
 
-    def tells_of_the_topics_plan(found):  # which is another one once the second label is seen as well
+    def tells_of_the_topics_plan(found):  # the plan changes when the operator sees the second label
         plan = topology.topic("orders")["status"]["plan"]
         told = {"topic": f"{topology.namespace}/orders", "hash": plan["hash"], "moves": plan["moves"]}
         return (found["status"].get("plan") or {}).get("samples") == [told]
@@ -107,20 +109,20 @@ def test_a_relabelled_node_makes_topics_non_compliant_and_nothing_moves(topology
     assert topics.replicas(topology.kafka_name("orders")) == before
 
 
-def test_other_levels_judge_topics_anew(topology, topics):
+def test_changed_levels_reevaluate_the_compliance_of_topics(topology, topics):
     topics.create(topology.kafka_name("orders"), [[0, 1, 2]])
     topology.create_topic("orders", partitions=1)
     topology.until_not_ready("orders", "PlanPending")
     levels = topology.topology()["spec"]["levels"]
     topology.change_topology(levels=[{"name": "rack", "nodeLabel": RACK_LABEL}])
-    topology.until_ready("orders")  # racks r1 and r2: two of three replicas in one of them are fair
+    topology.until_ready("orders")  # racks r1 and r2: two of three replicas in one rack are compliant
     topology.until("RackTopology", "kafka", lambda found: found["status"]["domainSummary"] == "2 racks")
     topology.change_topology(levels=levels)
     topology.until_not_ready("orders", "PlanPending")
 
 
 @pytest.mark.parametrize("drain", [{"drainBrokers": [0]}, {"drainRacks": ["/eu/eu-1a/r1"]}], ids=["broker", "rack"])
-def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology, topics, drain):
+def test_replicas_on_a_draining_broker_are_reported_and_new_topics_avoid_it(topology, topics, drain):
     topology.create_topic("old", partitions=1, replicationFactor=2, placement={"brokers": {"include": ["0", "3"]}})
     topology.until_ready("old")
     topology.change_topology(**drain)
@@ -135,10 +137,10 @@ def test_what_lies_on_a_draining_broker_is_told_and_new_topics_avoid_it(topology
     topology.until_ready("old")
 
 
-# -- who may use it --------------------------------------------------------------------------------------------------
+# -- allowed namespaces ----------------------------------------------------------------------------------------------
 
 
-def test_a_topology_serves_its_own_namespace_unless_it_says_otherwise(topology, topics, namespace_factory, kubectl):
+def test_topology_is_open_to_its_own_namespace_and_to_allowed_namespaces(topology, topics, namespace_factory, kubectl):
     own, plain, labelled = topology, namespace_factory(), namespace_factory(team="shop")
     strangers = {name: topology.elsewhere(name) for name in (plain, labelled)}
     own.create_topic("orders")
@@ -158,7 +160,7 @@ def test_a_topology_serves_its_own_namespace_unless_it_says_otherwise(topology, 
     strangers[plain].until_ready("orders")
     kubectl("label", "namespace", plain, "team-")
     strangers[plain].until_stalled("orders", "NamespaceNotAllowed")
-    assert topics.exists(strangers[plain].kafka_name("orders")), "what is there stays"
+    assert topics.exists(strangers[plain].kafka_name("orders")), "the topic was deleted"
     kubectl("label", "namespace", plain, "team=shop")
     strangers[plain].until_ready("orders")
 
@@ -169,10 +171,10 @@ def test_a_topology_serves_its_own_namespace_unless_it_says_otherwise(topology, 
     own.until_ready("orders")
 
 
-# -- where racks come from -------------------------------------------------------------------------------------------
+# -- sources of racks ------------------------------------------------------------------------------------------------
 
 
-def test_racks_can_come_from_kafka_with_aliases(objects, kafka, topics, operator):
+def test_racks_are_read_from_kafka_with_aliases(objects, kafka, topics, operator):
     levels = [{"name": name} for name in LEVELS]
     aliases = {"/us/us-1a/r1": "/asia/asia-1a/r9"}
     objects.create_topology(kafka.bootstrap(), levels=levels, rackSource="Broker", brokers=None, rackAliases=aliases)
@@ -182,7 +184,7 @@ def test_racks_can_come_from_kafka_with_aliases(objects, kafka, topics, operator
         3: "/asia/asia-1a/r9",
     }
     assert brokers(found)[3]["reportedRack"] == "/us/us-1a/r1"
-    assert condition(found, "RacksInSync")["status"] == "True", "an alias is another name, no drift"
+    assert condition(found, "RacksInSync")["status"] == "True", "an alias counts as drift"
     objects.create_topic("orders", partitions=6)
     objects.until_ready("orders")
     regions = {0: "eu", 1: "eu", 2: "eu", 3: "asia", 4: "us", 5: "us"}
@@ -190,7 +192,7 @@ def test_racks_can_come_from_kafka_with_aliases(objects, kafka, topics, operator
         assert {regions[broker] for broker in row} == {"eu", "asia", "us"}
 
 
-def test_a_broker_whose_rack_has_more_steps_than_there_are_levels_is_told(objects, kafka, operator):
+def test_broker_rack_with_more_steps_than_levels_is_reported(objects, kafka, operator):
     objects.create_topology(kafka.bootstrap(), levels=[{"name": "region"}], rackSource="Broker", brokers=None)
     objects.create_topic("orders")
     found = objects.until_topology("Ready", "False", "InvalidRack")
@@ -199,7 +201,7 @@ def test_a_broker_whose_rack_has_more_steps_than_there_are_levels_is_told(object
     assert "no broker's rack is known" in message(topic)
 
 
-def test_a_missing_rack_label_stops_placing_and_names_the_broker(topology, topics, relabel):
+def test_missing_rack_label_stops_placement_and_names_the_broker(topology, topics, relabel):
     topics.create(topology.kafka_name("old"), [[0, 2, 3], [4, 3, 1]])
     topology.create_topic("old", partitions=2)
     topics.create(topology.kafka_name("there"), [[0, 2, 3], [0, 2, 5]])
@@ -218,13 +220,13 @@ def test_a_missing_rack_label_stops_placing_and_names_the_broker(topology, topic
     assert condition(there, "Compliant")["status"] == "Unknown"
     assert message(there, "Compliant") == "1 partition cannot be judged: no rack is known of brokers 5"
     old = topology.until_ready("old")
-    assert condition(old, "Compliant")["status"] == "True", "no replica of it is there"
+    assert condition(old, "Compliant")["status"] == "True", "a topic without a replica on that broker is not compliant"
     relabel(5, {LEVELS["region"]: "us", ZONE_LABEL: "us-1a", RACK_LABEL: "r2"})
     topology.until_ready("new")
     topology.until_topology()
 
 
-def test_nothing_is_placed_while_no_rack_is_known(objects, kafka, broker_sites, topics, operator):
+def test_no_topic_is_placed_while_no_rack_is_known(objects, kafka, broker_sites, topics, operator):
     objects.create_topology(kafka.bootstrap(), brokers={"podSelector": {"matchLabels": {"app": "kafak"}}})
     objects.create_topic("orders")
     topic = objects.until_stalled("orders", "MissingRacks")
@@ -234,7 +236,9 @@ def test_nothing_is_placed_while_no_rack_is_known(objects, kafka, broker_sites, 
     objects.until_ready("orders")
 
 
-def test_a_missing_rack_can_be_ignored_as_if_no_broker_had_one(objects, kafka, broker_sites, topics, relabel, operator):
+def test_missing_rack_policy_ignore_places_topics_without_racks(
+    objects, kafka, broker_sites, topics, relabel, operator
+):
     relabel(5, dict.fromkeys(LEVELS.values()))
     objects.create_topology(kafka.bootstrap(), missingRackPolicy="Ignore")
     found = objects.until_topology()
@@ -248,10 +252,10 @@ def test_a_missing_rack_can_be_ignored_as_if_no_broker_had_one(objects, kafka, b
     assert topics.replicas(name) == expected.partitions
 
 
-# -- order of coming and going ---------------------------------------------------------------------------------------
+# -- order of creation and deletion ----------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_there_before_its_topology_waits_for_it(objects, kafka, broker_sites, topics, operator):
+def test_topic_created_before_its_topology_waits_for_it(objects, kafka, broker_sites, topics, operator):
     objects.create_topic("orders")
     topic = objects.until_not_ready("orders", "TopologyNotFound")
     assert f"there is no RackTopology {objects.namespace}/kafka" in message(topic)
@@ -259,7 +263,7 @@ def test_a_topic_that_is_there_before_its_topology_waits_for_it(objects, kafka, 
     objects.until_ready("orders")
 
 
-def test_topics_outlive_their_topology_and_are_told(topology, kafka, topics, operator):
+def test_topics_stay_in_kafka_and_are_not_ready_after_deletion_of_their_topology(topology, kafka, topics, operator):
     topology.create_topic("orders")
     before = topology.until_ready("orders")["status"]
     label = f"{topology.namespace}/kafka"
@@ -267,13 +271,13 @@ def test_topics_outlive_their_topology_and_are_told(topology, kafka, topics, ope
     topology.delete("RackTopology", "kafka")
     topic = topology.until_not_ready("orders", "TopologyNotFound")
     assert topics.exists(topology.kafka_name("orders"))
-    assert topic["status"]["topicId"] == before["topicId"], "the last good facts stay"
+    assert topic["status"]["topicId"] == before["topicId"], "the status lost the topic id"
     topology.create_topology(kafka.bootstrap())
     topic = topology.until_ready("orders")
     assert topic["status"]["topicId"] == before["topicId"]
 
 
-def test_a_topic_with_policy_delete_waits_for_a_way_to_kafka_or_for_another_policy(topology, topics):
+def test_deletion_of_a_topic_without_kafka_waits_until_its_policy_is_retain(topology, topics):
     topology.create_topic("orders", deletionPolicy="Delete")
     topology.until_ready("orders")
     topology.change_topology(kafka={"bootstrapServers": "127.0.0.1:1"})
@@ -286,7 +290,7 @@ def test_a_topic_with_policy_delete_waits_for_a_way_to_kafka_or_for_another_poli
     assert topics.exists(topology.kafka_name("orders"))
 
 
-def test_metrics_of_a_topology_go_with_it(topology, operator):
+def test_metrics_of_a_deleted_topology_are_removed(topology, operator):
     label = f"{topology.namespace}/kafka"
 
     def series():
@@ -297,7 +301,7 @@ def test_metrics_of_a_topology_go_with_it(topology, operator):
     until(lambda: not series(), "its series to go")
 
 
-def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topology, topics, namespace_factory):
+def test_object_of_a_disallowed_namespace_does_not_block_a_topic_name(topology, topics, namespace_factory):
     stranger = topology.elsewhere(namespace_factory())
     name = topology.kafka_name("orders")
     stranger.create_topic("squatter", topicName=name)
@@ -310,7 +314,7 @@ def test_an_object_that_may_not_use_the_topology_keeps_nobody_from_a_topic(topol
     topology.until_ready("orders")
 
 
-def test_nothing_is_left_to_wait_for_at_the_end_of_the_operator(objects, kafka, broker_sites, operator_factory):
+def test_operator_stops_without_hung_tasks(objects, kafka, broker_sites, operator_factory):
     own = operator_factory("--log-level=debug")
     objects.create_topology(kafka.bootstrap())
     objects.until_topology()
@@ -318,4 +322,4 @@ def test_nothing_is_left_to_wait_for_at_the_end_of_the_operator(objects, kafka, 
         scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert scraper.recv(1)
         own.stop()
-    assert "Hung tasks stopping is skipped" in own.output, "kopf waits 5 s for tasks that are left"
+    assert "Hung tasks stopping is skipped" in own.output, "kopf waits 5 s for remaining tasks"

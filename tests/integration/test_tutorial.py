@@ -1,4 +1,4 @@
-"""Two pages to the letter, the tutorial and the existing cluster: every command runs, and prints what the page says."""
+"""The tutorial and the page for existing clusters: every command runs and prints the documented output."""
 
 import re
 import shlex
@@ -22,25 +22,25 @@ from tests.support.waiting import until
 
 TUTORIAL, EXISTING = ((REPOSITORY / "docs" / f"{name}.md").read_text() for name in ("tutorial", "existing-cluster"))
 SERVERS = "kafka-bootstrap.kafka:9092"
-"""What the page of the existing cluster calls its brokers."""
+"""The bootstrap servers in the page for existing clusters."""
 EXISTING_TOPICS = {"orders": "0:1:2,2:0:1", "payments": "0:3:5,4:6:1"}
 TOOL = ".venv/bin/python -m dev kafka --name demo -- "
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PLACEHOLDERS = (
     (re.compile(r"\b[0-9a-f]{32}\b"), "HASH"),
     (re.compile(r"\b(?:\d+d)?(?:\d+h)?(?:\d+m)?\d+s\b|\b\d+m\b"), "AGE"),
-    (re.compile(r"[ ]{2,}"), "  "),  # the width of a column depends on what is in it
+    (re.compile(r"[ ]{2,}"), "  "),  # the width of a column depends on its content
 )
 _PLACED = ("placement.domains", "racktopologies,rst", "plan.samples")
-"""Queries whose numbers depend on where other topics lie: headings and what rows begin with are compared."""
+"""Queries with numbers that depend on other topics: only headings and the first words of rows are compared."""
 _MORE = "..."
 _QUERIES = ("kubectl get ", "rackspan plan ", TOOL + "TopicCommand --list", TOOL + "TopicCommand --describe")
-"""Commands that may be asked again until they print what a person sees who types slower than a test."""
+"""Commands that may be repeated, because a user types slower than a test and sees a later state."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command, and what the page says that it prints: None where the page does not say."""
+    """A command and its documented output, or None if the page does not show the output."""
 
     command: str
     printed: str | None
@@ -48,14 +48,14 @@ class Step:
 
 @dataclass(frozen=True)
 class File:
-    """A file that the reader writes."""
+    """A file that the reader creates."""
 
     name: str
     text: str
 
 
 def steps(page: str) -> Iterator[Step | File]:
-    """What a page has the reader do, after the demo was started."""
+    """Yield the steps of a page after the start of the demo."""
     for kind, text in _BLOCK.findall(page):
         if kind == "yaml":
             yield File(f"{yaml.safe_load(text)['metadata']['name']}.yaml", text)
@@ -66,7 +66,7 @@ def steps(page: str) -> Iterator[Step | File]:
 
 
 def plain(command: str, printed: str) -> list[str]:
-    """Lines to compare: without ids, ages and the widths of columns, in any order."""
+    """Return the lines to compare, without ids, ages and column widths."""
     text = textwrap.dedent(printed).strip()
     for pattern, word in _PLACEHOLDERS:
         text = pattern.sub(word, text)
@@ -77,7 +77,7 @@ def plain(command: str, printed: str) -> list[str]:
 
 
 def agree(command: str, printed: str, wanted: str) -> bool:
-    """Whether what was printed is what the page says; `...` there leaves the rest open."""
+    """Return whether the output agrees with the page in any order of lines. A last line `...` allows any more lines."""
     seen, told = plain(command, printed), plain(command, wanted)
     if told[-1:] == [_MORE]:
         told = told[:-1]
@@ -86,16 +86,16 @@ def agree(command: str, printed: str, wanted: str) -> bool:
 
 
 @pytest.mark.parametrize(("page", "prints"), [(TUTORIAL, 20), (EXISTING, 8)], ids=["tutorial", "existing"])
-def test_every_block_of_a_page_is_understood(page, prints):
+def test_page_has_only_known_blocks_and_complete_commands(page, prints):
     assert {kind for kind, _ in _BLOCK.findall(page)} == {"shell", "yaml", "console"}
     typed_by_a_reader = [step for step in steps(page) if isinstance(step, Step)]
     assert sum(step.printed is not None for step in typed_by_a_reader) > prints
-    assert [step.command for step in typed_by_a_reader if step.command.endswith("\\")] == [], "a command is whole"
+    assert [step.command for step in typed_by_a_reader if step.command.endswith("\\")] == [], "a command is incomplete"
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory, kubernetes_binaries, kafka_distribution):
-    """Nine brokers and a Kubernetes of these tests' own, as the demo has them, and what runs beside them."""
+    """A separate stack like that of the demo, with Kubernetes and nine brokers, and its processes."""
     directory = tmp_path_factory.mktemp("demo")
     with Processes.attached(directory) as processes:
         try:
@@ -105,7 +105,7 @@ def stack(tmp_path_factory, kubernetes_binaries, kafka_distribution):
 
 
 def reader(running, directory, *programs):
-    """Runs a command as the reader of a page does; Kafka's tools ask the brokers of this stack."""
+    """Return a function that runs a command of a page. Kafka's tools use the brokers of this stack."""
     run = shell(running, directory, *programs)
 
     def run_or_ask_kafka(command: str) -> str:
@@ -117,7 +117,7 @@ def reader(running, directory, *programs):
 
 
 def follow(page, run, directory):
-    """Do what a page says, step by step."""
+    """Carry out all steps of a page and compare their output."""
     for step in steps(page):
         if isinstance(step, File):
             (directory / step.name).write_text(step.text)
@@ -132,15 +132,15 @@ def follow(page, run, directory):
             return agree(step.command, printed[-1], step.printed)
 
         if not agree(step.command, printed[-1], step.printed) and step.command.startswith(_QUERIES):
-            with suppress(TimeoutError):  # the comparison tells more
+            with suppress(TimeoutError):  # the assertion below shows the difference
                 until(asked_again)
         assert agree(step.command, printed[-1], step.printed), f"$ {step.command}\n{printed[-1]}"
 
 
 @pytest.mark.nightly
 @pytest.mark.stack
-def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_path):
-    """No kubelet runs here: once the chart is installed, the operator starts as a process, beside its Deployment."""
+def test_commands_of_the_existing_cluster_page_print_the_documented_output(stack, helm, tmp_path):
+    """No kubelet runs here, so the operator starts as a process after the chart is installed."""
     running, processes = stack
     operator = Operator(processes, running.kubeconfig)
     for name, replicas in EXISTING_TOPICS.items():
@@ -162,11 +162,11 @@ def test_the_page_of_an_existing_cluster_prints_what_it_says(stack, helm, tmp_pa
         running.kafka.tool("TopicCommand", "--delete", "--topic", name)
 
 
-# Older ones drop the fields by which topics are selected, so the definitions differ from those that helm made here.
+# Older versions drop the selectable fields, so the definitions differ from those that helm created here.
 @needs_kubernetes(31)
 @pytest.mark.nightly
 @pytest.mark.stack
-def test_the_tutorial_prints_what_it_says(stack, tmp_path):
+def test_commands_of_the_tutorial_print_the_documented_output(stack, tmp_path):
     running, processes = stack
     kubectl, shop = running.kubectl, running.kubectl.in_namespace("shop")
     kubectl.apply(REPOSITORY / "crds", arguments=["--server-side"])

@@ -1,4 +1,4 @@
-"""Two versions of Rackspan, one after the other as one release: their charts, and their operators with those rights."""
+"""Fixtures for two versions of Rackspan in one release: their charts, and their operators with the chart's rights."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def current() -> Version:
 
 @pytest.fixture
 def release(control_plane, processes, helm, tmp_path):
-    """A release of the chart, which a test installs."""
+    """A release of the chart that the test installs."""
     release = Release(Helm(helm, control_plane.kubeconfig), control_plane, processes, tmp_path)
     yield release
     release.end()
@@ -40,5 +40,5 @@ def release(control_plane, processes, helm, tmp_path):
 
 @pytest.fixture
 def objects(api_client, namespace) -> Objects:
-    """Rackspan's objects in the test's own namespace; the release has the definitions."""
+    """Rackspan objects in the namespace of the test. The release contains the definitions."""
     return Objects(api_client, namespace)

@@ -1,4 +1,4 @@
-"""An upgrade and the way back while a plan is carried out: nothing is lost, nothing else moves, each status is true."""
+"""Upgrade and rollback while a plan runs: the plan completes, and topics outside the plan stay unchanged."""
 
 import json
 
@@ -10,18 +10,18 @@ from rackspan.api.labels import APPROVE_PLAN
 LEVELS = ("--levels", "region,zone,rack")
 REASSIGNMENT = "Reassignment"
 SIZE = 25_000_000
-"""Of a partition, in bytes: it is copied for minutes, as a throttled broker fetches a megabyte in eleven seconds."""
+"""Bytes per partition. A throttled broker fetches about 1 MB per 11 seconds, so the copy takes minutes."""
 RESTING = {
     "clicks": {"config": {"retention.ms": "60000"}, "deletionPolicy": "Delete"},
     "pinned": {"partitions": 1, "placement": {"assignment": [[0, 1, 3]]}},
 }
-"""Topics that no plan is about."""
+"""Topics without a plan."""
 GROWING = ("orders", "waiting")
-"""Topics whose replication factor is raised: one while the version before runs, and one with this version."""
+"""Topics with a raised replication factor: the first under the earlier version, the second under this version."""
 
 
 def approved(objects, topic):
-    """Approve the plan that a topic waits for; its hash."""
+    """Approve the plan that a topic waits for and return its hash."""
     objects.until_not_ready(topic, "PlanPending")
     plan = objects.until_topology("Reassigned", "False", "PlanPending")["status"]["plan"]["hash"]
     objects.patch("RackTopology", "kafka", {"metadata": {"annotations": {APPROVE_PLAN: plan}}})
@@ -29,7 +29,7 @@ def approved(objects, topic):
 
 
 def as_they_are(objects, topics):
-    """All that must stay of the topics at rest: the objects, what their conditions say, and what Kafka has."""
+    """Return all facts of the topics at rest that must not change: uid, spec, conditions, and their state in Kafka."""
     found = {}
     for name, spec in RESTING.items():
         topic, in_kafka = objects.topic(name), objects.kafka_name(name)
@@ -45,12 +45,12 @@ def as_they_are(objects, topics):
 
 
 def seen(objects, name):
-    """Wait until the operator that runs now has looked at the cluster and has made a new topic."""
+    """Wait until the current operator has read the cluster and has created a new topic."""
     objects.create_topic(name)
     objects.until_ready(name)
 
 
-def test_a_version_follows_another_and_the_other_way_round(
+def test_upgrade_and_rollback_during_a_plan_complete_the_plan_and_keep_other_topics(
     earlier, current, release, objects, kafka, topics, broker_sites, tmp_path
 ):
     live = ("--bootstrap-server", kafka.bootstrap(), *LEVELS)
