@@ -8,7 +8,7 @@ PARTITIONS = 2_000
 
 
 def job(image, name, *arguments):
-    """Return a Job with the security settings of the operator: no root user, and a read-only root file system."""
+    """Return a Job with the security settings of the operator's Jobs: no root user, read-only root file system."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -126,7 +126,7 @@ def test_plans_run_after_approval_or_by_policy_and_a_drained_broker_becomes_empt
     until(lambda: drained not in {broker for row in topics.replicas(name) for broker in row}, "the drain")
     topology.until_condition("RackTopology", "kafka", "Reassigned", "True", "InSync")
 
-    assert drained in topics.replicas(bare)[0], "it has no KafkaTopic"
+    assert drained in topics.replicas(bare)[0], "a replica without a KafkaTopic left the drained broker"
     at_once = {"maxConcurrentMoves": 1000, "maxConcurrentMovesPerBroker": 1000, "approvedPlan": None}
     internal = [found for found in topics.admin.list_topics(timeout=300).topics if found.startswith("__")]
     topology.change_topology(unmanagedTopics="Repair", internalTopics=internal, reassignment=at_once)

@@ -121,9 +121,7 @@ async def test_executor_resumes_after_a_crash_before_or_after_any_changing_call(
     admin.alter = counted
     try:
         for attempt in range(200):
-            calls = iter(
-                range(attempt % 8)
-            )  # seven values: before and after each kind of call, except after the last kind
+            calls = iter(range(attempt % 8))  # crash at one of the first eight points
 
             def ends(calls=calls):
                 if next(calls, None) is None:

@@ -180,9 +180,9 @@ def test_topic_stays_compliant_while_another_client_adds_a_replica_on_a_dead_bro
 
 
 def _is_named_by_the_command_line(kafka, name):
-    """Check that broker 1, which has all writes in its ISR or ELR, is named for a partition of stopped brokers 1 to 3.
+    """Check that `check` and `scan` name broker 1 for a partition of brokers 1 to 3, stopped in the order 3, 2, 1.
 
-    Kafka 4.1 and later empty the ISR and keep the eligible leaders in the ELR (KIP-966).
+    The ISR and ELR show who has all writes. Kafka 4.1 and later keep the eligible leaders in the ELR only (KIP-966).
     """
     cluster = ("--bootstrap-server", kafka.bootstrap())
     checked = cli("check", *cluster, "--topic", name, "-o", "json").json["findings"]

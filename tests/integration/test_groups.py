@@ -153,7 +153,7 @@ def test_members_are_located_by_client_rack_and_read_from_replicas_of_the_select
         assert (told.code, "assignor roundrobin ignores racks, 2 more partitions" in told.out) == (0, True)
         (row,) = cli("locality", "--bootstrap-server", kafka.bootstrap(), "--group", name, "-o", "json").json["groups"]
         assert (row["protocol"], row["near"], row["readsNear"], row["readsFar"]) == ("classic", 2, 2, 2)
-        # By the statistics of clients, 1 is read from the follower in its rack, 0 and 3 from remote leaders.
+        # By the client statistics, 1 is read from the follower in the rack of its reader, 0 and 3 from remote leaders.
         fetched = {0: 3, 1: 3, 2: 0, 3: 2}
         until(lambda: readers[0].fetched_from | readers[1].fetched_from == fetched, "the clients to fetch there")
 
