@@ -1,11 +1,11 @@
-"""Clusters the tests of the core talk about."""
+"""Builders of the cluster trees that the tests of core use."""
 
 from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
 
 
 def cluster(levels, racks, drained=(), offline=(), cordoned=()):
-    """A tree from a mapping of broker id to rack id (None: no rack)."""
+    """Return a tree from a mapping of broker id to rack id (None: no rack)."""
     brokers = (
         Broker(
             broker,
@@ -20,7 +20,7 @@ def cluster(levels, racks, drained=(), offline=(), cordoned=()):
 
 
 def grid(levels, *widths):
-    """A tree whose domains all have as many children as `widths` says, level by level; the last width are brokers."""
+    """Return a tree with `widths` children per domain, level by level. The last width is that of brokers per domain."""
     paths = [()]
     for width in widths[:-1]:
         paths = [(*path, f"{len(path)}{number}") for path in paths for number in range(width)]

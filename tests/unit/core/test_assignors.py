@@ -1,4 +1,4 @@
-"""Rack-aware assignment, on groups small enough to see the answer; `tests/property` has the oracle."""
+"""Rack-aware assignment for small groups. `tests/property` compares random groups with an oracle."""
 
 import json
 import tracemalloc
@@ -11,7 +11,7 @@ from rackspan.core.consumers import assignors
 from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ranges
 
 CASES = json.loads((REPOSITORY / "plugins/cases/assignment.json").read_text())
-"""By which the brokers' assignor is tested too (`tests/plugins`)."""
+"""The tests of the brokers' assignor use these cases too (`tests/plugins`)."""
 
 
 def readers(near, domain, topic=None, number=None, subscribed=None):
@@ -27,52 +27,52 @@ def loads(group, owner):
     return np.bincount(owner, minlength=len(group.domain)).tolist()
 
 
-def test_each_partition_goes_where_it_is_near_when_counts_allow_it():
+def test_partitions_go_to_near_members_if_the_counts_stay_balanced():
     group = readers([[1, 0], [0, 1], [1, 0], [0, 1]], [0, 1])
     found = assign_evenly(group)
     assert (found.owner.tolist(), found.near) == ([0, 1, 0, 1], 4)
 
 
-def test_balance_comes_first():
+def test_balance_has_priority_over_locality():
     found = assign_evenly(readers([[1, 0]] * 6, [0, 1]))
     assert sorted(found.owner.tolist()) == [0, 0, 0, 1, 1, 1]
     assert found.near == 3
 
 
-def test_the_one_more_goes_to_who_is_near():
+def test_near_member_gets_the_extra_partition():
     group = readers([[0, 1]] * 5, [0, 1])
     assert loads(group, assign_evenly(group).owner) == [2, 3]
     assert assign_evenly(group).near == 3
 
 
-def test_members_make_room_for_each_other_along_a_chain():
-    # The first lie in a and b, the next in b and c, the last in a only: each has to give way to the next.
+def test_members_pass_partitions_along_a_chain_so_that_all_are_near():
+    # Partitions 0-1 are near members 0 and 1, 2-3 near 1 and 2, 4-5 near 0 only: 0 and 1 must give way along the chain.
     near = [[1, 1, 0]] * 2 + [[0, 1, 1]] * 2 + [[1, 0, 0]] * 2
     found = assign_evenly(readers(near, [0, 1, 2]))
     assert (found.owner.tolist(), found.near) == ([1, 1, 2, 2, 0, 0], 6)
 
 
-def test_a_member_whose_domain_is_not_known_takes_its_share_of_what_is_far():
+def test_member_without_a_domain_gets_the_partitions_that_are_far_from_all_members():
     group = readers([[1], [1], [0], [0]], [0, -1])
     found = assign_evenly(group)
     assert (found.owner.tolist(), found.near) == ([0, 0, 1, 1], 2)
 
 
-def test_more_members_than_partitions_leave_those_idle_that_are_far():
+def test_far_members_stay_idle_if_there_are_more_members_than_partitions():
     group = readers([[1, 0], [1, 0]], [1, 0, 1, 0])
     found = assign_evenly(group)
     assert sorted(found.owner.tolist()) == [1, 3]
     assert found.near == 2
 
 
-def test_who_alone_may_read_a_topic_reads_it_and_others_even_the_rest_out():
+def test_only_subscriber_of_a_topic_reads_it_and_the_other_members_balance_the_rest():
     subscribed = [[1, 1], [1, 0], [1, 0]]
     group = readers([[1]] * 6, [0, 0, 0], topic=[0, 0, 0, 1, 1, 1], number=[0, 1, 2] * 2, subscribed=subscribed)
     assert loads(group, assign_evenly(group).owner) in ([3, 2, 1], [3, 1, 2])
     assert loads(group, assign_ranges(group).owner) == [4, 1, 1]
 
 
-def test_range_gives_one_partition_of_all_topics_to_one_member():
+def test_range_assigns_the_same_partition_number_of_all_topics_to_one_member():
     near = [[1, 0], [0, 1], [0, 1], [1, 0]]
     group = readers(near, [0, 1], topic=[0, 0, 1, 1], number=[0, 1, 0, 1])
     owner = assign_ranges(group).owner
@@ -81,14 +81,14 @@ def test_range_gives_one_partition_of_all_topics_to_one_member():
     assert assign_evenly(group).near == 4
 
 
-def test_range_evens_out_each_topic_and_not_the_sum():
+def test_range_balances_each_topic_and_not_the_sum():
     group = readers([[1, 0]] * 4, [0, 1, 1], topic=[0, 1, 2, 2], number=[0, 0, 0, 1])
     assert assign_ranges(group).near == 3
     assert loads(group, assign_ranges(group).owner)[0] == 3
     assert max(loads(group, assign_evenly(group).owner)) == 2
 
 
-def test_a_group_of_many_members_and_partitions_is_even_and_as_near_as_can_be():
+def test_large_group_is_balanced_with_the_most_near_partitions():
     chance = np.random.default_rng(7)
     near = np.zeros((9_000, 3), dtype=bool)
     near[:4_000, 0] = near[4_000:, 1] = True
@@ -99,12 +99,12 @@ def test_a_group_of_many_members_and_partitions_is_even_and_as_near_as_can_be():
     assert found.near == 6_000
 
 
-def test_without_partitions_there_is_nothing_to_assign():
+def test_assignment_of_no_partitions_has_no_near_ones():
     group = readers(np.zeros((0, 1)), [0])
     assert (assign_evenly(group).near, assign_ranges(group).near) == (0, 0)
 
 
-def test_searches_grow_with_the_partitions_per_member_and_not_with_the_partitions(monkeypatch):
+def test_number_of_searches_depends_on_partitions_per_member_not_on_all_partitions(monkeypatch):
     chance = np.random.default_rng(3)
     subscribed = chance.random((60, 30)) < 0.2
     subscribed[0] |= ~subscribed.any(axis=0)
@@ -118,7 +118,7 @@ def test_searches_grow_with_the_partitions_per_member_and_not_with_the_partition
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
-def test_each_case_comes_out(case):
+def test_assignment_matches_the_case_shared_with_the_brokers_plugin(case):
     rows = [(topic, number, racks) for topic, row in enumerate(case["topics"]) for number, racks in enumerate(row)]
     racks = sorted({rack for *_, found in rows for rack in found})
     members, topics = case["members"].values(), range(len(case["topics"]))
@@ -134,7 +134,7 @@ def test_each_case_comes_out(case):
 
 
 def test_memory_does_not_grow_with_topics_times_pairs_of_domains():
-    """Whoever may make topics and groups could fill a scan's memory otherwise."""
+    """Otherwise a user who may create topics and groups could exhaust the memory of a scan."""
     domains = topics = 200
     group = readers([[1] * domains] * topics, range(domains), np.arange(topics), np.zeros(topics, dtype=np.int64))
     tracemalloc.start()

@@ -12,13 +12,13 @@ from rackspan.core.topology import Broker, RackTree, TopologyError
 NINE = grid("zone", 3, 3)  # zones /00 with 0 1 2, /01 with 3 4 5, /02 with 6 7 8
 
 
-def test_a_fair_topic_is_compliant():
+def test_fairly_split_topic_is_compliant():
     assessment = judge(NINE, [(0, 3, 6), (4, 7, 1)])
     assert assessment.compliant
     assert (assessment.partitions, assessment.non_compliant, assessment.moves, assessment.findings) == (2, 0, 0, ())
 
 
-def test_findings_say_where_and_how_many_too_many():
+def test_findings_name_partition_level_domain_and_excess():
     assessment = judge(NINE, [(0, 3, 6), (0, 1, 2), (0, 1, 3)])
     assert assessment.findings == (
         Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 2),
@@ -34,13 +34,13 @@ def test_findings_say_where_and_how_many_too_many():
     [
         ((3, 3), (3, 0), (1, 0)),
         ((3, 3, 3), (3, 0, 0), (2, 0, 0)),
-        ((3, 3, 3), (2, 2, 0), (1, 1, 0)),  # either of them has to give one away
+        ((3, 3, 3), (2, 2, 0), (1, 1, 0)),  # each may have to give one away
         ((3, 3, 1), (3, 1, 1), (1, 0, 0)),
         ((3, 1, 1), (3, 1, 1), (0, 0, 0)),
         ((4, 4), (4, 1), (1, 0)),
     ],
 )
-def test_too_many_are_those_above_the_most_that_a_fair_split_allows(capacities, held, too_many):
+def test_excess_counts_replicas_above_the_maximum_of_a_fair_split(capacities, held, too_many):
     brokers = [
         Broker(10 * domain + number, (f"d{domain}",))
         for domain, room in enumerate(capacities)
@@ -51,7 +51,7 @@ def test_too_many_are_those_above_the_most_that_a_fair_split_allows(capacities, 
     assert found == {f"/d{domain}": excess for domain, excess in enumerate(too_many) if excess}
 
 
-def test_each_level_is_judged_by_what_the_domain_above_holds():
+def test_each_level_is_judged_by_the_replicas_of_its_parent_domain():
     tree = grid("region zone", 2, 2, 2)  # /00: 0 1 | 2 3, /01: 4 5 | 6 7
     assessment = judge(tree, [(0, 2, 4), (0, 1, 4), (0, 2, 1)])
     assert [(finding.partition, finding.level, finding.domain) for finding in assessment.findings] == [
@@ -60,30 +60,30 @@ def test_each_level_is_judged_by_what_the_domain_above_holds():
     ]
 
 
-def test_a_rack_that_is_full_excuses_the_others():
+def test_uneven_split_is_compliant_if_the_smaller_zone_is_full():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "b"})
     assert judge(tree, [(0, 1, 2, 3)]).compliant
 
 
-def test_a_replica_on_a_broker_that_is_not_eligible_is_out_of_place():
+def test_replica_on_an_ineligible_broker_is_a_finding():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, drained={1})
     assessment = judge(tree, [(0, 1)])
     assert assessment.findings == (Violation(0, "broker", "1", ViolationReason.BROKER_NOT_ELIGIBLE, 1),)
     assert assessment.moves == 1
 
 
-def test_a_replica_on_a_broker_that_is_offline_is_not():
+def test_replica_on_an_offline_broker_is_compliant():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b"}, offline={1})
     assert judge(tree, [(0, 1)]).compliant
 
 
-def test_a_replica_on_a_broker_the_cluster_does_not_have_is_out_of_place():
+def test_replica_on_an_unknown_broker_is_a_finding():
     assessment = judge(NINE, [(0, 3, 99)])
     assert assessment.findings == (Violation(0, "broker", "99", ViolationReason.BROKER_UNKNOWN, 1),)
     assert assessment.moves == 1
 
 
-def test_a_broker_listed_twice_is_a_finding():
+def test_broker_listed_twice_is_a_finding():
     assert [finding.reason for finding in judge(NINE, [(0, 3, 3)]).findings] == [ViolationReason.BROKER_REPEATED]
 
 
@@ -93,17 +93,17 @@ def test_partitions_of_one_topic_may_differ_in_replication_factor():
 
 
 @pytest.mark.parametrize("replicas", [[], Placement([]), np.empty((0, 3), dtype=np.int32)])
-def test_a_topic_without_partitions_is_compliant(replicas):
+def test_topic_without_partitions_is_compliant(replicas):
     assert judge(NINE, replicas).compliant
 
 
-def test_without_brokers_everything_is_out_of_place():
+def test_without_brokers_all_replicas_are_findings():
     assessment = judge(RackTree(("zone",), ()), [(1, 2)])
     assert assessment.non_compliant == 1
     assert {finding.reason for finding in assessment.findings} == {ViolationReason.BROKER_UNKNOWN}
 
 
-def test_a_spread_loosens_a_level():
+def test_spread_with_a_larger_skew_allows_more_replicas_per_domain():
     rows = [(0, 1, 3), (0, 1, 2)]
     assert judge(NINE, rows).broken.tolist() == [True, True]
     assert judge(NINE, rows, [Spread("zone", 2)]).broken.tolist() == [False, True]
@@ -111,27 +111,27 @@ def test_a_spread_loosens_a_level():
     assert judge(NINE, rows, [Spread("zone", 3)]).compliant
 
 
-def test_a_spread_to_be_refused_excuses_no_full_rack():
+def test_full_zone_excuses_a_violated_spread_only_with_best():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "b"})
     assert not judge(tree, [(0, 1, 2, 3)], [Spread("zone", 1)]).compliant
     assert judge(tree, [(0, 1, 2, 3)], [Spread("zone", 1, Unsatisfiable.BEST)]).compliant
 
 
-def test_a_spread_over_a_level_that_is_not_there_is_refused():
+def test_spread_over_an_unknown_level_is_rejected():
     with pytest.raises(TopologyError, match="rack"):
         judge(NINE, [(0, 3, 6)], [Spread("rack")])
 
 
-# -- racks that are not known ----------------------------------------------------------------------------------------
+# -- brokers without a rack -------------------------------------------------------------------------------------------
 
 
 def with_gap(*, eligible=True):
-    """NINE, but nobody knows where broker 8 stands."""
+    """Return NINE, but broker 8 has no rack."""
     brokers = [Broker(broker.id, None, eligible=eligible) if broker.id == 8 else broker for broker in NINE.brokers]
     return RackTree(NINE.levels, tuple(brokers))
 
 
-def test_a_broker_whose_rack_is_not_known_is_no_domain_of_its_own():
+def test_broker_without_a_rack_is_not_a_domain_of_its_own():
     assessment = judge(with_gap(), [(0, 3, 6), (0, 1, 3), (0, 3, 8), (0, 3, 6, 1)])
     assert assessment.broken.tolist() == [False, True, False, False]
     assert assessment.unknown.tolist() == [False, False, True, False]
@@ -140,24 +140,24 @@ def test_a_broker_whose_rack_is_not_known_is_no_domain_of_its_own():
     assert assessment.findings == (Violation(1, "zone", "/00", ViolationReason.TOO_MANY_REPLICAS, 1),)
 
 
-def test_an_assessment_that_depends_on_where_a_broker_stands_is_unknown():
+def test_assessment_is_unknown_if_it_depends_on_a_missing_rack():
     tree = RackTree(("zone",), (*(Broker(at, ("a",)) for at in range(4)), Broker(4, ("b",)), Broker(5)))
-    assessment = judge(tree, [(0, 1, 2, 4), (0, 4), (0, 1)])  # zone b is full, unless broker 5 stands there
+    assessment = judge(tree, [(0, 1, 2, 4), (0, 4), (0, 1)])  # zone b is full, unless broker 5 is there
     assert assessment.unknown.tolist() == [True, False, False]
     assert assessment.broken.tolist() == [False, False, True]
 
 
-def test_findings_name_the_same_domains_with_a_gap_and_without():
+def test_findings_name_the_right_domain_if_a_rack_is_missing():
     columns = judge(with_gap(), [(6, 7, 0)]).columns
     assert [with_gap().nodes[1].paths[at] for at in columns.domain.tolist()] == [("02",)]
 
 
-def test_nothing_is_unknown_where_no_broker_has_a_rack():
+def test_partitions_are_compliant_if_no_broker_has_a_rack():
     tree = RackTree(("zone",), (Broker(0), Broker(1)))
     assert judge(tree, [(0, 1)]).compliant
 
 
-def test_judging_and_planning_take_memory_for_replicas_and_not_for_all_brokers():
+def test_memory_of_judging_and_planning_depends_on_replicas_not_on_brokers():
     tree = RackTree(("zone", "rack"), tuple(Broker(at, (str(at % 3), str(at % 1000))) for at in range(6000)))
     rows = np.arange(6000).reshape(2000, 3) // 2 * 2
     used = []

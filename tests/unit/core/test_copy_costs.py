@@ -1,4 +1,4 @@
-"""What copying costs, in words."""
+"""Texts about the cost of copies."""
 
 import pytest
 
@@ -19,11 +19,11 @@ MIB = 1 << 20
         (72_000 * MIB, 10 * MIB, "70.3 GiB to copy, up to 2 h at 10.0 MiB/s and broker"),
     ],
 )
-def test_the_time_is_the_longest_that_a_broker_may_need(number, throttle, said):
+def test_to_copy_states_the_longest_time_that_a_broker_may_need(number, throttle, said):
     assert to_copy(number, throttle) == said
 
 
-def test_what_is_removed_is_told_with_its_bytes_where_they_are_known():
+def test_removed_states_the_bytes_of_the_replicas_if_they_are_known():
     assert [removed(1), removed(3, None), removed(3, 2 * MIB)] == [
         "1 replica removed",
         "3 replicas removed",

@@ -32,18 +32,18 @@ def placed(tree, size):
         (THREE, 6, {"min_domains": {"zone": 2}, "tolerate": {"zone": 1}}, 3),
     ],
 )
-def test_min_insync_replicas_is_derived_from_what_was_wished(tree, size, wishes, value):
+def test_min_insync_is_derived_from_the_durability(tree, size, wishes, value):
     assert min_insync(tree, placed(tree, size), Durability(**wishes)).value == value
 
 
-def test_it_follows_the_worst_partition():
+def test_min_insync_follows_the_worst_partition():
     rows = [(0, 3, 6), (0, 1, 3)]
     assert min_insync(THREE, rows[:1], Durability(min_domains={"zone": 2})).value == 2
     assert min_insync(THREE, rows, Durability(min_domains={"zone": 2})).value == 3
     assert min_insync(THREE, rows, Durability(tolerate={"zone": 1})).value == 1
 
 
-def test_nothing_wished_nothing_derived():
+def test_min_insync_is_none_without_durability():
     assert min_insync(THREE, placed(THREE, 3), Durability()).value is None
 
 
@@ -63,27 +63,27 @@ def test_nothing_wished_nothing_derived():
         (THREE, 3, {"tolerate": {"zone": 1}}, 9, "3 is too large for tolerate zone: 1", "lower it to 2"),
     ],
 )  # fmt: skip
-def test_a_contradiction_names_both_sides_and_the_smallest_change(tree, size, wishes, given, reason, change):
+def test_durability_error_names_the_contradiction_and_the_smallest_change(tree, size, wishes, given, reason, change):
     with pytest.raises(DurabilityError) as caught:
         min_insync(tree, placed(tree, size), Durability(**wishes), given)
     assert reason in caught.value.reason
     assert change in caught.value.smallest_change
 
 
-def test_kafka_takes_the_number_of_replicas_where_min_insync_replicas_is_more():
+def test_effective_min_insync_is_at_most_the_number_of_replicas():
     assert [int(effective_min_insync(given, 3)) for given in (0, 1, 3, 4)] == [1, 1, 3, 3]
     assert effective_min_insync(np.array([2, 2, 1]), np.array([1, 3, 3])).tolist() == [1, 2, 1]
     assert min_insync(THREE, placed(THREE, 3), Durability(min_domains={"zone": 3}), 4).value == 4
 
 
-def test_the_smallest_change_does_what_it_says():
+def test_smallest_change_of_a_durability_error_resolves_it():
     wishes = Durability(min_domains={"zone": 2}, tolerate={"zone": 1})
     with pytest.raises(DurabilityError, match="raise replicationFactor to 5"):
         min_insync(THREE, placed(THREE, 4), wishes)
     assert min_insync(THREE, placed(THREE, 5), wishes).value == 3
 
 
-def test_a_value_equal_to_the_replication_factor_is_warned_of():
+def test_min_insync_equal_to_the_replication_factor_gives_a_warning():
     derived = min_insync(TWO, placed(TWO, 3), Durability(min_domains={"zone": 2}))
     assert "one replica that lags stops acks=all writes" in derived.warnings[0]
     assert min_insync(THREE, placed(THREE, 3), Durability(), 3).warnings
@@ -91,18 +91,18 @@ def test_a_value_equal_to_the_replication_factor_is_warned_of():
     assert not min_insync(THREE, placed(THREE, 1), Durability(), 1).warnings
 
 
-def test_levels_that_are_not_there_are_refused():
+def test_durability_with_an_unknown_level_is_rejected():
     with pytest.raises(TopologyError, match='no level "rack"'):
         min_insync(THREE, placed(THREE, 3), Durability(tolerate={"rack": 1}))
 
 
-def test_fewer_than_one_domain_is_refused():
+def test_durability_with_fewer_than_one_domain_is_rejected():
     with pytest.raises(ValueError, match='tolerate of level "zone" is 0'):
         Durability(tolerate={"zone": 0})
 
 
-def test_memory_does_not_grow_with_the_domains_that_there_are():
-    """A partition of three replicas lies in three racks at most, of however many."""
+def test_memory_does_not_grow_with_the_number_of_domains():
+    """A partition of three replicas is in at most three racks, however many racks exist."""
     used = []
     for racks in (50, 1600):
         tree = grid("rack", racks, 1)

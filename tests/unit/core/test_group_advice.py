@@ -1,4 +1,4 @@
-"""What is told to whoever runs a consumer group that reads from afar."""
+"""Advice on a consumer group that reads from other racks."""
 
 import pytest
 from tests.unit.core.test_locality import REPLICAS, group, member
@@ -14,15 +14,15 @@ def told(seen, racks=HERE, selector=Selector.SAME_RACK):
     return {one.code: one.message for one in advise(REPLICAS, seen, found, selector)}
 
 
-def test_a_group_that_reads_all_it_can_near_by_is_told_nothing():
+def test_group_that_reads_all_partitions_near_gets_no_advice():
     assert told(group(member(rack="/eu/b", orders=[1], topics=frozenset({"orders"})))) == {}
 
 
-def test_without_members_there_is_nothing_to_change():
+def test_group_without_members_gets_no_advice():
     assert told(group()) == {}
 
 
-def test_a_member_without_client_rack_is_told_to_set_it():
+def test_member_without_client_rack_is_advised_to_set_it():
     said = told(group(member(orders=[1])))
     assert list(said) == [AdviceCode.CLIENT_RACK_MISSING]
     assert said[AdviceCode.CLIENT_RACK_MISSING] == (
@@ -30,12 +30,12 @@ def test_a_member_without_client_rack_is_told_to_set_it():
     )
 
 
-def test_some_members_without_client_rack_are_counted():
+def test_advice_counts_the_members_without_client_rack():
     said = told(group(member(orders=[1]), member("two", rack="/eu/a", orders=[0])))
     assert said[AdviceCode.CLIENT_RACK_MISSING].startswith("1 of 2 members sends no client.rack, ")
 
 
-def test_an_id_that_no_broker_reports_is_told_as_it_is_spelled():
+def test_advice_quotes_a_client_rack_that_no_broker_reports():
     said = told(group(member(rack="eu/b", orders=[1])))
     assert said == {
         AdviceCode.CLIENT_RACK_FOREIGN: (
@@ -46,7 +46,7 @@ def test_an_id_that_no_broker_reports_is_told_as_it_is_spelled():
     assert told(group(member(rack="eu/b", orders=[1])), selector=Selector.NEAREST) == {}
 
 
-def test_brokers_without_a_selector_serve_nobody_from_near_by():
+def test_missing_replica_selector_is_reported():
     said = told(group(member(rack="/eu/b", orders=[1])), selector=Selector.LEADER)
     assert said == {
         AdviceCode.SELECTOR_MISSING: (
@@ -56,7 +56,7 @@ def test_brokers_without_a_selector_serve_nobody_from_near_by():
     }
 
 
-def test_an_assignor_that_does_not_look_at_racks_is_named():
+def test_client_assignor_that_ignores_racks_is_reported():
     crossed = (
         member(rack="/us/b", orders=[1]),
         member("two", host="10.0.0.2", rack="/eu/b", sales=[0]),
@@ -75,7 +75,7 @@ def _subscribed(one, topics):
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_the_brokers_own_assignors_ignore_racks(assignor):
+def test_built_in_assignors_of_brokers_are_reported_as_ignoring_racks(assignor):
     racks = {"10.0.0.1": ("us", "b"), "10.0.0.2": ("eu", "b")}
     both = frozenset({"orders", "sales"})
     members = (
@@ -88,7 +88,7 @@ def test_the_brokers_own_assignors_ignore_racks(assignor):
     assert AdviceCode.ASSIGNOR not in said
 
 
-def test_the_plug_in_for_brokers_looks_at_racks():
+def test_rack_aware_assignor_of_brokers_is_not_reported_as_ignoring_racks():
     racks = {"10.0.0.1": ("us", "b"), "10.0.0.2": ("eu", "b")}
     both = frozenset({"orders", "sales"})
     members = (
@@ -99,7 +99,7 @@ def test_the_plug_in_for_brokers_looks_at_racks():
     assert list(said) == [AdviceCode.ASSIGNOR_FALLS_SHORT]
 
 
-def test_where_kafka_does_not_say_the_client_rack_nobody_is_told_that_it_is_missing():
+def test_client_rack_is_not_reported_as_missing_if_kafka_does_not_expose_it():
     seen = GroupSeen("g", "uniform", (member(orders=[1]),), GroupProtocol.CONSUMER, racks_seen=False)
     assert told(seen) == {
         AdviceCode.CLIENT_RACK_UNSEEN: (
@@ -108,7 +108,7 @@ def test_where_kafka_does_not_say_the_client_rack_nobody_is_told_that_it_is_miss
     }
 
 
-def test_share_consumers_are_told_of_the_assignor_and_of_leaders_elsewhere():
+def test_share_group_gets_advice_on_its_assignor_and_on_leaders_in_other_racks():
     crossed = (member(orders=[0]), member("two", host="10.0.0.2", orders=[1]))
     racks = {"10.0.0.1": ("us", "a"), "10.0.0.2": ("eu", "a")}
     assert told(GroupSeen("g", "simple", crossed, GroupProtocol.SHARE), racks) == {
@@ -127,12 +127,12 @@ def test_share_consumers_are_told_of_the_assignor_and_of_leaders_elsewhere():
     }
 
 
-def test_members_of_a_streams_group_are_told_of_serving_alone():
+def test_streams_group_gets_advice_on_client_rack_only():
     seen = GroupSeen("g", "", (member(orders=[1]),), GroupProtocol.STREAMS)
     assert list(told(seen)) == [AdviceCode.CLIENT_RACK_MISSING]
 
 
-def test_a_partition_without_a_replica_where_members_are_is_told():
+def test_partition_without_a_replica_near_the_members_is_reported():
     said = told(group(member(host="10.0.0.2", rack="/us/b", orders=[0])))
     assert said == {
         AdviceCode.NO_REPLICA_NEAR: (
@@ -142,7 +142,7 @@ def test_a_partition_without_a_replica_where_members_are_is_told():
     }
 
 
-def test_strings_from_outside_are_cut_and_escaped():
+def test_external_strings_are_truncated_and_escaped():
     said = told(group(member(rack="x\x1b[2J" + "y" * 5000, orders=[1])))
     message = said[AdviceCode.CLIENT_RACK_FOREIGN]
     assert message.isprintable()

@@ -1,4 +1,4 @@
-"""Consumer locality, on a cluster small enough to follow each read."""
+"""Consumer locality on a small cluster."""
 
 import itertools
 
@@ -28,7 +28,7 @@ PARTITIONS = table(
         (0, 0, [0, 2], [0, 2], 0, None),
         (0, 1, [2, 1], [2, 1], 2, None),
         (0, 2, [1, 0], [1], 1, None),  # broker 0 lags
-        (0, 3, [2, 0], [2], None, None),  # nobody leads
+        (0, 3, [2, 0], [2], None, None),  # no leader
         (1, 0, [3, 1], [3, 1], 3, None),
     ],
 )
@@ -49,32 +49,32 @@ def counts(seen):
     return seen.partitions, seen.near, seen.reads_near, seen.reads_far
 
 
-def test_a_member_reads_from_the_replica_with_exactly_its_rack_id():
+def test_member_reads_from_the_replica_with_exactly_its_rack_id():
     seen = locality(REPLICAS, group(member(rack="/eu/a", orders=[0, 1, 2, 3])), {})
-    # 0: the leader is there; 1: no replica is; 2: the one there is not in sync; 3: nobody leads.
+    # In /eu/a, partition 0 has its leader, 1 no replica, 2 a replica that is not in sync. Partition 3 has no leader.
     assert counts(seen) == (4, 3, 1, 2)
 
 
 @pytest.mark.parametrize("number", [-1, 4, 99])
-def test_a_partition_that_is_claimed_and_does_not_exist_is_no_other_topics(number):
-    # What members of a classic group claim is written by one of them, and brokers pass it on as it is.
+def test_claimed_partition_that_does_not_exist_is_ignored(number):
+    # One member of a classic group writes the assignment, and brokers return it without a check.
     assert counts(locality(REPLICAS, group(member(rack="/eu/a", sales=[number])), {})) == (0, 0, 0, 0)
 
 
-def test_a_follower_serves_where_it_is_in_the_readers_rack():
+def test_follower_in_the_rack_of_the_reader_serves_it_unless_only_leaders_serve():
     seen = locality(REPLICAS, group(member(rack="/eu/b", orders=[1])), {})
     assert counts(seen) == (1, 1, 1, 0)
     assert counts(locality(REPLICAS, group(member(rack="/eu/b", orders=[1])), {}, Selector.LEADER)) == (1, 1, 0, 1)
 
 
 @pytest.mark.parametrize("selector", Selector)
-def test_without_a_rack_id_a_member_reads_from_leaders(selector):
+def test_member_without_a_rack_id_reads_from_leaders(selector):
     racks = {"10.0.0.1": ("eu", "b")}
     seen = locality(REPLICAS, group(member(orders=[0, 1, 2])), racks, selector)
     assert counts(seen) == (3, 2, 1, 2)
 
 
-def test_a_member_whose_rack_nobody_knows_is_near_nothing_and_far_from_nothing():
+def test_member_with_an_unknown_rack_has_no_near_and_no_far_reads():
     seen = locality(REPLICAS, group(member(orders=[0, 1])), {}, rates=RATES)
     assert seen.members_without_rack == 1
     assert counts(seen) == (2, 0, 0, 0)
@@ -82,13 +82,13 @@ def test_a_member_whose_rack_nobody_knows_is_near_nothing_and_far_from_nothing()
     assert seen.cross_bytes_per_second is None
 
 
-def test_where_the_host_is_says_more_than_what_the_client_says():
+def test_rack_of_the_host_has_priority_over_the_client_rack():
     moved = group(member(rack="/eu/a", orders=[0]))
     assert counts(locality(REPLICAS, moved, {"10.0.0.1": US_B})) == (1, 0, 0, 1)
 
 
 @pytest.mark.parametrize("selector", Selector)
-def test_a_share_consumer_reads_from_leaders_and_each_reader_of_a_partition_counts(selector):
+def test_share_consumer_reads_from_leaders_and_every_reader_of_a_partition_counts(selector):
     members = (member(rack="/eu/b", orders=[1, 2]), member("two", rack="/us/a", orders=[1]))
     seen = locality(REPLICAS, GroupSeen("group", "simple", members, GroupProtocol.SHARE), {}, selector)
     # 1 is led in /us/a and has a replica in /eu/b; 2 is led in /eu/b.
@@ -96,7 +96,7 @@ def test_a_share_consumer_reads_from_leaders_and_each_reader_of_a_partition_coun
     assert seen.could_be_near == 2
 
 
-def test_no_assignment_of_a_share_group_has_more_near_than_the_bound_says():
+def test_could_be_near_of_a_share_group_is_the_maximum_over_all_assignments():
     places = ["/eu/a", "/us/a", "/us/b", None]
     leaders = {0: "/eu/a", 1: "/us/a", 2: "/eu/b"}
     for racks in itertools.product(places, repeat=3):
@@ -115,19 +115,19 @@ def test_no_assignment_of_a_share_group_has_more_near_than_the_bound_says():
             assert max(near) == seen.could_be_near, (racks, sizes)
 
 
-def test_a_rack_id_that_no_broker_has_finds_the_leader():
+def test_member_with_a_rack_id_that_no_broker_reports_reads_from_the_leader():
     seen = locality(REPLICAS, group(member(rack="eu/b", orders=[1])), {})
     assert counts(seen) == (1, 1, 0, 1)
     assert counts(locality(REPLICAS, group(member(rack="eu/b", orders=[1])), {}, Selector.NEAREST)) == (1, 1, 1, 0)
 
 
-def test_a_broker_that_was_moved_serves_those_who_are_no_longer_near():
+def test_broker_with_rack_drift_serves_readers_of_its_reported_rack_from_afar():
     drifted = [BrokerLocation(0, "/us/b"), *BROKERS[1:]]
     seen = locality(ReplicaPlaces(TREE, drifted, PARTITIONS), group(member(rack="/us/b", orders=[0])), {})
     assert counts(seen) == (1, 0, 0, 1)
 
 
-def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it():
+def test_rack_named_resolves_an_id_by_the_brokers_that_report_it_else_as_a_path():
     flat = [BrokerLocation(broker, f"zone-{broker}") for broker in RACKS]
     replicas = ReplicaPlaces(TREE, flat, PARTITIONS)
     assert replicas.rack_named("zone-1") == ("eu", "b")
@@ -137,7 +137,7 @@ def test_an_id_that_is_no_path_stands_for_where_the_brokers_are_that_report_it()
     assert replicas.rack_named("") is None
 
 
-def test_the_nearest_replica_shares_the_most_steps_with_what_the_broker_itself_reports():
+def test_nearest_replica_is_the_one_whose_reported_rack_shares_the_most_steps():
     racks = {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/us/a/r1"}
     tree = cluster("region zone rack", racks)
     drifted = [BrokerLocation(broker, rack) for broker, rack in ({**racks, 1: "/asia/a/r1"}).items()]
@@ -154,7 +154,7 @@ def test_the_nearest_replica_shares_the_most_steps_with_what_the_broker_itself_r
     assert nearest(replicas, np.array([0, 1, 0]), ["/eu", "/asia", "/eu"]).tolist() == [2, 1, 2]
 
 
-def test_a_domain_is_of_the_level_one_asks_for():
+def test_near_means_the_same_domain_of_the_requested_level():
     reader = group(member(rack="/eu/a", orders=[1, 2]))
     assert counts(locality(ReplicaPlaces(TREE, BROKERS, PARTITIONS, "region"), reader, {})) == (2, 2, 1, 1)
     assert counts(locality(ReplicaPlaces(TREE, BROKERS, PARTITIONS, "zone"), reader, {})) == (2, 1, 0, 2)
@@ -162,14 +162,14 @@ def test_a_domain_is_of_the_level_one_asks_for():
         ReplicaPlaces(TREE, BROKERS, PARTITIONS, "rack")
 
 
-def test_paths_that_end_early_share_one_domain():
+def test_short_paths_share_one_domain():
     tree = cluster("region zone", {0: "/eu", 1: "/eu/a"})
     replicas = ReplicaPlaces(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
     seen = locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("eu",)})
     assert counts(seen) == (2, 1, 1, 1)
 
 
-def test_of_brokers_without_racks_nothing_is_near():
+def test_brokers_without_a_rack_are_near_no_member():
     tree = cluster("zone", {0: None, 1: "/a"})
     replicas = ReplicaPlaces(tree, (), table(["t"], [(0, 0, [0], [0], 0, None), (0, 1, [1], [1], 1, None)]))
     assert counts(locality(replicas, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 1, 1, 0)
@@ -177,7 +177,7 @@ def test_of_brokers_without_racks_nothing_is_near():
     assert counts(locality(bare, group(member(t=[0, 1])), {"10.0.0.1": ("a",)})) == (2, 0, 0, 0)
 
 
-def test_bytes_are_summed_where_the_rate_is_known():
+def test_cross_bytes_are_summed_over_partitions_with_a_known_rate():
     reader = group(member(rack="/eu/a", orders=[0, 1, 2, 3], sales=[0]))
     assert locality(REPLICAS, reader, {}).cross_bytes_per_second is None
     assert locality(REPLICAS, reader, {}, rates=RATES).cross_bytes_per_second == 110
@@ -185,7 +185,7 @@ def test_bytes_are_summed_where_the_rate_is_known():
     assert locality(REPLICAS, group(member(rack="/eu/a", orders=[0])), {}, rates=RATES).cross_bytes_per_second == 0
 
 
-def test_a_better_assignment_is_looked_for_among_members_and_what_they_subscribe_to():
+def test_could_be_near_considers_only_members_that_subscribe_to_the_topic():
     crossed = (member("a", rack="/eu/a", orders=[1]), member("b", rack="/us/a", orders=[0]))
     seen = locality(REPLICAS, group(*crossed), {})
     assert (seen.near, seen.could_be_near) == (1, 2)
@@ -196,7 +196,7 @@ def test_a_better_assignment_is_looked_for_among_members_and_what_they_subscribe
     assert locality(REPLICAS, group(*only), {}).could_be_near == 0
 
 
-def test_range_keeps_topics_together_that_are_partitioned_alike():
+def test_range_assigns_equal_partition_numbers_of_topics_together():
     one_each = table(
         ["left", "right"],
         [(t, n, [0 if (t + n) % 2 else 2], [0, 2], 0, None) for t in range(2) for n in range(2)],
@@ -207,25 +207,25 @@ def test_range_keeps_topics_together_that_are_partitioned_alike():
     assert locality(replicas, group(*members, assignor="cooperative-sticky"), {}).could_be_near == 4
 
 
-def test_partitions_that_are_gone_and_members_without_any_do_not_count():
+def test_deleted_partitions_and_idle_members_add_no_partitions():
     reader = group(member("a", rack="/eu/a", orders=[0, 7], gone=[0]), member("b", rack="/eu/b"))
     seen = locality(REPLICAS, reader, {})
     assert (seen.members, *counts(seen)) == (2, 1, 1, 1, 0)
 
 
-def test_a_partition_that_two_members_claim_counts_once():
+def test_partition_that_two_members_claim_counts_once():
     seen = locality(REPLICAS, group(member("a", rack="/eu/a", orders=[0]), member("b", rack="/us/b", orders=[0])), {})
     assert counts(seen) == (1, 1, 1, 0)
 
 
-def test_an_empty_group_and_an_empty_cluster_read_nothing():
+def test_empty_group_and_empty_cluster_have_no_reads():
     assert counts(locality(REPLICAS, group(), {})) == (0, 0, 0, 0)
     nothing = ReplicaPlaces(cluster("zone", {}), (), table([], []))
     seen = locality(nothing, group(member(rack="/a", t=[0])), {}, rates=np.zeros(0))
     assert (seen.members, seen.cross_bytes_per_second, *counts(seen)) == (1, None, 0, 0, 0, 0)
 
 
-def test_addresses_have_one_form():
+def test_host_address_normalizes_addresses():
     assert host_address("/10.0.0.7") == "10.0.0.7"
     assert host_address("/fd00:0:0:0:0:0:0:7") == host_address("fd00::7") == "fd00::7"
     assert host_address("/fe80:0:0:0:0:0:0:1%eth0") == "fe80::1"

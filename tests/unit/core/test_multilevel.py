@@ -1,4 +1,4 @@
-"""What the default placer promises beyond its laws (tests/property): loads, preferences, refusals, speed."""
+"""The default placer by example: loads, preferences, rejections, speed. tests/property checks its properties."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def spread_of(counts, keys):
     return max(values) - min(values)
 
 
-def test_a_large_topic_is_even_over_brokers_and_domains_of_every_level():
+def test_large_topic_is_balanced_over_brokers_and_domains_of_every_level():
     tree = grid("region zone rack", 3, 2, 2, 4)
     placement = place(tree, 10_000, 3, seed=1)
     assert judge(tree, placement).compliant
@@ -58,7 +58,7 @@ def test_a_large_topic_is_even_over_brokers_and_domains_of_every_level():
             assert spread_of(domains, range(len(level))) <= 1
 
 
-def test_partners_vary_so_that_the_load_of_a_lost_broker_spreads():
+def test_replica_pairs_vary_so_that_many_brokers_take_over_from_a_lost_one():
     tree = grid("zone", 3, 10)
     placement = place(tree, 3000, 3, seed=1)
     pairs = Counter(pair for row in placement.partitions for pair in combinations(sorted(row), 2))
@@ -73,7 +73,7 @@ def pairs_met(placement):
     return len(np.unique(np.concatenate([rows[:, pair] for pair in combinations(range(rows.shape[1]), 2)]), axis=0))
 
 
-# What Kafka 4.3.1's StripedReplicaPlacer reaches in the mean of five placements (benchmarks/placement).
+# Mean results of five placements by the StripedReplicaPlacer of Kafka 4.3.1 (benchmarks/placement).
 KAFKAS_PAIRS = [
     # racks, brokers in each, replication factor, pairs with 10 partitions per broker, and with 100
     (1, 12, 2, 57.2, 66),
@@ -92,7 +92,7 @@ KAFKAS_PAIRS = [
 
 
 @pytest.mark.parametrize(("racks", "brokers", "size", "few", "many"), KAFKAS_PAIRS)
-def test_as_many_pairs_of_brokers_are_partners_as_in_kafkas_own_placement(racks, brokers, size, few, many):
+def test_at_least_as_many_broker_pairs_share_partitions_as_with_the_placer_of_kafka(racks, brokers, size, few, many):
     tree = grid("rack", racks, brokers)
     for partitions, kafkas in ((10 * len(tree), few), (100 * len(tree), many)):
         met = [pairs_met(place(tree, partitions, size, seed=seed)) for seed in range(20)]
@@ -101,7 +101,7 @@ def test_as_many_pairs_of_brokers_are_partners_as_in_kafkas_own_placement(racks,
 
 @pytest.mark.parametrize("shape", [(2, 2, 3), (3, 2, 2), (2, 3, 4), (3, 3, 1), (2, 2, 2, 2)])
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
-def test_every_pair_that_a_fair_split_allows_meets_in_clusters_of_several_levels(shape, size):
+def test_all_broker_pairs_that_a_fair_split_allows_share_partitions(shape, size):
     tree = grid("a b c"[: 2 * len(shape) - 3], *shape)
     rows = list(combinations(range(len(tree)), size))
     fair = [row for row, broken in zip(rows, judge(tree, rows).broken, strict=True) if not broken]
@@ -109,7 +109,7 @@ def test_every_pair_that_a_fair_split_allows_meets_in_clusters_of_several_levels
     assert pairs_met(place(tree, 100 * len(tree), size, seed=1)) == len(possible)
 
 
-def test_a_new_topic_goes_where_less_lies():
+def test_new_topic_prefers_brokers_with_fewer_replicas():
     tree = grid("zone", 3, 2)
     placement = place(tree, 6, 3, replicas={0: 10, 1: 4, 2: 10, 3: 10, 4: 10, 5: 10})
     assert held(placement)[1] == 6
@@ -117,12 +117,12 @@ def test_a_new_topic_goes_where_less_lies():
     assert judge(tree, placement).compliant
 
 
-def test_leaders_go_where_fewer_are():
+def test_new_topic_prefers_brokers_with_fewer_leaders_for_its_leaders():
     tree = grid("zone", 3, 1)
     assert led(place(tree, 6, 3, leaders={0: 4, 1: 0, 2: 0})) == {1: 3, 2: 3}
 
 
-def test_a_thousand_topics_one_after_another_fill_the_cluster_evenly():
+def test_thousand_topics_placed_one_after_another_are_balanced():
     tree = grid("zone", 3, 3)
     replicas, leaders = Counter(), Counter()
     for topic in range(1000):
@@ -133,7 +133,7 @@ def test_a_thousand_topics_one_after_another_fill_the_cluster_evenly():
     assert spread_of(leaders, range(9)) <= 1
 
 
-def test_preferred_domains_lead_and_share_it_evenly():
+def test_leaders_are_balanced_over_the_brokers_of_the_preferred_domains():
     tree = grid("region zone", 3, 2, 2)  # /00 0..3, /01 4..7, /02 8..11
     placement = place(tree, 24, 3, seed=3)
     assert set(led(placement)) == set(range(12))
@@ -144,7 +144,7 @@ def test_preferred_domains_lead_and_share_it_evenly():
     assert judge(tree, both).compliant
 
 
-def test_leaders_are_even_inside_a_preferred_domain_of_any_regular_cluster():
+def test_leaders_are_balanced_in_a_preferred_domain_of_every_regular_cluster():
     uneven = {}
     for shape in [*product((2, 3, 4), (1, 2, 3, 4, 5)), *product((2, 3), (2, 3), (1, 2, 3))]:
         tree = grid("dc rack" if len(shape) > 2 else "rack", *shape)
@@ -157,20 +157,20 @@ def test_leaders_are_even_inside_a_preferred_domain_of_any_regular_cluster():
     assert uneven == {}
 
 
-def test_excluded_drained_and_offline_brokers_get_nothing():
+def test_excluded_drained_and_offline_brokers_get_no_replicas():
     tree = cluster("zone", {b: f"z{b % 3}" for b in range(12)}, drained={0}, offline={1})
     placement = place(tree, 30, 3, exclude=("2", "/z0"))
     assert not {0, 1, 2, 3, 6, 9} & set(held(placement))
     assert set(held(place(tree, 30, 2, include=("/z1", "5")))) == {4, 7, 10, 5}
 
 
-def test_what_is_offline_still_counts_for_what_is_fair():
+def test_offline_broker_still_counts_in_the_fair_split():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "c"}, offline={1})
     assert judge(tree, place(tree, 6, 3)).compliant
 
 
 @pytest.mark.parametrize("placer", [Simple(), Striped(), Rings(), MultiLevel()], ids=lambda one: type(one).__name__)
-def test_a_cordoned_broker_is_named_where_it_is_needed(placer):
+def test_infeasible_error_names_the_cordoned_broker_that_is_needed(placer):
     tree = cluster("zone", {0: "a", 1: "b", 2: "c"}, cordoned={1})
     assert {b for row in placer.place(PlacementSpec(4, 2), ClusterView(tree)).partitions for b in row} == {0, 2}
     with pytest.raises(InfeasibleError, match="3 brokers that are not cordoned, there are 2: bring back or uncordon 1"):
@@ -179,14 +179,14 @@ def test_a_cordoned_broker_is_named_where_it_is_needed(placer):
         placer.place(PlacementSpec(1, 3, current=((0, 2),)), ClusterView(tree))
 
 
-def test_a_cordoned_broker_that_is_drained_is_no_remedy():
-    """The operator cordons it while the drain lasts: to uncordon it would help nobody."""
+def test_infeasible_error_does_not_suggest_to_uncordon_a_drained_broker():
+    """The operator cordons the broker during the drain, so uncordoning the broker does not help."""
     tree = cluster("zone", {0: "a", 1: "b", 2: "c", 3: "c"}, drained={1}, cordoned={1}, offline={2})
     with pytest.raises(InfeasibleError, match="3 brokers that are online, there are 2: bring 1 more back"):
         place(tree, 4, 3)
 
 
-def test_a_zone_that_is_gone_does_not_stop_new_topics():
+def test_new_topic_is_placed_while_a_whole_zone_is_offline():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "c"}, offline={4})
     placement = place(tree, 6, 3)
     assert set(held(placement)) == {0, 1, 2, 3}
@@ -194,33 +194,33 @@ def test_a_zone_that_is_gone_does_not_stop_new_topics():
     assert judge(tree, placement).non_compliant == 6
 
 
-def test_others_lead_while_every_preferred_domain_is_offline():
+def test_other_domains_lead_while_all_preferred_domains_are_offline():
     tree = cluster("zone", {0: "a", 1: "b", 2: "b", 3: "c", 4: "c"}, offline={0})
     placement = place(tree, 6, 2, preferred=(("a",),))
     assert judge(tree.without_closed(), placement).compliant
     assert set(led(placement)) == {1, 2, 3, 4}
     assert spread_of(led(placement), (1, 2, 3, 4)) <= 1
     grown = place(tree, 8, 2, current=((0, 1), (0, 3)), preferred=(("a",),))
-    assert grown.partitions[:2] == ((0, 1), (0, 3)), "what is there stays"
+    assert grown.partitions[:2] == ((0, 1), (0, 3)), "existing partitions do not change"
     assert 0 not in {broker for row in grown.partitions[2:] for broker in row}
-    assert set(led(place(tree, 6, 2, preferred=(("a",), ("b",))))) == {1, 2}, "a preferred one that is there leads"
+    assert set(led(place(tree, 6, 2, preferred=(("a",), ("b",))))) == {1, 2}, "an online preferred domain leads"
 
 
-def test_a_preferred_domain_without_a_broker_that_may_hold_anything_is_refused():
+def test_preferred_domain_without_an_eligible_broker_is_rejected():
     tree = cluster("zone", {0: "a", 1: "b", 2: "c"}, drained={0})
     for domain in ("a", "nowhere"):
         with pytest.raises(InfeasibleError, match=f"no broker that is eligible is in .*/{domain}"):
             place(tree, 3, 2, preferred=((domain,),))
 
 
-def test_a_repair_that_has_to_wait_for_a_broker_leaves_the_partition_alone():
+def test_partition_stays_unchanged_while_its_repair_needs_an_offline_broker():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b"}, offline={2})
     assert place(tree, 1, 2, current=((0, 1),)).partitions == ((0, 1),)
     with pytest.raises(InfeasibleError, match="that are online: bring broker 2 back, or drain it if gone for good"):
         place(tree, 1, 2, current=((0,),))
 
 
-def test_brokers_that_are_offline_and_cordoned_ones_have_a_remedy_each():
+def test_infeasible_error_has_separate_remedies_for_offline_and_cordoned_brokers():
     tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "b"}, offline={2, 3}, cordoned={4}, drained={1})
     with pytest.raises(
         InfeasibleError,
@@ -250,7 +250,7 @@ def test_raising_the_replication_factor_fills_the_brokers_evenly():
     assert led(three) == led(two)
 
 
-def test_domains_preferred_for_leaders_that_do_not_exist_are_ignored_beside_one_that_does():
+def test_unknown_preferred_domains_are_ignored_if_one_preferred_domain_exists():
     tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc2"})
     leaders = (("dc1",), ("dc1", "room", "rack"), ("dc3",))
     for some in (leaders, leaders[:1]):
@@ -281,7 +281,7 @@ def test_domains_preferred_for_leaders_that_do_not_exist_are_ignored_beside_one_
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_smallest_change(wishes, reason, change):
+def test_infeasible_spec_is_rejected_with_the_smallest_change(wishes, reason, change):
     tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2"})
     spec = PlacementSpec(**({"partitions": 4, "replication_factor": 2} | wishes))
     with pytest.raises(InfeasibleError) as caught:
@@ -290,13 +290,13 @@ def test_what_cannot_be_is_refused_with_the_smallest_change(wishes, reason, chan
     assert change in caught.value.smallest_change
 
 
-def test_the_smallest_change_for_a_spread_does_what_it_says():
+def test_smallest_change_for_an_infeasible_spread_makes_it_feasible():
     wish = (Spread("dc"),)
     grown = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2", 4: "dc2"})
     assert judge(grown, place(grown, 6, 4, spread=wish), wish).compliant
 
 
-def test_brokers_are_added_where_they_help():
+def test_infeasible_spread_suggests_new_brokers_in_the_small_domains():
     tree = cluster("dc", dict(enumerate(["/a"] * 6 + ["/b", "/c"])))
     with pytest.raises(InfeasibleError) as caught:
         place(tree, 2, 8, spread=(Spread("dc"),))
@@ -305,13 +305,13 @@ def test_brokers_are_added_where_they_help():
     )
 
 
-def test_best_takes_the_fair_split_where_a_spread_cannot_be_met():
+def test_best_falls_back_to_the_fair_split_if_the_spread_is_infeasible():
     tree = cluster("dc", {0: "dc1", 1: "dc1", 2: "dc1", 3: "dc2"})
     wish = (Spread("dc", 1, Unsatisfiable.BEST),)
     assert judge(tree, place(tree, 6, 4, spread=wish), wish).compliant
 
 
-def test_missing_racks_are_refused_by_name_and_can_be_ignored():
+def test_missing_racks_are_rejected_with_the_broker_ids_and_can_be_ignored():
     tree = cluster("zone", {0: "a", 1: None, 2: "b", 3: None})
     with pytest.raises(MissingRackError, match="brokers 1, 3") as caught:
         place(tree, 3, 2)
@@ -319,13 +319,13 @@ def test_missing_racks_are_refused_by_name_and_can_be_ignored():
     assert spread_of(held(place(tree.without_racks(), 4, 2)), range(4)) == 0
 
 
-def test_what_a_spread_allows_is_left_alone():
+def test_partitions_that_the_spread_allows_do_not_change():
     tree = grid("zone", 3, 3)
     current = ((0, 1, 3), (4, 7, 1))
     assert place(tree, 2, 3, current=current, spread=(Spread("zone", 2),)).partitions == current
 
 
-def test_every_process_places_alike():
+def test_placement_is_the_same_in_every_process():
     program = (
         "from rackspan.core.placement import *; from rackspan.core.placement.multilevel import MultiLevel;"
         "from rackspan.core.topology import *;"
@@ -345,7 +345,7 @@ def test_seeds_do_not_change_between_releases():
     assert seed_for("orders") == 7_698_470_304_738_852_774
 
 
-def test_with_many_replicas_few_leaders_change_hands_after_the_first_choice(monkeypatch):
+def test_few_leaders_change_after_the_first_choice_with_many_replicas(monkeypatch):
     passed = []
     hand_over = leaders_of._Leaders.hand_over
     monkeypatch.setattr(leaders_of._Leaders, "hand_over", lambda *step: passed.append(step) or hand_over(*step))

@@ -1,4 +1,4 @@
-"""Which replica serves a consumer, by the cases that the brokers' plug-in is tested by too (`tests/plugins`)."""
+"""Which replica serves a consumer. The tests of the brokers' plug-in use the same cases (`tests/plugins`)."""
 
 import json
 
@@ -15,7 +15,7 @@ CASES = json.loads((REPOSITORY / "plugins/cases/nearest_replica.json").read_text
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
-def test_the_nearest_replica_serves(case):
+def test_nearest_replica_serves_the_consumer(case):
     racks = {int(broker): rack for broker, rack in case["replicas"].items()}
     in_sync = [broker for broker in racks if broker not in case.get("not_in_sync", [])]
     rows = table(["topic"], [(0, 0, list(racks), in_sync, case["leader"], None)])

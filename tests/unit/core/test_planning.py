@@ -1,4 +1,4 @@
-"""What plans promise, by example."""
+"""Plans of small clusters."""
 
 import gc
 import os
@@ -37,7 +37,7 @@ def changed(made):
     return {(change.topic, change.partition): change.replicas for change in made.changes}
 
 
-def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_one_that_stays():
+def test_drained_broker_is_replaced_in_its_data_centre_and_a_remaining_replica_leads():
     made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(orders=[(0, 1, 2), (3, 4, 5)])))
     assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
     assert changed(made)[("orders", 0)][0] in {1, 2}
@@ -46,12 +46,12 @@ def test_a_drained_broker_is_replaced_in_its_own_data_centre_and_its_leader_by_o
 
 
 @pytest.mark.parametrize("name", [f"topic-{number}" for number in range(10)])
-def test_a_leader_that_goes_is_followed_by_a_replica_that_is_there_already(name):
+def test_leaders_on_a_drained_broker_are_replaced_evenly_by_existing_replicas(name):
     made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(**{name: [(0, 1, 2), (0, 1, 2)]})))
     assert {change.replicas[0] for change in made.changes} == {1, 2}
 
 
-def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkeypatch):
+def test_draining_a_third_of_the_brokers_runs_few_searches_and_keeps_the_balance(monkeypatch):
     racks = [f"/d{at % 3}/z{at // 3 % 4}/r{at // 12 % 5}" for at in range(300)]
     known = [BrokerLocation(broker, rack) for broker, rack in enumerate(racks)]
     rows = MultiLevel().place(PlacementSpec(2_000, 3), ClusterView(tree_of(known))).partitions
@@ -68,20 +68,20 @@ def test_a_third_of_a_fleet_is_drained_without_a_search_for_every_replica(monkey
         assert max(left) - min(left) <= 1
 
 
-def test_a_broker_that_is_gone_for_good_is_replaced():
+def test_replica_on_a_removed_broker_is_replaced_and_the_new_one_does_not_lead():
     made = plan(PlanRequest(tree_of(SIX[1:]), topics(orders=[(0, 1, 2)])))
     assert set(changed(made)[("orders", 0)]) == {1, 2, 3}
-    assert changed(made)[("orders", 0)][2] == 3  # what has to be copied first is no leader
+    assert changed(made)[("orders", 0)][2] == 3  # a replica that must be copied first does not lead
 
 
-def test_only_the_topics_that_were_named_are_changed():
+def test_plan_for_named_topics_changes_only_these_topics():
     made = plan(PlanRequest(tree_of(SIX, drained={0}), topics(a=[(0, 1, 2)], b=[(0, 1, 5)]), frozenset({"b"})))
     assert [change.topic for change in made.changes] == ["b"]
     assert (made.before.partitions, made.before.non_compliant, made.after.non_compliant) == (1, 1, 0)
-    assert made.after.levels[-1].replicas == (0, 2), "what lies on the brokers is counted whole"
+    assert made.after.levels[-1].replicas == (0, 2), "replicas of all topics are counted per broker"
 
 
-def test_partitions_to_be_created_are_placed_and_cost_no_move():
+def test_new_partitions_are_placed_without_counting_as_moves():
     made = plan(
         PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]), requirements={"orders": TopicRequirements(partitions=3)})
     )
@@ -91,7 +91,7 @@ def test_partitions_to_be_created_are_placed_and_cost_no_move():
     assert made.after.partitions == 3
 
 
-def test_new_partitions_go_where_least_lies_beside_partitions_of_other_sizes():
+def test_new_partitions_go_to_the_least_loaded_brokers_if_replica_counts_differ():
     tree = cluster("rack", {broker: f"/r{broker}" for broker in range(4)})
     lying = topics(a=[(0,)] * 4 + [(1,)] * 4 + [(0, 1)])
     made = plan(PlanRequest(tree, lying, requirements={"a": TopicRequirements(partitions=12)}))
@@ -99,14 +99,14 @@ def test_new_partitions_go_where_least_lies_beside_partitions_of_other_sizes():
     assert made.after.levels[-1].replicas == (3, 5)
 
 
-def test_an_assignment_is_taken_as_it_is():
+def test_plan_applies_an_explicit_assignment_unchanged():
     wishes = {"orders": TopicRequirements(assignment=((2, 1, 0), (3, 1, 2)))}
     made = plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2), (3, 4, 5)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 1, 0), ("orders", 1): (3, 1, 2)}
     assert (made.moves, made.lower_bound, made.reorders) == (2, 2, 1)
 
 
-def test_preferred_leaders_take_over_without_a_move():
+def test_preferred_leader_domain_is_reached_by_reordering_without_moves():
     wishes = {"orders": TopicRequirements(leaders=(("dc3",),))}
     made = plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2), (5, 3, 4)]), requirements=wishes))
     assert changed(made) == {("orders", 0): (2, 0, 1)}
@@ -114,19 +114,19 @@ def test_preferred_leaders_take_over_without_a_move():
 
 
 def while_offline(offline, rows, racks=None):
-    """The plan for one topic that dc3 should lead."""
+    """Return the plan for one topic with preferred leaders in dc3."""
     tree = cluster("dc rack", racks or {broker.id: broker.reported_rack for broker in SIX}, offline=offline)
     return plan(PlanRequest(tree, topics(orders=rows), requirements={"orders": TopicRequirements(leaders=(("dc3",),))}))
 
 
 @pytest.mark.parametrize("offline", [{2}, {5}, {2, 5}, {0}, {0, 1, 2, 3, 4, 5}])
-def test_a_broker_that_is_offline_is_no_reason_for_a_plan(offline):
+def test_offline_brokers_alone_cause_no_changes(offline):
     made = while_offline(offline, [(2, 0, 1), (5, 3, 4), (2, 5, 1, 0)])
     assert made.empty
     assert made.problems == ()
 
 
-def test_a_cordoned_broker_takes_nothing_new_and_keeps_what_it_has():
+def test_cordoned_broker_keeps_its_replicas_and_gets_no_new_ones():
     lists = table(["t"], [(0, 0, (1, 0), (1, 0), 1, None), (0, 1, (0, 3), (0, 3), 0, None)])
     racks = {0: "a", 1: "b", 2: "b", 3: "c"}
     tree = cluster("zone", racks, cordoned={1})
@@ -144,16 +144,16 @@ def more_of(topic):
     return {topic: TopicRequirements(replication_factor=3, partitions=6)}
 
 
-def test_a_plan_for_leaders_is_the_same_while_a_broker_is_offline():
+def test_plan_for_leaders_still_prefers_a_broker_that_is_offline():
     assert changed(while_offline({2}, [(0, 1, 2), (5, 3, 4)])) == {("orders", 0): (2, 0, 1)}
 
 
-def test_of_two_that_should_lead_the_one_that_is_online_takes_over():
+def test_online_broker_leads_if_two_brokers_are_in_the_preferred_domain():
     racks = {0: "/dc3/r1", 1: "/dc3/r2", 2: "/dc1/r1", 3: "/dc1/r2"}
     assert changed(while_offline({0}, [(2, 0, 1, 3)], racks))[("orders", 0)][0] == 1
 
 
-def test_bytes_are_those_of_the_replicas_that_are_copied():
+def test_plan_bytes_sum_the_copied_replicas_and_are_none_if_a_size_is_unknown():
     lists = [(0, 1, 2), (0, 4, 5), (3, 4, 5)]
     for sizes, copied in (([100, 20, None], 120), ([100, None, 7], None), ([0, 0, 0], 0)):
         sized = table(["orders"], [(0, at, row, (), None, sizes[at]) for at, row in enumerate(lists)])
@@ -163,14 +163,14 @@ def test_bytes_are_those_of_the_replicas_that_are_copied():
     assert plan(PlanRequest(tree_of(SIX), topics(orders=[(0, 1, 2)]))).bytes == 0
 
 
-def test_sizes_may_be_as_large_as_kafka_can_say():
+def test_plan_bytes_do_not_overflow_with_the_largest_sizes_of_kafka():
     most = 2**63 - 1
     sized = table(["orders"], [(0, at, (0, 1, 2), (), None, most) for at in range(3)])
     made = plan(PlanRequest(tree_of(SIX, drained={0}), sized))
     assert (made.moves, made.bytes) == (3, 3 * most)
 
 
-def test_rebalancing_fills_new_brokers_to_their_share_and_no_further():
+def test_rebalance_fills_new_brokers_exactly_to_their_share():
     lists = [(number % 3, 3 + number % 3) for number in range(12)]
     brokers = [BrokerLocation(broker, f"/r{broker // 3}") for broker in range(6)]
     grown = [*brokers, BrokerLocation(6, "/r0"), BrokerLocation(7, "/r1")]
@@ -235,7 +235,7 @@ def test_a_chain_of_handovers_may_use_a_partition_twice():
         ),
     ],
 )
-def test_what_cannot_be_is_named_with_the_smallest_change_and_the_rest_is_planned(wish, problem):
+def test_infeasible_topic_is_reported_with_the_smallest_change_and_other_topics_are_planned(wish, problem):
     lists = {"orders": [(0, 1, 2), (3, 4, 5)], "other": [(0, 1, 3)]}
     made = plan(PlanRequest(tree_of(SIX), topics(**lists), requirements={"orders": wish}))
     assert made.problems == (problem,)
@@ -243,19 +243,19 @@ def test_what_cannot_be_is_named_with_the_smallest_change_and_the_rest_is_planne
     assert [change.topic for change in made.changes] == ["other"]
 
 
-def test_draining_too_much_says_how_much_less_would_do():
+def test_draining_too_many_brokers_reports_how_many_fewer_to_drain():
     made = plan(PlanRequest(tree_of(SIX, drained=range(6)), topics(a=[(0, 1, 2)], b=[(0, 1, 2)])))
     assert [str(problem) for problem in made.problems] == [
         "topics a, b: replicationFactor 3 needs 3 eligible brokers, there are 0: drain 3 fewer or add 3 brokers"
     ]
 
 
-def test_a_cluster_of_which_only_some_racks_are_known_is_refused():
+def test_plan_rejects_a_cluster_in_which_only_some_brokers_have_a_rack():
     with pytest.raises(MissingRackError, match="broker 6 has no rack id while others have one"):
         plan(PlanRequest(tree_of([*SIX, BrokerLocation(6)]), topics(orders=[(0, 1, 2)])))
 
 
-def test_the_hash_is_the_same_in_every_process():
+def test_plan_hash_is_the_same_in_every_process():
     script = (
         "from tests.unit.core.test_planning import *;"
         "drained, required = tree_of(SIX, drained={0}), {'orders': TopicRequirements()};"
@@ -274,7 +274,7 @@ def test_the_hash_is_the_same_in_every_process():
     assert len(hashes) == 1
 
 
-def test_the_hash_that_people_approve_is_the_same_in_every_release():
+def test_plan_hash_does_not_change_between_releases():
     required = {
         "orders": TopicRequirements(
             replication_factor=3,
@@ -294,7 +294,7 @@ def test_the_hash_that_people_approve_is_the_same_in_every_release():
     )
 
 
-def test_the_hash_tells_brokers_requirements_and_what_lies_there_apart():
+def test_plan_hash_differs_for_other_brokers_requirements_or_replicas():
     lying = topics(orders=[(0, 1, 2)])
     hashes = [
         plan(PlanRequest(tree_of(SIX), lying)).hash,
@@ -307,7 +307,7 @@ def test_the_hash_tells_brokers_requirements_and_what_lies_there_apart():
     assert len(set(hashes)) == len(hashes)
 
 
-def test_changes_in_columns_say_what_changes_one_by_one_say():
+def test_change_columns_agree_with_the_single_changes():
     tree = grid("zone", 3, 3)
     topics = table(
         ["b", "a"],
@@ -331,7 +331,7 @@ def test_changes_in_columns_say_what_changes_one_by_one_say():
     assert made.changes.removed.tolist() == [change.removed for change in one_by_one] == removed
 
 
-def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():
+def test_unfair_partitions_of_an_explicit_assignment_are_counted_as_pinned():
     pinned = TopicRequirements(assignment=((0, 3), (1, 2), (0, 3)))
     made = plan(PlanRequest(tree_of(SIX), topics(a=[(0, 3), (2, 1)]), requirements={"a": pinned}))
     assert (made.before.non_compliant, made.before.pinned, made.before.pinned_moves) == (1, 1, 1)
@@ -341,7 +341,7 @@ def test_what_lies_as_its_assignment_says_and_is_unfair_is_counted_apart():
     assert (away.after.non_compliant, away.after.pinned) == (2, 0)
 
 
-def test_topics_that_each_name_brokers_of_their_own_hold_no_tree_each():
+def test_topics_with_different_brokers_do_not_keep_one_tree_each():
     tree = cluster("rack", {at: f"/{at % 3}" for at in range(60)})
     names = [f"t{at:04}" for at in range(800)]
     wishes = {
@@ -351,11 +351,11 @@ def test_topics_that_each_name_brokers_of_their_own_hold_no_tree_each():
     draft = Draft(PlanRequest(tree, topics(**{name: [(0,)] for name in names}), requirements=wishes))
     assert len(draft.groups) > 600
     kept = [one for one in gc.get_objects() if isinstance(one, RackTree) and one.either is tree.either]
-    assert len(kept) < 600  # what a cache keeps
+    assert len(kept) < 600  # the size of the cache
     assert {id(broker) for one in kept for broker in one.brokers} <= {id(broker) for broker in tree.either.ravel()}
 
 
-def test_plans_by_topic_are_made_without_holding_every_problem_against_every_topic(monkeypatch):
+def test_plan_topics_does_not_compare_every_problem_with_every_topic(monkeypatch):
     names = [f"topic-{number}" for number in range(200)]
     asked = {name: TopicRequirements(include=(f"/{name}",)) for name in names}
     request = PlanRequest(tree_of(SIX), topics(**{name: [(0, 1, 2)] for name in names}), requirements=asked)

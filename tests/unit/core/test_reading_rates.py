@@ -1,4 +1,4 @@
-"""Bytes per second that a group reads, from two looks at what it has committed."""
+"""Bytes per second that a group reads, computed from its committed offsets at two times."""
 
 import math
 
@@ -12,13 +12,13 @@ from rackspan.core.consumers.rates import bytes_per_offset, rates, written_rates
 ROWS = [(PARTITIONS.names[topic], number) for topic, number in zip(PARTITIONS.topic, PARTITIONS.number, strict=True)]
 
 
-def test_a_log_gives_its_mean_bytes_per_offset():
+def test_bytes_per_offset_is_the_mean_of_the_log():
     start, end, size = np.array([0, 5, 5, -1, 0, 0]), np.array([10, 5, 15, 9, -1, 4]), np.array([50, 9, 20, 1, 1, -1])
     assert bytes_per_offset(start, end, size).tolist()[:1] == [5.0]
     assert np.isnan(bytes_per_offset(start, end, size)).tolist() == [False, True, False, True, True, True]
 
 
-def test_offsets_that_no_log_has_give_no_rate():
+def test_invalid_offsets_give_no_rate():
     least, most = -(2**63), 2**63 - 1
     start, end = np.array([least, -2, 0]), np.array([most, most, most])
     mean = bytes_per_offset(start, end, np.array([most, 1, most]))
@@ -28,12 +28,12 @@ def test_offsets_that_no_log_has_give_no_rate():
     assert (mean[2], written[2]) == (1.0, float(most))
 
 
-def test_offsets_committed_in_between_are_what_was_read():
+def test_read_rate_is_computed_from_the_offsets_committed_in_between():
     per_offset = np.array([100.0, 10.0, math.nan, 1.0, math.nan])
     before = {("orders", 0): 10, ("orders", 1): 10, ("orders", 2): 5, ("orders", 3): 7, ("sales", 0): 3}
     after = {("orders", 0): 30, ("orders", 1): 10, ("orders", 2): 6, ("orders", 3): 2, ("sales", 0): 3, ("gone", 0): 9}
     found = rates(REPLICAS, before, after, 10.0, per_offset)
-    # Twenty offsets of 100 bytes; none; of unknown bytes; set back; none, which needs no bytes.
+    # 20 offsets of 100 bytes; none; one of unknown size; offset set back; none, so the unknown size does not matter.
     assert np.nan_to_num(found, nan=-1.0).tolist() == [200.0, 0.0, -1.0, -1.0, 0.0]
 
 
@@ -41,7 +41,7 @@ OFFSETS = st.dictionaries(st.sampled_from([*ROWS, ("gone", 0), ("orders", 99)]),
 
 
 @given(OFFSETS, OFFSETS, st.lists(st.one_of(st.just(math.nan), st.floats(0, 1e6)), min_size=5, max_size=5))
-def test_it_is_what_one_partition_after_the_other_would_give(before, after, sizes):
+def test_rates_match_the_rates_of_single_partitions(before, after, sizes):
     found = rates(REPLICAS, before, after, 4.0, np.array(sizes))
     for row, key, each in zip(found.tolist(), ROWS, sizes, strict=True):
         if key not in before or key not in after or after[key] < before[key]:

@@ -1,4 +1,4 @@
-"""The next calls of a reassignment, case by case; the laws are in tests/property."""
+"""The next calls of a reassignment, case by case. tests/property checks the general properties."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def waiting(decision):
     return [(one.reason, one.brokers) for one in decision.waiting]
 
 
-def test_a_move_adds_first_and_takes_away_once_the_new_replica_is_in_sync():
+def test_move_adds_the_new_replica_and_removes_the_old_one_when_the_new_one_is_in_sync():
     move = change([0, 1, 2], [3, 1, 2])
     assert decided(move, state(0, 1, 2)).alter == {AT: (0, 1, 2, 3)}
     copying = decided(move, state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3]), {AT: (0, 1, 2, 3)})
@@ -60,19 +60,19 @@ def test_a_move_adds_first_and_takes_away_once_the_new_replica_is_in_sync():
     assert decided(move, state(3, 1, 2)).idle
 
 
-def test_an_old_replica_stays_while_another_one_is_out_of_sync():
+def test_old_replica_stays_while_another_replica_is_out_of_sync():
     held = decided(change([0, 1, 2], [3, 1, 2]), state(0, 1, 2, 3, in_sync=[0, 1, 3]))
     assert waiting(held) == [(WaitReason.NOT_IN_SYNC, (2,))]
 
 
-def test_where_min_insync_is_not_known_no_replica_is_removed_that_writes_may_need():
+def test_replica_that_writes_may_need_is_not_removed_while_min_insync_is_unknown():
     held = decided(change([0, 1, 2], [0]), state(0, 1, 2))
     assert (held.alter, waiting(held)) == ({}, [(WaitReason.MIN_INSYNC, ())])
-    assert held.waiting[0].min_insync is None, "it may be low enough"
+    assert held.waiting[0].min_insync is None, "the unknown value may be low enough"
     assert decided(change([0, 1, 2], [3, 1, 2]), state(0, 1, 2, 3), {AT: (0, 1, 2, 3)}).alter == {AT: (3, 1, 2)}
 
 
-def test_fewer_replicas_than_min_insync_are_not_left():
+def test_removal_below_min_insync_waits():
     held = decided(change([0, 1], [0]), state(0, 1), min_insync={"orders": 2})
     assert waiting(held) == [(WaitReason.MIN_INSYNC, ())]
     told = " (lower min.insync.replicas to 1, in spec.config of its KafkaTopic if it has one)"
@@ -83,7 +83,7 @@ def test_fewer_replicas_than_min_insync_are_not_left():
     assert behind.waiting[0].details == " (broker 1)"
 
 
-def test_what_a_partition_never_met_and_never_will_protects_nothing():
+def test_min_insync_that_the_partition_can_never_meet_does_not_block():
     moved = decided(change([0], [1]), state(0, 1), {AT: (0, 1)}, min_insync={"orders": 2})
     assert moved.alter == {AT: (1,)}
     back = cancel(
@@ -94,7 +94,7 @@ def test_what_a_partition_never_met_and_never_will_protects_nothing():
     assert grown.alter == {AT: (1, 2)}
 
 
-def test_a_cancellation_tells_what_holds_it_up():
+def test_cancellation_reports_why_it_waits():
     for now, held in (
         (state(0, 1, 2, 3, in_sync=[0, 3]), (WaitReason.NOT_IN_SYNC, (1, 2))),
         (replace(state(0, 1, 2, 3, in_sync=[2]), leader=None), (WaitReason.BROKER_OFFLINE, (2,))),
@@ -115,7 +115,7 @@ def test_a_cancellation_tells_what_holds_it_up():
         (state(0, 1, 2, 4, in_sync=[0, 1, 2], adding=[4]), {0, 1, 2}, (WaitReason.CHANGED_BY_OTHERS, ())),
     ],
 )
-def test_a_cancellation_does_not_wait_for_brokers_that_are_away_nor_for_others(now, online, held):
+def test_cancellation_does_not_wait_for_offline_brokers_or_other_clients(now, online, held):
     seen = Observed({AT: now}, frozenset(online), {"orders": 2})
     back = cancel([change([0, 1, 2], [3, 1, 2])], seen, {AT: (0, 1, 2, 3)}, ZONES)
     assert (back.alter, waiting(back)) == ({}, [held])
@@ -131,14 +131,14 @@ def test_a_cancellation_does_not_wait_for_brokers_that_are_away_nor_for_others(n
         (state(1, 2, 0, in_sync=[]), (1, 2, 0), (WaitReason.BROKER_OFFLINE, (0, 1, 2))),
     ],
 )
-def test_a_cancellation_changes_nothing_about_a_partition_without_a_leader(now, asked, held):
-    """Kafka names no ISR then, and the eligible leaders (KIP-966) apart: the new replica may be one of them."""
+def test_cancellation_does_not_change_a_partition_without_a_leader(now, asked, held):
+    """Kafka then reports no ISR, and lists the eligible leaders (KIP-966) separately: the new replica may be one."""
     seen = Observed({AT: replace(now, leader=None)}, frozenset({0, 1, 2}))
     back = cancel([change([0, 1, 2], [3, 1, 2])], seen, {AT: asked}, ZONES)
     assert (back.alter, waiting(back)) == ({}, [held])
 
 
-def test_a_cancellation_changes_no_more_lists_at_once_than_a_move():
+def test_cancellation_changes_at_most_1000_lists_at_once():
     ats = [TopicPartition("orders", number) for number in range(1_002)]
     moves = [change([0, 1, 2], [3, 1, 2], at) for at in ats]
     begun = [state(0, 1, 2, 3), state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3])]
@@ -147,27 +147,27 @@ def test_a_cancellation_changes_no_more_lists_at_once_than_a_move():
     assert (list(back.alter), list(back.postponed), back.idle) == (ats[:1_000], ats[1_000:], False)
 
 
-def test_a_cancellation_leaves_alone_what_somebody_else_has_given_other_replicas():
+def test_cancellation_skips_a_partition_whose_replicas_another_client_changed():
     seen = Observed({AT: state(0, 1, 2)}, frozenset(range(9)))
     back = cancel([change([3, 1], [0])], seen, {AT: (3, 1, 0)}, ZONES)
     assert (back.alter, back.settled) == ({}, {AT})
 
 
-def test_a_copy_keeps_the_order_of_the_list_that_it_is_cancelled_to():
+def test_copy_keeps_the_original_order_until_it_is_complete():
     grown = change([1, 2], [2, 1, 3])
     assert decided(grown, state(1, 2)).alter == {AT: (1, 2, 3)}
     assert decided(grown, state(1, 2, 3), {AT: (1, 2, 3)}).alter == {AT: (2, 1, 3)}
 
 
-def test_a_removal_that_is_cancelled_gives_the_order_of_before_back():
+def test_cancelled_removal_restores_the_original_order():
     shrunk = change([0, 1, 2], [1, 0])
-    # Kafka has put the list in the order that was asked for.
+    # In the first case, Kafka has already applied the requested order.
     for now, alter in ((state(1, 0, 2), {AT: (0, 1, 2)}), (state(0, 1, 2), {})):
         back = cancel([shrunk], Observed({AT: now}, frozenset(range(9))), {AT: (1, 0)}, ZONES)
         assert back.alter == alter
 
 
-def test_a_partition_without_a_leader_waits_for_those_that_may_lead():
+def test_partition_without_a_leader_waits_for_the_brokers_that_may_lead():
     lists = {AT: (0, 1, 2, 3)}
     alive, move = frozenset(range(1, 9)), change([0, 1, 2], [3, 1, 2])
     for now, held in (
@@ -181,18 +181,18 @@ def test_a_partition_without_a_leader_waits_for_those_that_may_lead():
         assert (waiting(seen), seen.idle) == ([held], True)
 
 
-def test_a_replica_that_somebody_else_has_taken_off_is_not_copied_back():
+def test_replica_that_another_client_removed_is_not_copied_back():
     held = decided(change([0, 1, 2], [0, 3]), state(0), {AT: (0, 1)})
     assert (held.alter, waiting(held)) == ({}, [(WaitReason.CHANGED_BY_OTHERS, ())])
 
 
-def test_a_planned_leader_that_is_away_and_last_in_the_isr_is_waited_for():
+def test_reassignment_waits_for_an_offline_planned_leader_that_is_last_in_the_isr():
     dead = replace(state(3, 1, 2, in_sync=[3]), leader=None)
     held = decided(change([0, 1, 2], [3, 1, 2]), dead, {AT: (3, 1, 2)}, online=frozenset({0, 1, 2}))
     assert (held.idle, waiting(held)) == (True, [(WaitReason.BROKER_OFFLINE, (3,))])
 
 
-def test_a_removal_that_kafka_cannot_complete_says_what_it_waits_for():
+def test_removal_that_kafka_cannot_complete_reports_the_brokers_it_waits_for():
     stuck = state(1, 0, 2, in_sync=[2], leader=2, removing=[2])
     held = decided(change([0, 1, 2], [1, 0]), stuck, {AT: (1, 0)})
     assert (held.copying, waiting(held)) == ({}, [(WaitReason.NOT_IN_SYNC, (0, 1))])
@@ -200,13 +200,13 @@ def test_a_removal_that_kafka_cannot_complete_says_what_it_waits_for():
     assert (goes.copying, waiting(goes)) == ({AT: frozenset()}, [])
 
 
-def test_a_reorder_copies_nothing_and_ends_with_an_election():
+def test_reorder_copies_nothing_and_ends_with_an_election():
     reorder = change([0, 1, 2], [1, 0, 2])
     assert decided(reorder, state(0, 1, 2)).alter == {AT: (1, 0, 2)}
     assert decided(reorder, state(1, 0, 2, leader=0)).elect == (AT,)
 
 
-def test_what_others_reassign_is_left_alone():
+def test_partition_that_another_client_reassigns_does_not_change():
     move = change([0, 1, 2], [3, 1, 2])
     theirs = decided(move, state(0, 1, 2, 4, in_sync=[0, 1, 2], adding=[4]), {AT: (0, 1, 2, 3)})
     assert (theirs.alter, waiting(theirs)) == ({}, [(WaitReason.REASSIGNED_BY_OTHERS, ())])
@@ -215,13 +215,13 @@ def test_what_others_reassign_is_left_alone():
     assert waiting(decided(move, {})) == [(WaitReason.GONE, ())]
 
 
-def test_a_lost_call_and_metadata_of_before_are_answered_by_the_same_call():
+def test_lost_call_or_stale_metadata_repeats_the_same_call():
     two = change([0, 1], [3, 4])
     assert decided(two, state(0, 1, 3), {AT: (1, 3)}).alter == {AT: (1, 3)}
     assert decided(two, state(0, 1), {AT: (0, 1, 3)}).alter == {AT: (0, 1, 3)}
 
 
-def test_a_copy_that_was_asked_for_comes_first_as_metadata_may_lag_behind():
+def test_requested_copy_comes_first_because_metadata_may_be_stale():
     other = TopicPartition("orders", 1)
     moves = [change([0, 3, 6], [0, 4, 6]), change([0, 1], [0, 2], other)]
     states = {AT: state(0, 3, 6), other: state(0, 1)}  # the first is worse off: all its replicas are in one zone
@@ -231,7 +231,7 @@ def test_a_copy_that_was_asked_for_comes_first_as_metadata_may_lag_behind():
     assert waiting(asked) == [(WaitReason.LIMIT, ())]
 
 
-def test_limits_count_what_is_under_way_and_the_worst_off_come_first():
+def test_move_limits_prefer_the_partitions_with_the_worst_spread():
     ats = [TopicPartition("orders", number) for number in range(4)]
     changes = [change([0, 1], [0, 5], ats[0]), change([0, 3], [0, 4], ats[1]), change([6, 1], [6, 2], ats[2])]
     states = {ats[0]: state(0, 1), ats[1]: state(0, 3), ats[2]: state(6, 1)}
@@ -242,7 +242,7 @@ def test_limits_count_what_is_under_way_and_the_worst_off_come_first():
     assert per_broker.alter.keys() == {ats[1], ats[2]}, "broker 0 leads two of them"
 
 
-def test_a_copy_waits_for_a_disk_that_is_offline_on_a_broker_that_is_not():
+def test_copy_waits_for_an_offline_disk_of_an_online_broker():
     move, started = change([0, 1, 2], [3, 1, 2]), {AT: (0, 1, 2, 3)}
     begun = state(0, 1, 2, 3, in_sync=[0, 1, 2], adding=[3], offline=[3])
     lost = decided(move, begun, started)
@@ -251,7 +251,7 @@ def test_a_copy_waits_for_a_disk_that_is_offline_on_a_broker_that_is_not():
     assert waiting(away) == [(WaitReason.BROKER_OFFLINE, (3,))]
 
 
-def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
+def test_offline_full_or_cordoned_broker_blocks_only_its_own_copies():
     ats = [TopicPartition("orders", number) for number in range(2)]
     changes = [change([0, 1], [0, 5], ats[0]), change([0, 1], [0, 4], ats[1])]
     states = {at: state(0, 1) for at in ats}
@@ -268,7 +268,7 @@ def test_a_broker_that_is_away_or_full_holds_up_nothing_but_itself():
     assert later.alter == {ats[1]: (0, 1, 4)}
 
 
-def test_a_replica_leaves_a_cordoned_broker_in_the_step_that_replaces_it():
+def test_replica_leaves_a_cordoned_broker_in_the_step_that_adds_its_replacement():
     """ZONES: brokers 0, 3, 6 are in one zone, 1, 4, 7 in the next."""
     move, shut = change([0, 1, 2], [4, 3, 2]), frozenset({0})
     replaced = decided(move, state(0, 1, 2), cordoned=shut)
@@ -282,12 +282,12 @@ def test_a_replica_leaves_a_cordoned_broker_in_the_step_that_replaces_it():
     refused = decided(move, state(0, 1, 2), cordoned=shut, refused=frozenset({3}))
     assert waiting(refused) == [(WaitReason.REFUSED, (3,))]
     behind = decided(change([0, 1, 3], [4, 3, 2]), state(0, 1, 3, in_sync=[0, 1]), cordoned=shut)
-    assert behind.alter == {AT: (1, 3, 2)}, "zones of before are two"
+    assert behind.alter == {AT: (1, 3, 2)}, "the old replicas are in two zones"
     lagging = decided(change([0, 3], [3, 4]), state(0, 3, in_sync=[0]), cordoned=shut, min_insync={"orders": 1})
     assert lagging.alter == {AT: (3, 4)}
 
 
-def test_a_replica_on_a_cordoned_broker_that_is_not_needed_goes_before_others():
+def test_surplus_replica_on_a_cordoned_broker_is_removed_first():
     shut = frozenset({0})
     known = {"orders": 1}
     few = decided(change([0, 1, 2, 3], [1, 4]), state(0, 1, 2, 3), cordoned=shut, min_insync=known)
@@ -298,7 +298,7 @@ def test_a_replica_on_a_cordoned_broker_that_is_not_needed_goes_before_others():
     assert waiting(needed) == [(WaitReason.NOT_IN_SYNC, (2,))]
 
 
-def test_a_replacement_is_asked_for_again_but_not_where_somebody_else_has_gone_back():
+def test_replacement_is_repeated_unless_another_client_reverted_it():
     move, asked = change([0, 1], [2, 1]), {AT: (1, 2)}
     again = decided(move, state(0, 1), asked, replaced=frozenset({0}))
     assert again.alter == {AT: (1, 2)}
@@ -306,7 +306,7 @@ def test_a_replacement_is_asked_for_again_but_not_where_somebody_else_has_gone_b
     assert waiting(held) == [(WaitReason.CHANGED_BY_OTHERS, ())]
 
 
-def test_a_replacement_that_is_cancelled_leaves_the_order_as_it_is_while_the_broker_is_cordoned():
+def test_cancelled_replacement_keeps_the_current_order_while_the_broker_is_cordoned():
     move, started = change([0, 1], [2, 1]), {AT: (1, 2)}
     begun = state(1, 2, 0, in_sync=[0, 1], leader=0, adding=[2], removing=[0])
     for now, shut, alter in (
@@ -318,7 +318,7 @@ def test_a_replacement_that_is_cancelled_leaves_the_order_as_it_is_while_the_bro
         assert cancel([move], seen, started, ZONES).alter == alter
 
 
-def test_copies_of_unknown_size_are_counted_while_they_are_left():
+def test_tally_counts_the_remaining_copies_of_unknown_size():
     other, last = TopicPartition("orders", 1), TopicPartition("orders", 2)
     sizes = {last: 0}
     moves = [replace(change([0, 1], [2, 3], at), size_bytes=None) for at in (AT, other, last)]
@@ -332,7 +332,7 @@ def test_copies_of_unknown_size_are_counted_while_they_are_left():
     assert (tally.progress.unsized, tally.progress.bytes) == (0, 14)
 
 
-def test_throttles_are_for_brokers_and_topics_that_take_part():
+def test_throttles_cover_only_brokers_and_topics_that_take_part():
     moves = [change([0, 1], [0, 4]), change([2, 1], [2, 5], TopicPartition("users", 7))]
     observed = Observed({AT: state(0, 1, 4, in_sync=[0, 1], adding=[4])}, frozenset({0, 4}))
     wanted = wanted_throttles(ThrottledReplicas(moves), {AT: frozenset({4})}, (), observed, 1000)
@@ -343,7 +343,7 @@ def test_throttles_are_for_brokers_and_topics_that_take_part():
     }
 
 
-def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
+def test_in_sync_replicas_are_not_on_the_list_of_throttled_followers():
     moves = [change([0, 1], [4, 5]), change([0, 1], [0, 3], TopicPartition("orders", 1))]
     replicas, key = ThrottledReplicas(moves), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
 
@@ -361,7 +361,7 @@ def test_who_is_in_sync_is_on_no_list_of_followers_that_are_held_back():
     assert replicas.is_empty(key)
 
 
-def test_a_list_that_kafka_would_not_take_has_the_partitions_that_move_now():
+def test_throttle_list_that_is_too_long_for_kafka_has_only_the_partitions_that_move_now():
     ats = [TopicPartition("orders", number) for number in range(12_000)]
     moves = [change([0, 1], [0, 4], at) for at in ats]
     replicas, observed = ThrottledReplicas(moves), Observed({}, frozenset({4}))
@@ -377,7 +377,7 @@ def test_a_list_that_kafka_would_not_take_has_the_partitions_that_move_now():
     assert listed(ats) == ["*", "*"]
     caught_up = {at: state(0, 1, 4) for at in ats[20:]}
     replicas.learn(moves[20:], Observed(caught_up, observed.online))
-    assert listed(())[1] == ",".join(f"{at.partition}:4" for at in ats[:20]), "a list that fits has all"
+    assert listed(())[1] == ",".join(f"{at.partition}:4" for at in ats[:20]), "a list that fits has all replicas"
 
 
 RATE, LISTED = Setting(SettingKind.BROKER, "1", RATES[0]), Setting(SettingKind.TOPIC, "orders", FOLLOWERS)
@@ -407,7 +407,7 @@ def subtract(names):
         (("7", "5"), "5", ("5", "7"), ("7",)),
     ],
 )
-def test_a_rate_is_set_where_there_is_none_or_one_of_ours(ours, seen, recorded, changes):
+def test_throttle_rate_is_set_if_it_is_unset_or_was_set_by_the_operator(ours, seen, recorded, changes):
     known = SetThrottle(None, ours).to_set(RATE, "7", seen)
     assert known.ours == recorded
     assert known.changes(RATE, "7", seen) == changes
@@ -429,13 +429,13 @@ def test_a_rate_is_set_where_there_is_none_or_one_of_ours(ours, seen, recorded, 
         ("*", "0:4", "9:9", "*,0:4", (subtract("*"), append("0:4"))),
     ],
 )
-def test_a_list_keeps_the_names_that_others_have_put_on_it(ours, wanted, seen, recorded, changes):
+def test_throttle_list_keeps_the_entries_of_other_clients(ours, wanted, seen, recorded, changes):
     known = SetThrottle(None, (ours,) if ours else ()).to_set(LISTED, wanted, seen)
     assert ",".join(known.ours) == recorded
     assert known.changes(LISTED, wanted, seen) == changes
 
 
-def test_what_an_older_version_has_recorded_is_given_back():
+def test_throttles_recorded_by_an_older_version_are_reverted():
     known = SetThrottle("9:9", ("9:9,0:4", "9:9,0:4,0:5"))
     assert known.names == {"0:4", "0:5"}
     assert known.taken_off(LISTED, "9:9,0:4") == (subtract("0:4,0:5"),)

@@ -1,4 +1,4 @@
-"""The rules of a scan: every one broken by something, and by nothing else."""
+"""The rules of a scan: which data violates each rule, and which does not."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -34,7 +34,7 @@ def locations(**of_broker):
 
 
 def partitions(*rows, names=("orders",)):
-    """Rows: replicas, in-sync replicas (default all), leader (default the first), topic's index."""
+    """Return a table from rows of replicas, in-sync replicas (default all), leader (default the first), topic index."""
     full = [(*row, *(None,) * (4 - len(row))) for row in rows]
     return table(
         names,
@@ -69,7 +69,7 @@ def told(locations, rows, expectation=None, least=1, default=None, *, managed=Fa
     ]
 
 
-def test_nothing_is_told_of_what_is_as_it_should_be():
+def test_healthy_partitions_have_no_findings():
     assert told(locations(), partitions(([1, 3, 5],), ([2, 4, 6],))) == []
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_told_of_what_is_as_it_should_be():
         (([1, 3, 9],), (Rule.BROKER_OFFLINE, None, 9, 1, 1)),
     ],
 )
-def test_each_partition_is_told_of(row, expected):
+def test_unhealthy_partition_has_exactly_one_finding(row, expected):
     assert told(locations(), partitions(row)) == [expected]
 
 
@@ -104,7 +104,7 @@ AWAY = (Rule.BROKER_OFFLINE, None, 5, 1, 0)
         (([1, 3, 6],), 1, []),
     ],
 )
-def test_what_follows_from_a_broker_that_is_away_is_told_of_that_broker_alone(row, least, expected):
+def test_offline_broker_replaces_the_minor_findings_that_it_causes(row, least, expected):
     assert told(locations(b5={"online": False}), partitions(row), least=least) == expected
 
 
@@ -123,12 +123,12 @@ NOBODY = (
         ([], [3, 5], "135", 3, SEVERAL),
         ([5], [3], "35", 3, SEVERAL),
         ([], [], "135", None, NOBODY),
-        # A broker that is online and does not lead: its return is not what is missing.
+        # Broker 5 is online and does not lead: its return is not what the partition needs.
         ([], [3, 5], "13", None, "bring back a broker of its ISR or ELR: kafka-topics --describe names them"),
     ],
 )
-def test_a_partition_without_a_leader_names_whose_return_loses_nothing(isr, elr, away, broker, sentence):
-    """KIP-966: what is not in the ISR any more, and was when `min.insync.replicas` was last met, may lead."""
+def test_offline_partition_names_the_brokers_whose_return_loses_no_data(isr, elr, away, broker, sentence):
+    """KIP-966: a replica that left the ISR below `min.insync.replicas` is in the ELR, and may lead."""
     row = (0, 0, [1, 3, 5], isr, None, 100)
     rows = table(["orders"], [row], {TopicPartition("orders", 0): elr})
     brokers = locations(**{f"b{one}": {"online": False} for one in away})
@@ -140,7 +140,7 @@ def test_a_partition_without_a_leader_names_whose_return_loses_nothing(isr, elr,
     assert set(before.ids("c", nobody.names, locations().tree)) <= set(found.ids("c", rows.names, brokers.tree))
 
 
-def test_a_broker_that_is_away_is_one_finding_however_many_partitions_it_holds():
+def test_offline_broker_is_one_finding_for_all_its_partitions():
     rows = partitions(*([([1, 3, 9], [1, 3])] * 14))
     found = examine(locations(), rows, np.array([1]), ClusterRequirements())
     assert np.count_nonzero(found.broken) == 14
@@ -152,13 +152,13 @@ def test_a_broker_that_is_away_is_one_finding_however_many_partitions_it_holds()
     assert (only.moves, SEVERITIES[found.findings.severity[0]]) == (14, "high")
 
 
-def test_a_drained_broker_that_is_away_is_told_of_once():
+def test_drained_broker_that_is_offline_is_one_finding():
     rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 5], [2, 4]))
     drained = locations(b5={"online": False, "draining": True})
     assert told(drained, rows) == [(Rule.BROKER_OFFLINE, None, 5, 2, 2)]
 
 
-def test_a_broker_that_a_topic_must_not_use_is_told_of_although_it_is_away():
+def test_excluded_broker_is_reported_even_if_it_is_offline():
     rows = partitions(([1, 3, 5], [1, 3]))
     assert told(locations(b5={"online": False}), rows, TopicRequirements(exclude=("5",))) == [
         (Rule.NOT_COMPLIANT, 0, 5, 1, 1),
@@ -166,19 +166,19 @@ def test_a_broker_that_a_topic_must_not_use_is_told_of_although_it_is_away():
     ]
 
 
-def test_a_partition_that_lags_below_min_insync_is_critical():
+def test_under_replicated_partition_below_min_insync_is_critical():
     rows = partitions(([1, 3, 5], [1, 3]), ([2, 4, 6], [2]))
     found = examine(locations(), rows, np.array([2]), ClusterRequirements()).findings
     assert [SEVERITIES[at] for at in found.severity.tolist()] == ["medium", "critical"]
 
 
-def test_a_drained_broker_is_told_apart_from_one_that_a_topic_must_not_use():
+def test_drained_and_excluded_brokers_have_different_findings():
     rows = partitions(([1, 3, 5],))
     assert told(locations(b1={"draining": True}), rows) == [(Rule.REPLICA_ON_DRAINED_BROKER, 0, 1, 1, 1)]
     assert told(locations(), rows, TopicRequirements(exclude=("1",))) == [(Rule.NOT_COMPLIANT, 0, 1, 1, 1)]
 
 
-def test_a_topic_is_told_of_once_however_many_partitions_it_has():
+def test_replication_factor_that_differs_is_one_finding_per_topic():
     rows = partitions(([1, 3],), ([2, 4],), ([5],))
     assert told(locations(), rows, TopicRequirements(replication_factor=3)) == [
         (Rule.REPLICATION_FACTOR_DIFFERS, None, None, -2, 4)
@@ -195,7 +195,7 @@ def test_a_topic_is_told_of_once_however_many_partitions_it_has():
         (7, [(Rule.NOT_COMPLIANT, 0), (Rule.UNSATISFIABLE, 0), (Rule.REPLICATION_FACTOR_DIFFERS, 0)]),
     ],
 )
-def test_moves_are_counted_to_the_replication_factor_that_is_asked_for_as_a_plan_counts_them(asked, expected):
+def test_moves_to_the_declared_replication_factor_are_counted_as_in_a_plan(asked, expected):
     rows, wish = partitions(([1, 2],), ([3, 5],)), TopicRequirements(replication_factor=asked)
     found = examine(locations(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
     told = [(facts.rule, facts.moves) for facts in found.findings.facts(rows.names, locations().tree)]
@@ -217,11 +217,11 @@ def test_moves_are_counted_to_the_replication_factor_that_is_asked_for_as_a_plan
         (Rule.NOT_COMPLIANT, 1, 0, "nothing to copy: rackspan plan --topology k/m removes replicas, or says which bro"),
     ],
 )
-def test_a_fix_says_what_reaching_the_replication_factor_copies(rule, excess, moves, words):
+def test_fix_says_what_the_declared_replication_factor_copies_or_removes(rule, excess, moves, words):
     assert fix(Facts(rule, "orders", excess=excess, moves=moves), topology="k/m").startswith(words)
 
 
-def test_a_replication_factor_above_the_brokers_is_told_with_how_many_are_missing():
+def test_replication_factor_above_the_broker_count_reports_the_missing_brokers():
     wish = TopicRequirements(replication_factor=7)
     found = examine(locations(), partitions(([1, 2],)), np.array([1]), ClusterRequirements({"orders": wish})).findings
     (never,) = (one for one in found.facts(("orders",), locations().tree) if one.rule is Rule.UNSATISFIABLE)
@@ -236,7 +236,7 @@ def test_a_replication_factor_above_the_brokers_is_told_with_how_many_are_missin
         (3, [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 1, 0)]),
     ],
 )
-def test_min_insync_is_held_against_the_durability(least, expected):
+def test_min_insync_is_compared_with_the_durability(least, expected):
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
     assert told(locations(), partitions(([1, 3, 5],)), wish, least) == expected
 
@@ -245,7 +245,7 @@ def test_min_insync_is_held_against_the_durability(least, expected):
     ("least", "change"), [(1, "raise min.insync.replicas by 1"), (3, "lower min.insync.replicas by 1")]
 )
 def test_advice_to_change_min_insync_warns_of_partitions_without_a_leader(least, change):
-    """KIP-966: the change empties the ELR, and then not even the return of all brokers gives them one."""
+    """KIP-966: the change empties the ELR. Then not even the return of all brokers gives these partitions a leader."""
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}, {"zone": 1}))
     rows, brokers = partitions(([1, 3, 5], [], "none")), locations()
     found = examine(brokers, rows, np.array([least]), ClusterRequirements(default=wish)).findings
@@ -253,7 +253,7 @@ def test_advice_to_change_min_insync_warns_of_partitions_without_a_leader(least,
     assert advice == f"{change}, but never while a partition has no leader: the change empties its ELR (KIP-966)"
 
 
-def test_more_in_sync_than_there_are_replicas_counts_as_all_of_them():
+def test_min_insync_above_the_replica_count_counts_as_all_replicas():
     assert told(locations(), partitions(([1],), ([3],)), least=2) == []
     rows = partitions(([1, 3, 5], [1, 3]), ([2], [2]))
     found = examine(locations(), rows, np.array([9]), ClusterRequirements()).findings
@@ -266,15 +266,15 @@ def test_more_in_sync_than_there_are_replicas_counts_as_all_of_them():
     assert told(locations(), partitions(([1, 3, 5],)), wish, 9) == [(Rule.MIN_INSYNC_TOO_LARGE, None, None, 7, 0)]
 
 
-def test_a_broken_partition_does_not_speak_for_min_insync():
+def test_non_compliant_partition_does_not_count_for_min_insync():
     wish = TopicRequirements(replication_factor=3, durability=Durability({"zone": 2}))
     rules = [row[0] for row in told(locations(), partitions(([1, 2, 3],), ([1, 3, 5],)), wish, 2)]
     assert rules == [Rule.NOT_COMPLIANT]
 
 
 @pytest.mark.parametrize("ignored", [False, True])
-def test_rules_about_a_level_that_the_tree_does_not_have_are_left_out(ignored):
-    """With `ignored` no broker has a rack in the tree, and so no rule has a level."""
+def test_rules_for_a_level_that_the_tree_does_not_have_are_skipped(ignored):
+    """With `ignored`, no broker in the tree has a rack, so the rules have no level."""
     brokers = locations(b6={"rack": None}) if ignored else locations()
     level = "zone" if ignored else "building"
     wish = TopicRequirements(spread=(Spread(level),), durability=Durability({level: 3}, {level: 1}))
@@ -282,12 +282,12 @@ def test_rules_about_a_level_that_the_tree_does_not_have_are_left_out(ignored):
     assert [row[0] for row in found] == []
 
 
-def test_a_spread_loosens_what_is_compliant():
+def test_spread_with_a_larger_skew_makes_the_partition_compliant():
     rows = partitions(([1, 2, 3],))
     assert told(locations(), rows, TopicRequirements(spread=(Spread("zone", 2),))) == []
 
 
-def test_what_no_move_would_mend_is_told_as_that():
+def test_partition_that_no_move_can_fix_is_unsatisfiable():
     gone = locations(b5={"draining": True}, b6={"draining": True})
     rows = partitions(([1, 2, 3, 4, 6],), ([1, 2, 3, 6],))
     found = examine(gone, rows, np.array([1]), ClusterRequirements())
@@ -300,7 +300,7 @@ def test_what_no_move_would_mend_is_told_as_that():
     assert fix(other) == "no move fixes it while too few brokers may hold it"
 
 
-def test_a_spread_that_small_domains_make_impossible_is_mended_by_no_move():
+def test_spread_is_unsatisfiable_only_with_too_few_eligible_brokers():
     wish = TopicRequirements(spread=(Spread("zone", 1),))
     small = locations(b5={"draining": True}, b3={"draining": True})
     found = examine(small, partitions(([1, 2, 4, 6],)), np.array([1]), ClusterRequirements({"orders": wish}))
@@ -310,7 +310,7 @@ def test_a_spread_that_small_domains_make_impossible_is_mended_by_no_move():
     assert Rule.UNSATISFIABLE in [RULES[at] for at in found.findings.rule.tolist()]
 
 
-def test_partitions_of_one_topic_with_different_replication_factors_are_told_once():
+def test_varying_replication_factors_in_a_topic_are_one_finding():
     rows = partitions(([1, 3, 5],), ([2],), ([1, 3],))
     assert told(locations(), rows) == [(Rule.REPLICATION_FACTOR_VARIES, None, None, 2, 0)]
 
@@ -327,12 +327,12 @@ def test_partitions_of_one_topic_with_different_replication_factors_are_told_onc
         (0, 0, 0, 1, "nothing to copy"),
     ],
 )
-def test_what_would_mend_partitions_is_said_in_one_sentence(moves, broken, never, differing, sentence):
+def test_moves_that_fix_summarizes_the_moves_in_one_sentence(moves, broken, never, differing, sentence):
     by_rule = {Rule.UNSATISFIABLE: never, Rule.REPLICATION_FACTOR_DIFFERS: differing}
     assert moves_that_fix(moves, broken, by_rule) == sentence
 
 
-def test_an_assignment_overrides_the_spread():
+def test_explicit_assignment_overrides_the_spread():
     rows = partitions(([1, 2, 3],), ([1, 3, 5],))
     wish = TopicRequirements(assignment=((1, 2, 3), (1, 3, 6)))
     found = examine(locations(), rows, np.array([1]), ClusterRequirements({"orders": wish}))
@@ -342,7 +342,7 @@ def test_an_assignment_overrides_the_spread():
     assert found.broken.tolist() == [False, True]
 
 
-def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
+def test_explicit_assignment_to_a_drained_broker_blocks_the_drain():
     rows = partitions(([1, 2, 3],), ([2, 3, 5],))
     wish = TopicRequirements(assignment=((1, 2, 3), (2, 3, 5)))
     drained = locations(b1={"draining": True})
@@ -354,14 +354,14 @@ def test_an_assignment_to_a_drained_broker_holds_up_the_drain():
     assert fix(facts) == "take broker 1 off the topic's explicit assignment"
 
 
-def test_topics_without_an_object_are_told_of_where_there_are_objects():
+def test_topics_without_an_object_are_reported_only_in_a_managed_cluster():
     rows = partitions(([1, 3, 5],), ([2, 4, 6], None, None, 1), names=("orders", "__consumer_offsets"))
     assert told(locations(), rows) == []
     assert told(locations(), rows, managed=True) == [(Rule.UNMANAGED_TOPIC, None, None, 0, 0)]
     assert told(locations(), rows, TopicRequirements(), managed=True) == []
 
 
-def test_a_rack_that_is_not_known_keeps_partitions_from_being_judged_and_only_those():
+def test_missing_rack_leaves_only_the_affected_partitions_unjudged():
     rows = partitions(([1, 2, 3],), ([1, 2, 5],))
     found = [(Rule.NOT_COMPLIANT, 0, None, 1, 1), (Rule.NOT_JUDGED, None, None, 0, 0)]
     assert told(locations(b5={"rack": None}), rows) == found
@@ -384,12 +384,12 @@ def too_small(lack):
 @pytest.mark.parametrize(
     ("row", "least", "durability", "expected"),
     [
-        # The missing rack is that of a broker which holds no replica: all replicas are in known racks.
+        # The broker without a rack holds no replica: all replicas are in known racks.
         ([1, 2, 5, 3], 4, Durability(tolerate={"zone": 1}), [too_large(3)]),
         ([1, 2, 5, 3], 2, Durability(tolerate={"zone": 1}), [too_large(1)]),
         ([1, 2, 5, 3], 1, Durability({"zone": 2}), [too_small(3)]),
         ([1, 2, 5, 3], 1, Durability(tolerate={"zone": 1}), []),
-        # Broker 4 holds a replica: what holds wherever it stands, and nothing else.
+        # Broker 4, without a rack, holds a replica: only findings that are true for every rack it may have.
         ([1, 3, 4], 3, Durability(tolerate={"zone": 1}), [too_large(1)]),
         ([1, 3, 4], 2, Durability(tolerate={"zone": 1}), []),
         ([1, 2, 4], 2, Durability(tolerate={"zone": 1}), [too_large(1)]),
@@ -397,33 +397,33 @@ def too_small(lack):
         ([1, 3, 4], 2, Durability({"zone": 2}), []),
     ],
 )
-def test_min_insync_is_told_where_it_is_wrong_whatever_the_missing_racks_are(row, least, durability, expected):
+def test_min_insync_is_reported_if_it_is_wrong_for_every_possible_missing_rack(row, least, durability, expected):
     gap = locations(b4={"rack": None}, b5={"rack": ("eu", "a")}, b6={"rack": ("eu", "a")})
     judged = told(gap, partitions((row,)), TopicRequirements(durability=durability), least)
     assert judged == [*expected, NOT_JUDGED]
 
 
-def test_two_brokers_without_a_rack_may_stand_apart():
+def test_two_brokers_without_a_rack_may_be_in_different_racks():
     gap = locations(b4={"rack": None}, b5={"rack": None})
     for least, expected in ((2, []), (3, [too_large(1)])):
         wish = TopicRequirements(durability=Durability(tolerate={"zone": 1}))
         assert told(gap, partitions(([1, 4, 5],)), wish, least) == [*expected, NOT_JUDGED]
 
 
-def test_brokers_that_drift_and_those_without_a_rack():
+def test_brokers_with_rack_drift_or_a_missing_rack_are_findings():
     found = examine_brokers(locations(b2={"reported_rack": "/eu/c"}, b3={"reported_rack": "eu/b"}, b4={"rack": None}))
     told = [(RULES[rule], broker) for rule, broker in zip(found.rule.tolist(), found.broker.tolist(), strict=True)]
     assert told == [(Rule.RACK_DRIFT, 2), (Rule.MISSING_RACK, 4)]
 
 
 @pytest.mark.parametrize("reported", ["us west", "/eu//b", "/", ""])
-def test_a_broker_whose_rack_in_kafka_is_no_path_drifts(reported):
+def test_broker_whose_reported_rack_is_not_a_path_has_rack_drift(reported):
     brokers = locations(b2={"reported_rack": reported})
     (drift,) = examine_brokers(brokers).facts((), brokers.tree)
     assert (drift.rule, drift.broker) == (Rule.RACK_DRIFT, 2)
 
 
-def test_a_broker_without_broker_rack_drifts_while_it_is_online():
+def test_online_broker_without_broker_rack_has_rack_drift():
     unset = {"reported_rack": None}
     brokers = locations(b2=unset, b3={**unset, "online": False}, b4={**unset, "rack": None}, b5={"reported_rack": "/x"})
     drifts = [one for one in examine_brokers(brokers).facts((), brokers.tree) if one.rule is Rule.RACK_DRIFT]
@@ -434,7 +434,7 @@ def test_a_broker_without_broker_rack_drifts_while_it_is_online():
     assert fix(drifts[0]) == "set broker.rack to the rack of its node, and restart it"
 
 
-def test_ids_are_those_of_the_names_and_not_of_the_order():
+def test_finding_ids_depend_on_topic_names_and_not_on_their_order():
     one = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("orders", "payments"))
     other = partitions(([1, 2, 3],), ([1, 2, 3], None, None, 1), names=("payments", "orders"))
     ids = []
@@ -467,7 +467,7 @@ def test_portions_add_up_to_the_whole():
     assert whole.topics.bytes.tolist() == [1100]
 
 
-def test_what_moves_copy_is_known_where_all_their_sizes_are():
+def test_move_bytes_are_known_only_if_all_sizes_are_known():
     rows = partitions(
         *[([1, 2, 3], None, None, topic) for topic in (0, 0, 1, 1)], ([1, 3, 5], None, None, 1), names=("a", "b")
     )
@@ -479,7 +479,7 @@ def test_what_moves_copy_is_known_where_all_their_sizes_are():
     assert portion_of(locations(), known, np.array([2, 2]), ClusterRequirements()).topics.move_bytes.tolist() == [78, 5]
 
 
-def test_the_leader_is_asked_for_a_size_and_all_replicas_where_there_is_none():
+def test_holders_are_the_leader_or_all_replicas_without_a_leader():
     rows = partitions(([1, 2, 3], None, 2), ([4, 5], None, "none"), ([6],))
     assert rows.holders(np.array([0, 1])) == {
         TopicPartition("orders", 0): [2],
@@ -487,14 +487,14 @@ def test_the_leader_is_asked_for_a_size_and_all_replicas_where_there_is_none():
     }
 
 
-def test_no_partitions_at_all():
+def test_scan_without_partitions_has_no_findings():
     nothing = portion_of(locations(), table((), []), np.array([], dtype=np.int64), ClusterRequirements())
     assert len(nothing.findings) == 0
     assert {row.replicas for row in nothing.holdings} == {0}
 
 
 @pytest.mark.parametrize("rule", Rule)
-def test_every_rule_has_a_severity_and_words(rule):
+def test_every_rule_has_a_severity_a_message_and_a_fix(rule):
     facts = Facts(rule, "orders", 3, 7, "zone", "/eu/a", "TooManyReplicas", -1, 2)
     assert SEVERITY_OF[rule] in SEVERITIES
     for sentence in (message(facts), fix(facts)):
@@ -503,7 +503,7 @@ def test_every_rule_has_a_severity_and_words(rule):
         assert "None" not in sentence
 
 
-def test_topics_that_differ_in_what_no_rule_looks_at_are_judged_together(monkeypatch):
+def test_topics_that_differ_only_in_fields_unused_by_rules_are_judged_together(monkeypatch):
     rows = table(("a", "b", "c"), [(at, 0, (1, 3, 5), (1, 3, 5), 1, None) for at in range(3)])
     of_topic = {
         "a": TopicRequirements(partitions=1, seed=1, durability=Durability({"zone": 2})),

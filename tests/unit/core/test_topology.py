@@ -16,13 +16,13 @@ from rackspan.core.topology import Broker, RackTree, TopologyError
         ("a/b", ("a", "b")),
     ],
 )
-def test_a_rack_id_is_a_path_with_an_optional_leading_slash(text, path):
+def test_parse_rack_accepts_a_path_with_an_optional_leading_slash(text, path):
     assert parse_rack(text) == path
     assert parse_rack(format_rack(path)) == path
     assert parse_rack(domain_name(path)) == path
 
 
-def test_a_flat_rack_id_is_written_as_kafka_wrote_it():
+def test_format_rack_writes_no_leading_slash_for_a_single_step():
     assert format_rack(("use1-az1",)) == "use1-az1"
     assert format_rack(("eu", "a")) == "/eu/a"
 
@@ -39,13 +39,13 @@ def test_a_flat_rack_id_is_written_as_kafka_wrote_it():
         ("zone\t", "holds white space"),
     ],
 )
-def test_a_malformed_rack_id_is_refused_with_the_place_and_the_reason(text, complaint):
+def test_parse_rack_rejects_a_malformed_rack_id_with_position_and_reason(text, complaint):
     with pytest.raises(RackPathError) as caught:
         parse_rack(text)
     assert complaint in str(caught.value)
 
 
-def test_brokers_whose_paths_end_early_share_one_unnamed_child():
+def test_brokers_with_short_paths_share_one_unnamed_child_domain():
     tree = cluster("region zone", {0: "/eu", 1: "/eu", 2: "/eu/a", 3: "/us/a"})
     zones = tree.level("zone")
     assert [domain_name(path) for path in zones.paths] == ["/eu/<unnamed>", "/eu/a", "/us/a"]
@@ -58,7 +58,7 @@ def test_capacity_counts_eligible_brokers_whether_online_or_not():
     assert tree.capacity == 3
 
 
-def test_the_order_of_brokers_makes_no_difference():
+def test_rack_tree_does_not_depend_on_the_order_of_brokers():
     racks = {3: "b", 1: "a", 2: "b"}
     tree, other = cluster("zone", racks), cluster("zone", dict(sorted(racks.items())))
     assert tree == other
@@ -74,18 +74,18 @@ def test_the_order_of_brokers_makes_no_difference():
         ([Broker(-1, ("a",))], "broker id -1 is negative"),
     ],
 )
-def test_brokers_that_form_no_tree_are_refused(brokers, complaint):
+def test_rack_tree_rejects_invalid_brokers(brokers, complaint):
     with pytest.raises(TopologyError) as caught:
         RackTree(("zone",), tuple(brokers))
     assert complaint in str(caught.value)
 
 
-def test_a_level_that_is_not_there_is_refused_with_those_that_are():
+def test_unknown_level_is_rejected_with_the_list_of_levels():
     with pytest.raises(TopologyError, match='no level "host" \\(levels: region, zone\\)'):
         cluster("region zone", {0: "/eu/a"}).level("host")
 
 
-def test_missing_racks_are_named_only_where_others_have_one():
+def test_missing_racks_are_reported_only_if_other_brokers_have_a_rack():
     assert cluster("zone", {0: "a", 1: None, 2: None}).missing_racks == (1, 2)
     assert cluster("zone", {0: None, 1: None}).missing_racks == ()
     assert cluster("zone", {0: "a", 1: None}).without_racks().missing_racks == ()
@@ -109,7 +109,7 @@ def test_missing_racks_are_named_only_where_others_have_one():
         ("/eu/\u0378", ()),
     ],
 )
-def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):
+def test_patterns_match_brokers_by_id_or_by_rack(pattern, brokers):
     racks = {0: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/12", 4: "/us/a/r1", 12: "/us/b"}
     assert cluster("region zone rack", racks).matches(pattern) == brokers
 
@@ -126,12 +126,12 @@ def test_patterns_name_brokers_by_id_or_by_rack(pattern, brokers):
         ("1" * 5_000, ()),
     ],
 )
-def test_only_stars_and_question_marks_stand_for_other_characters(pattern, brokers):
+def test_only_asterisks_and_question_marks_are_wildcards(pattern, brokers):
     racks = {0: "/dc/r1", 1: "/dc/r2", 2: "/dc/r[1]", 3: "/dc/[x"}
     assert cluster("zone rack", racks).matches(pattern) == brokers
 
 
-def test_a_tree_of_selected_brokers_is_the_one_that_is_built_of_them():
+def test_selected_equals_a_tree_built_with_the_same_eligible_brokers():
     racks = {12: "/eu/a/r1", 1: "/eu/a/r2", 2: "/eu/b/r1", 3: "/12", 4: "/us/a/r1", 0: "/us/b"}
     tree = cluster("region zone rack", racks)
     left = tree.selected(["/eu", "/us", "3"], ["/*/a/r2", "0"])
@@ -145,13 +145,13 @@ def test_a_tree_of_selected_brokers_is_the_one_that_is_built_of_them():
     assert tree.capacity == len(racks)
 
 
-def test_positions_of_ids_far_apart_are_found():
+def test_positions_finds_sparse_broker_ids_and_returns_minus_one_for_unknown_ids():
     tree = RackTree(("zone",), (Broker(1, ("b",)), Broker(2_000_000_000, ("a",))))
     assert tree.positions([1, 2_000_000_000, 5, -1]).tolist() == [1, 0, -1, -1]
     small = cluster("zone", {4: "a", 9: "b"})
     assert small.positions([[9, 4], [0, 99]]).tolist() == [[1, 0], [-1, -1]]
 
 
-def test_a_cluster_without_brokers_is_a_tree_too():
+def test_rack_tree_without_brokers_has_no_capacity():
     tree = RackTree(("zone",), ())
     assert (tree.capacity, tree.missing_racks, len(tree)) == (0, (), 0)

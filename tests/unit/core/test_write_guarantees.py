@@ -1,4 +1,4 @@
-"""What acknowledged writes survive, in the words that people read."""
+"""Write guarantees of topics, and the sentences that describe them."""
 
 import numpy as np
 import pytest
@@ -39,26 +39,26 @@ GOES_ON = "losing any one zone or broker leaves the topic writable, losing one r
         ),
     ],
 )
-def test_the_sentence_says_what_keeps_and_what_loses(rows, least, sentence):
+def test_sentence_says_which_losses_keep_acknowledged_writes_and_which_stop_writes(rows, least, sentence):
     assert guarantee(rows, least).sentence == sentence + ACKS_1
 
 
-def test_three_racks_and_four_replicas_need_three_in_sync():
-    """Cloudera's example: with two, both may be in one rack."""
+def test_four_replicas_in_three_zones_need_min_insync_three_for_two_zones():
+    """Cloudera's example: with min.insync.replicas 2, both in-sync replicas may be in one zone."""
     assert [one.domains for one in guarantee([[0, 1, 2, 4]], 2).levels] == [1, 1, 2]
     assert [one.domains for one in guarantee([[0, 1, 2, 4]], 3).levels] == [1, 2, 3]
 
 
-def test_topics_are_told_apart_and_those_without_partitions_have_none():
+def test_guarantees_are_computed_per_topic_and_omit_topics_without_partitions():
     found = write_guarantees(THREE, np.array([[0, 2], [0, 1]]), np.array([2, 0]), np.array([2, 9, 2]))
     assert {topic: one.levels[1].domains for topic, one in found.items()} == {0: 1, 2: 2}
 
 
-def test_without_partitions_there_is_nothing_to_say():
+def test_no_guarantees_without_partitions():
     assert write_guarantees(THREE, np.zeros((0, 3), dtype=np.int64), np.array([], dtype=np.int64), np.array([1])) == {}
 
 
-def test_a_broker_whose_rack_is_not_known_may_be_in_any():
+def test_broker_without_a_rack_counts_as_possibly_in_any_rack():
     tree = cluster("zone", {0: "/a", 1: "/b", 2: None})
     assert [one.domains for one in guarantee([[0, 2]], 2, tree).levels] == [1, 2]
     assert [one.domains for one in guarantee([[0, 1, 2]], 2, tree).levels] == [1, 2]

@@ -1,4 +1,4 @@
-"""Write locality, against writes that are counted one by one."""
+"""Write locality, compared with writes that are counted one by one."""
 
 import math
 
@@ -17,9 +17,9 @@ from rackspan.core.write_locality import WriteLocality, write_localities
 IDS = [*RACKS.values(), "/eu/c", "us/a", "nowhere"]
 
 
-def test_records_go_to_all_leaders_evenly_and_a_partition_without_one_takes_none():
+def test_writes_go_evenly_to_all_leaders_and_skip_partitions_without_a_leader():
     orders, sales = write_localities(REPLICAS, {"/eu/a": 1, "/eu/b": 1})
-    # Leaders of orders: 0 in /eu/a, 2 in /us/a, 1 in /eu/b, none. One of sales: 3 in /us/b; its follower is in /eu/b.
+    # Leaders of orders: 0 in /eu/a, 2 in /us/a, 1 in /eu/b, none. Leader of sales: 3 in /us/b; its follower: /eu/b.
     assert (orders.topic, orders.partitions) == ("orders", 3)
     assert orders.near == pytest.approx((1 / 3 + 1 / 3) / 2)
     assert orders.near_by_rack == 1
@@ -27,23 +27,23 @@ def test_records_go_to_all_leaders_evenly_and_a_partition_without_one_takes_none
     assert sales == WriteLocality("sales", 1, 0, 0, 0.5)
 
 
-def test_the_partitioner_compares_whole_ids_so_another_spelling_finds_no_leader():
+def test_partitioner_compares_whole_rack_ids_so_another_spelling_finds_no_leader():
     (orders, _) = write_localities(REPLICAS, {"us/a": 1})
     assert orders.near == orders.near_by_rack == pytest.approx(1 / 3)
 
 
-def test_a_leader_that_was_carried_elsewhere_is_written_to_by_its_own_id_and_counts_where_it_stands():
+def test_leader_with_rack_drift_is_chosen_by_its_reported_rack_and_counts_in_its_real_rack():
     drifted = ReplicaPlaces(TREE, [BrokerLocation(0, "/us/b"), *BROKERS[1:]], REPLICAS.partitions)
     (orders, _) = write_localities(drifted, {"/us/b": 1})
     assert orders.near_by_rack == 0
 
 
-def test_rates_are_summed_over_the_partitions_that_are_known():
+def test_rates_are_summed_over_partitions_with_a_known_rate():
     orders, sales = write_localities(REPLICAS, {"/eu/a": 1}, np.array([1.0, 10.0, math.nan, 1000.0, math.nan]))
     assert (orders.bytes_per_second, sales.bytes_per_second) == (11.0, None)
 
 
-def test_without_a_leader_there_is_nothing_to_write_to():
+def test_topic_without_a_leader_has_no_write_locality():
     replicas = ReplicaPlaces(
         cluster("zone", {0: "/a"}), [BrokerLocation(0, "/a")], table(["t"], [(0, 0, [0], [], None, None)])
     )
@@ -57,7 +57,7 @@ def test_without_a_leader_there_is_nothing_to_write_to():
     st.dictionaries(st.sampled_from(IDS), st.integers(1, 5), min_size=1),
     st.sampled_from(["region", "zone"]),
 )
-def test_shares_are_those_of_writes_counted_one_by_one(rows, in_sync, said, producers, level):
+def test_shares_match_writes_that_are_counted_one_by_one(rows, in_sync, said, producers, level):
     reported = {broker: one or RACKS[broker] for broker, one in zip(RACKS, said, strict=True)}
     brokers = [BrokerLocation(broker, rack) for broker, rack in reported.items()]
     isr = [row if both else row[:1] for row, both in zip(rows, in_sync, strict=False)]
