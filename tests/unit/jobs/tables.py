@@ -1,4 +1,4 @@
-"""Rows for every table of the history, told apart by the scan they are of."""
+"""Example rows for every table of the history, with the id of a scan."""
 
 import uuid
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 def rows(table, scan_id, count=2):
-    """Rows of a table; all that is not the scan's id is null, but for numbers, which count up."""
+    """Return rows of a table with this scan id. Integers count up, and all other columns are null."""
     columns = [
         pa.array([scan_id] * count if field.name == "scan_id" else list(range(count)), field.type)
         if field.name == "scan_id" or pa.types.is_integer(field.type)
@@ -25,7 +25,7 @@ def rows(table, scan_id, count=2):
 
 
 def written(history, scan_id, cluster="prod", when=NOON, count=2):
-    """An attempt with rows in every table but `scans`, not committed."""
+    """Write an attempt with rows in every table except `scans`, and return its entry without a commit."""
     sequence = max((one.sequence for one in history.scans(cluster)), default=0) + 1
     entry = ScanEntry(cluster, scan_id, sequence, when, uuid.uuid4().hex)
     writer = history.writer(entry)
@@ -37,31 +37,31 @@ def written(history, scan_id, cluster="prod", when=NOON, count=2):
 
 
 def example_document(entry):
-    """The document of an attempt."""
+    """Return the document of an attempt."""
     at = codec.timestamp(entry.observed_at)
     return ScanDocument(entry.scan_id, entry.cluster, at, at)
 
 
 def shown(history, entry):
-    """Commit an attempt, and say whether it counts."""
+    """Commit an attempt and return whether it counts."""
     row = {"scan_id": entry.scan_id, "sequence": entry.sequence, "finished_at": entry.observed_at}
     scans = pa.Table.from_pylist([row], schema=TABLES["scans"])
     return history.writer(entry).commit(scans, [encode(example_document(entry))])
 
 
 def committed(history, scan_id, cluster="prod", when=NOON, count=2):
-    """A scan in the history."""
+    """Commit a scan to the history and return its entry."""
     entry = written(history, scan_id, cluster, when, count)
     shown(history, entry)
     return entry
 
 
 def scan_ids(history, cluster="prod"):
-    """The scans that a reader sees, in their order."""
+    """Return the ids of the scans that a reader sees, in order."""
     return [scan.scan_id for scan in history.scans(cluster)]
 
 
 def contents(history, cluster="prod"):
-    """All rows of all tables, in an order of their own."""
+    """Return all rows of all tables, sorted."""
     scans = history.scans(cluster)
     return {table: sorted(history.rows(table, scans).to_pylist(), key=repr) for table in TABLES}

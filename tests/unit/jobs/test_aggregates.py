@@ -1,4 +1,4 @@
-"""Sums and counts over Arrow tables, against the same in plain Python."""
+"""Sums and counts over Arrow tables, compared with the same in plain Python."""
 
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ def judged(rows):
 
 
 def kept(rows):
-    """Findings of a scan, each id once."""
+    """Return the findings of a scan, each id once."""
     once = {row["id"]: {**row, "first_seen": NOON - timedelta(days=row["id"])} for row in rows}
     return pa.Table.from_pylist(list(once.values()), schema=TABLES["findings"])
 
@@ -49,7 +49,7 @@ def by_key(table, *key):
 
 
 @given(findings)
-def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0_and_all_moves(rows):
+def test_topic_findings_are_merged_with_the_largest_absolute_excess_and_the_sum_of_moves(rows):
     found = aggregates.findings(judged(rows)).to_pylist()
     about_topics = {str(rule) for rule in TOPIC_RULES}
     farthest, moves = defaultdict(list), Counter()
@@ -65,7 +65,7 @@ def test_a_topic_is_told_of_once_with_the_excess_that_is_farthest_from_0_and_all
 
 
 @given(findings)
-def test_findings_that_count_partitions_are_added_up(rows):
+def test_findings_that_count_partitions_are_summed(rows):
     counting = {str(rule) for rule in COUNTING_RULES}
     every = [name for name in rows[0] if name not in ("excess", "moves")] if rows else []
 
@@ -82,7 +82,7 @@ def test_findings_that_count_partitions_are_added_up(rows):
 
 
 @given(findings)
-def test_findings_are_counted_by_what_they_are_about(rows):
+def test_findings_are_counted_by_broker_domain_and_topic_with_the_worst_severity(rows):
     found = kept(rows)
     for key in (("broker",), ("level", "domain"), ("topic",)):
         worst = defaultdict(list)
@@ -96,7 +96,7 @@ def test_findings_are_counted_by_what_they_are_about(rows):
 
 
 @given(findings)
-def test_topics_have_the_number_of_their_findings_the_worst_and_the_oldest(rows):
+def test_topics_get_the_count_worst_severity_and_first_seen_of_their_findings(rows):
     found = kept(rows)
     topics = pa.Table.from_pylist([{"topic": name} for name in "abc"], schema=JUDGED["topics"])
     for row in aggregates.with_findings(topics, found).to_pylist():
@@ -106,15 +106,15 @@ def test_topics_have_the_number_of_their_findings_the_worst_and_the_oldest(rows)
         assert row["first_seen"] == min((one["first_seen"] for one in own), default=None)
 
 
-def test_bytes_to_copy_are_not_known_where_those_of_a_portion_are_not():
+def test_move_bytes_of_a_topic_are_unknown_if_those_of_a_portion_are_unknown():
     sizes = [("a", 3), ("a", 4), ("b", 3), ("b", None)]
     rows = [{"topic": topic, "move_bytes": size} for topic, size in sizes]
     found = aggregates.topics(pa.Table.from_pylist(rows, schema=JUDGED["topics"])).to_pylist()
     assert {row["topic"]: row["move_bytes"] for row in found} == {"a": 7, "b": None}
 
 
-def test_bytes_of_a_domain_are_known_where_those_of_anything_there_are():
-    """Portions in which nothing lies in a domain say 0 of it, or nothing where they know no size at all."""
+def test_bytes_of_a_domain_are_known_if_a_portion_with_replicas_knows_them():
+    """A portion without replicas in a domain reports 0 bytes, or null if it knows no size at all."""
     held = {"/a": [(1, None), (0, 0)], "/b": [(1, None), (2, 5), (0, 0)], "/c": [(0, None), (0, 0)], "/d": [(0, None)]}
     rows = [
         {"level": "zone", "domain": domain, "replicas": replicas, "bytes": size}
@@ -126,7 +126,7 @@ def test_bytes_of_a_domain_are_known_where_those_of_anything_there_are():
 
 
 @given(findings, st.integers(0, 5))
-def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(rows, most):
+def test_worst_findings_come_first_and_those_without_a_topic_before_others(rows, most):
     found = kept(rows)
 
     def order(row):
@@ -140,7 +140,7 @@ def test_the_worst_findings_come_first_and_those_without_a_topic_before_others(r
     st.lists(st.tuples(st.sampled_from([None, *RANK]), numbers, numbers), max_size=12),
     st.integers(0, 5),
 )
-def test_the_worst_topics_come_first_and_those_without_findings_do_not_come(rows, most):
+def test_worst_topics_come_first_and_topics_without_findings_are_omitted(rows, most):
     names = (f"topic-{at}" for at in range(len(rows)))
     topics = [
         {"topic": name, "findings": count if worst else 0, "worst": worst if count else None, "moves": moves}
@@ -163,7 +163,7 @@ def test_the_worst_topics_come_first_and_those_without_findings_do_not_come(rows
     ],
 )
 @given(st.lists(st.tuples(st.integers(0, 9), numbers, numbers, st.floats(0, 100)), max_size=8))
-def test_days_and_hours_are_summed_up_in_their_order(summed, period, scans):
+def test_days_and_hours_summarize_scans_in_chronological_order(summed, period, scans):
     rows = [
         {
             "finished_at": NOON + timedelta(minutes=25) * when * when,
@@ -188,7 +188,7 @@ def test_days_and_hours_are_summed_up_in_their_order(summed, period, scans):
 
 
 @given(st.lists(st.lists(st.tuples(numbers, st.none() | st.booleans()), max_size=5), max_size=4))
-def test_sums_over_parts_are_those_over_the_whole(parts):
+def test_flaps_count_the_changes_of_each_broker_over_all_parts(parts):
     tables = [
         pa.Table.from_pylist(
             [{"broker": broker, "changed": changed} for broker, changed in part], schema=TABLES["brokers"]

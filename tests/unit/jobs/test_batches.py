@@ -1,4 +1,4 @@
-"""Between Arrow and the core's columns nothing is lost; and what portions say adds up to what the whole says."""
+"""Lossless conversion between Arrow and the columns of core, and results of portions that add up to the whole."""
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ COLUMNS = ("topic", "number", "replicas", "in_sync", "leader", "size_bytes")
 
 @st.composite
 def clusters(draw):
-    """Partitions of a few topics, of mixed replication factors, by topic and number; and min.insync.replicas."""
+    """Draw partitions of a few topics with mixed replication factors, and min.insync.replicas of each topic."""
     sizes = draw(st.lists(st.integers(1, 5), max_size=4))
     rows = []
     for topic, count in enumerate(sizes):
@@ -45,7 +45,7 @@ def as_table(partitions, least):
 
 @given(clusters())
 @settings(max_examples=settings.default.max_examples // 3)
-def test_partitions_come_back_from_arrow_as_they_were(cluster):
+def test_partitions_round_trip_through_arrow(cluster):
     partitions, least = cluster
     found, told, fewest = partitions_of(as_table(partitions, least))
     assert found.names == partitions.names
@@ -56,7 +56,7 @@ def test_partitions_come_back_from_arrow_as_they_were(cluster):
 
 
 @pytest.mark.parametrize("size", [2**57, 2**62, 2**63 - 1])
-def test_sizes_that_no_cluster_has_are_not_known_and_nothing_is_lost_with_them(size):
+def test_implausible_sizes_are_unknown_and_do_not_stop_judging(size):
     rows = [(0, number, [0, 1, 2], {0, 1, 2}, 0, size) for number in range(4)]
     found = as_table(table(["orders"], rows), np.array([2], dtype=np.int64))
     assert partitions_of(found)[0].size_bytes.tolist() == [-1] * 4
@@ -64,8 +64,8 @@ def test_sizes_that_no_cluster_has_are_not_known_and_nothing_is_lost_with_them(s
 
 
 @pytest.mark.parametrize(("size", "told"), [(2**51, 2**57), (2**51 + 2**46, None), (2**57, None), (2**63 - 1, None)])
-def test_sizes_of_many_batches_are_known_together_or_not_at_all(monkeypatch, size, told):
-    """Each batch may be plausible where their sum is not, or does not fit into 64 bits."""
+def test_total_size_of_many_batches_is_unknown_if_it_is_implausible(monkeypatch, size, told):
+    """Each batch may be plausible although the sum is not, or does not fit into 64 bits."""
     monkeypatch.setattr(arrow_batches, "_LARGEST_BATCH", 1)
     found = as_table(table(["orders"], [(0, at, [at % 3], {at % 3}, at % 3, size) for at in range(64)]), np.array([1]))
     judged = _judged(found)
@@ -74,19 +74,19 @@ def test_sizes_of_many_batches_are_known_together_or_not_at_all(monkeypatch, siz
     assert (sum(zones) if told else set(zones)) == (told or {None})
 
 
-def test_no_partitions_at_all_make_no_batch_and_can_be_read_back():
+def test_empty_table_of_partitions_can_be_read_back():
     nothing = as_table(table((), []), np.array([], dtype=np.int64))
     found, least, fewest = partitions_of(nothing)
     assert (len(found), found.names, least.tolist(), fewest.tolist()) == (0, (), [], [])
 
 
 def _judged(rows):
-    """Rows of PARTITIONS as one slice."""
+    """Return the result for rows of PARTITIONS as one slice."""
     return judge_slice(Criteria("prod", TRUTH, ClusterRequirements(), PRODUCERS), rows.to_batches())
 
 
 def _sums(judged):
-    """What was judged, as far as it can be added up."""
+    """Return the numbers of a result that can be summed."""
     sums = {}
     for name in ("topics", "holdings", "unfair", "writes"):
         for row in getattr(judged, name).to_pylist():
@@ -104,7 +104,7 @@ def _findings(judged):
 
 @given(clusters(), st.data())
 @settings(max_examples=settings.default.max_examples // 6)
-def test_what_was_judged_of_portions_is_merged_into_that_of_the_whole(cluster, data):
+def test_merged_results_of_portions_equal_the_result_of_the_whole(cluster, data):
     partitions, least = cluster
     chosen = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(partitions), max_size=len(partitions))), dtype=bool
@@ -113,14 +113,14 @@ def test_what_was_judged_of_portions_is_merged_into_that_of_the_whole(cluster, d
     whole, parts = _judged(every), [_judged(every.filter(pa.array(some))) for some in (chosen, ~chosen)]
     merged = Judged.merged(parts)
     assert _sums(merged) == _sums(whole)
-    # min.insync.replicas is held against each topic as a whole, so an excess may come from one portion alone.
+    # min.insync.replicas is compared with each topic as a whole, so an excess may come from one portion only.
     assert _findings(merged) >= _findings(whole)
     assert {one for one, _ in _findings(merged)} == {one for one, _ in _findings(whole)}
 
 
 @given(clusters())
 @settings(max_examples=settings.default.max_examples // 6)
-def test_a_slice_is_judged_in_portions_as_at_once(cluster):
+def test_slice_judged_in_portions_has_the_same_result(cluster):
     partitions, least = cluster
     rows = as_table(partitions, least)
     with pytest.MonkeyPatch.context() as patch:
@@ -132,7 +132,7 @@ def test_a_slice_is_judged_in_portions_as_at_once(cluster):
     assert _findings(judged) >= _findings(_judged(rows))
 
 
-def test_all_tables_of_what_was_judged_have_the_declared_columns():
+def test_judged_tables_have_the_declared_columns():
     partitions = table(["orders"], [(0, 0, [0, 3, 1], [0], 0, 100)])
     for judged in (_judged(as_table(partitions, np.array([2]))), Judged.merged([])):
         assert {name: getattr(judged, name).schema for name in JUDGED} == JUDGED
@@ -140,7 +140,7 @@ def test_all_tables_of_what_was_judged_have_the_declared_columns():
 
 @pytest.mark.parametrize("leader", [None, 1])
 def test_partitions_without_replicas_are_judged(leader):
-    """No Kafka has them, but one may say so: of all partitions of a slice, too."""
+    """Kafka has no such partitions, but a response may contain them, even for all partitions of a slice."""
     judged = judge_slice(
         Criteria("c", TRUTH, ClusterRequirements()),
         partition_batches(table(["orders"], [(0, 0, (), (), leader, None)]), np.ones(1, dtype=np.int64)),

@@ -1,4 +1,4 @@
-"""A scan beside the previous one, part by part."""
+"""Comparison of a scan with the previous one, part by part."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -17,7 +17,7 @@ names = st.sets(st.sampled_from("abcd"))
 
 
 class Previous:
-    """A previous scan that found these ids, the later the larger, with these topics out of compliance."""
+    """A previous scan with these finding ids, each a day older than the previous, and these non-compliant topics."""
 
     def __init__(self, found, violated):
         rows = [
@@ -42,7 +42,7 @@ def in_parts(rows, cuts):
 
 
 @given(ids, st.permutations(sorted([-(2**63), -5, -1, 0, 1, 2, 3, 9, 2**63 - 1])), ids, st.lists(st.integers(0, 9)))
-def test_findings_are_new_known_or_cleared_by_their_ids_however_they_are_cut(now, order, earlier, cuts):
+def test_findings_are_new_known_or_cleared_by_id_however_they_are_split(now, order, earlier, cuts):
     before = [one for one in order if one in earlier]
     known = {one: NOON - timedelta(days=at) for at, one in enumerate(before)}
     compared = Comparison(Previous(before, []), LATER)
@@ -57,7 +57,7 @@ def test_findings_are_new_known_or_cleared_by_their_ids_however_they_are_cut(now
 
 
 @given(names, names, st.lists(st.integers(0, 9)))
-def test_a_topic_that_was_out_of_compliance_gets_its_minutes_whatever_became_of_it(now, violated, cuts):
+def test_topic_that_was_non_compliant_gets_minutes_even_if_it_is_fixed_or_deleted(now, violated, cuts):
     compared = Comparison(Previous([], sorted(violated)), LATER)
     for part in in_parts(sorted(now), cuts):
         topics = pa.table({"topic": pa.array(part, pa.string())})
@@ -66,8 +66,8 @@ def test_a_topic_that_was_out_of_compliance_gets_its_minutes_whatever_became_of_
     assert set(compared.gone.to_pylist()) == violated - now
 
 
-def test_a_finding_that_the_previous_scan_has_twice_is_cleared_once_and_not_while_it_is_there():
-    """As of a Kafka that lists a partition twice."""
+def test_duplicate_finding_of_the_previous_scan_is_cleared_once_and_only_if_it_is_gone():
+    """Duplicates come from a Kafka that lists a partition twice."""
     for found, cleared in (([7, 7], 0), ([], 1)):
         compared = Comparison(Previous([7, 7, 9], []), LATER)
         compared.findings(pa.table({"id": pa.array([9, *found], pa.int64())}))

@@ -1,4 +1,4 @@
-"""Digests of the parts of a scan, merged, say what the digest of the whole scan says."""
+"""The merged digests of the parts of a scan equal the digest of the whole scan."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -26,7 +26,7 @@ few_letters = st.none() | st.sampled_from("xy")
 
 @st.composite
 def topics(draw):
-    """A topic of which something is found or nothing: its row, its findings, and counts of writes."""
+    """Draw a topic with or without findings: its row, its findings, and its counts of writes."""
     name = "t" + draw(st.uuids()).hex[:6]
     row = {"topic": name, "partitions": 3, "replicas": 9, "replication_factor": 3, "min_insync": 2}
     row |= {key: draw(numbers) for key in ("non_compliant", "offline", "under_replicated", "moves")}
@@ -57,7 +57,7 @@ def topics(draw):
 
 @st.composite
 def scans(draw):
-    """Parts of a scan, each with topics of its own, and what lies in two domains."""
+    """Draw parts of a scan, each with its own topics, and with holdings of up to two domains."""
 
     def held(domain):
         counts = dict.fromkeys(JUDGED["holdings"].names[2:], draw(numbers))
@@ -83,7 +83,7 @@ def digested(parts):
 
 
 def said(one):
-    """All rows of a digest, those without an order in one of their own; floats to nine digits."""
+    """Return all rows of a digest, sorted unless their order matters, with floats rounded to nine digits."""
 
     def row(values):
         return {key: round(value, 9) if isinstance(value, float) else value for key, value in values.items()}
@@ -94,7 +94,7 @@ def said(one):
 
 
 @given(scans())
-def test_digests_of_parts_are_merged_into_that_of_the_whole(parts):
+def test_merged_digests_of_parts_equal_the_digest_of_the_whole(parts):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MAX_FINDINGS", "MAX_CHANGED", "MAX_TOPICS", "MAX_WRITES"):
             patch.setattr(digests, name, MOST)

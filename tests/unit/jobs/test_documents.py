@@ -1,4 +1,4 @@
-"""Rows in words and numbers: the parts of a scan document."""
+"""The parts of a scan document."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -40,7 +40,7 @@ FINDING = {
 
 
 def totals(*rows):
-    """The sums over topics, as the digest of a scan has them."""
+    """Return the sums over topics as the digest of a scan has them."""
     zeros = {field.name: 0 for field in JUDGED["topics"] if pa.types.is_integer(field.type)}
     topics = pa.Table.from_pylist([zeros | row for row in rows], schema=JUDGED["topics"])
     found = JUDGED["findings"].empty_table()
@@ -51,7 +51,7 @@ def totals(*rows):
     return row
 
 
-def test_times_are_told_in_utc_to_the_second():
+def test_timestamps_are_in_utc_with_seconds():
     assert (
         document_rows.timestamp(datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))))
         == "2026-02-28T23:30:00Z"
@@ -59,26 +59,26 @@ def test_times_are_told_in_utc_to_the_second():
     assert document_rows.timestamp(None) is None
 
 
-def test_a_finding_is_told_in_words_with_an_id_of_sixteen_digits():
+def test_finding_has_a_message_and_an_id_of_sixteen_hex_digits():
     (row,) = document_rows.finding_rows([FINDING | {"id": -1, "first_seen": datetime(2026, 1, 1, tzinfo=UTC)}])
     assert row.id == "f" * 16
     assert (row.message, row.first_seen) == ("zone /eu/a holds 1 too many", "2026-01-01T00:00:00Z")
     assert document_rows.finding_rows([FINDING | {"id": 10}])[0].id == "000000000000000a"
 
 
-def test_a_finding_of_a_rule_of_a_newer_version_is_not_listed():
-    """Of the previous scan, after a way back to an older version."""
+def test_finding_with_a_rule_of_a_newer_version_is_not_listed():
+    """Such a finding comes from the previous scan after a downgrade."""
     assert document_rows.finding_rows([FINDING | {"id": 1, "rule": "FromLater"}]) == []
 
 
-def test_what_mends_a_finding_names_the_racktopology_that_the_cluster_is_judged_by():
+def test_fix_of_a_finding_names_the_racktopology_of_the_cluster():
     finding = FINDING | {"id": 1, "rule": "BrokerOffline", "broker": 3}
     fixes = [document_rows.finding_rows([finding], topology)[0].fix for topology in (None, "kafka/prod")]
     assert "rackspan plan --drain-broker 3" in fixes[0]
     assert "rackspan drain 3 --topology kafka/prod" in fixes[1]
 
 
-def test_what_mends_a_broker_that_is_away_drains_the_others_that_are_too():
+def test_fix_of_an_offline_broker_without_a_topology_drains_all_offline_brokers():
     finding = FINDING | {"id": 1, "rule": "BrokerOffline", "broker": 3}
     (row,) = document_rows.finding_rows([finding], away=[12, 3])
     assert "if brokers 3, 12 are gone for good: rackspan plan --drain-broker 3,12, or" in row.fix
@@ -86,14 +86,14 @@ def test_what_mends_a_broker_that_is_away_drains_the_others_that_are_too():
     assert row.fix.endswith("rackspan drain 3 --topology kafka/prod")
 
 
-def test_a_summary_of_nothing_is_zeros():
+def test_summary_without_topics_is_zero():
     found = document_rows.summary(totals(), [], [], TRUTH, 0)
     assert (found.topics, found.partitions, found.non_compliant_topics, found.moves, found.brokers) == (0, 0, 0, 0, 3)
     assert found.bytes is None
     assert found.move_bytes == 0
 
 
-def test_a_summary_adds_up_topics_and_counts():
+def test_summary_sums_topics_and_findings():
     found = document_rows.summary(
         totals(
             {"topic": "a", "non_compliant": 2, "bytes": 5}, {"topic": "b", "moves": 3, "bytes": None, "move_bytes": 7}
@@ -116,7 +116,7 @@ def test_a_summary_adds_up_topics_and_counts():
     assert (found.findings, found.by_severity, found.unfair) == (4, {"critical": 2, "high": 2}, {"zone": 2})
 
 
-def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():
+def test_broker_rows_list_all_brokers_by_id_even_without_replicas():
     rows = document_rows.broker_rows([], TRUTH, [{"broker": 2, "findings": 4, "worst": "high"}], {1: 3})
     assert [(row.id, row.rack, row.online, row.findings, row.flaps) for row in rows] == [
         (1, "/eu/b", False, 0, 3),
@@ -125,7 +125,7 @@ def test_brokers_are_told_of_by_id_even_those_that_hold_nothing():
     ]
 
 
-def test_the_trend_is_told_by_day():
+def test_trend_has_a_row_per_day_or_hour():
     day = {"date": date(2026, 3, 1), "scans": 2, "compliant_share": 0.98765432, "findings": 3, "critical": 1}
     (row,) = document_rows.trend([day | {"violation_minutes": 12.34}])
     assert (row.date, row.compliant_share, row.violation_minutes) == ("2026-03-01", 0.987654, 12.3)
@@ -133,7 +133,7 @@ def test_the_trend_is_told_by_day():
     assert [row.date for row in document_rows.trend([hour])] == ["2026-03-01T06"]
 
 
-def test_how_near_producers_write_is_told_by_rack_and_by_topic_the_worst_first():
+def test_write_locality_is_listed_by_rack_and_by_topic_with_the_worst_topic_first():
     made = table(
         ["far", "near", "mixed", "offline"],
         [
@@ -163,12 +163,12 @@ def test_how_near_producers_write_is_told_by_rack_and_by_topic_the_worst_first()
         )
 
 
-def test_a_rack_of_producers_that_no_broker_reports_is_marked():
+def test_producer_rack_that_no_broker_reports_is_marked():
     (row,) = written(table(["t"], [(0, 0, [1], [1], 1, None)]), {"/eu/c": 1}).racks
     assert (row.reported, row.near, row.near_by_rack) == (False, 0, 0)
 
 
-def test_without_leaders_nothing_is_written_near_and_without_producers_nothing_is_told():
+def test_write_locality_is_zero_without_leaders_and_none_without_producers():
     offline = table(["t"], [(0, 0, [1], [], None, None)])
     found = written(offline, {"/eu/a": 1})
     assert (found.near, found.could_be_near, found.topics, len(found.racks)) == (0, 0, [], 1)
@@ -176,7 +176,7 @@ def test_without_leaders_nothing_is_written_near_and_without_producers_nothing_i
 
 
 def about(share):
-    """A share as the document rounds it."""
+    """Return a share with the precision of the document."""
     return pytest.approx(share, abs=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The history of scans: all of a scan or nothing of it, whatever ends it, and whoever else writes, reads or tidies."""
+"""The history of scans: a scan is stored completely or not at all, also after crashes and with concurrent clients."""
 
 import json
 import multiprocessing
@@ -49,13 +49,13 @@ def _table(history, name):
 # --- committing -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_committed_is_not_seen(history):
+def test_uncommitted_scan_is_not_visible(history):
     written(history, "a")
     assert history.scans("prod") == []
     assert history.clusters() == []
 
 
-def test_a_commit_shows_all_tables_and_the_document_at_once(history):
+def test_commit_makes_all_tables_and_the_document_visible(history):
     entry = written(history, "a")
     assert shown(history, entry)
     assert history.scans("prod") == [entry]
@@ -64,7 +64,7 @@ def test_a_commit_shows_all_tables_and_the_document_at_once(history):
     assert history.clusters() == ["prod"]
 
 
-def test_the_first_commit_of_a_scan_id_counts(history):
+def test_second_commit_of_a_scan_id_is_ignored(history):
     first = committed(history, "a", count=1)
     assert not shown(history, written(history, "a", count=5))
     assert history.scans("prod") == [first]
@@ -76,7 +76,7 @@ def _commit(location, scan_id):
     return entry.attempt if shown(History(location), entry) else None
 
 
-def test_of_writers_of_one_scan_at_the_same_instant_one_counts(history):
+def test_only_one_of_several_concurrent_commits_of_a_scan_counts(history):
     committed(history, "before")
     with ThreadPoolExecutor(4) as pool:
         attempts = list(pool.map(_commit, [history.location] * 4, ["a"] * 4))
@@ -85,7 +85,7 @@ def test_of_writers_of_one_scan_at_the_same_instant_one_counts(history):
     assert len(history.rows("findings", history.scans("prod"))) == 4
 
 
-def test_a_scan_that_was_forgotten_can_be_written_again(history):
+def test_expired_scan_can_be_written_again(history):
     committed(history, "a")
     history.expire("prod", NOON.date() + DAY)
     assert scan_ids(history) == []
@@ -93,14 +93,14 @@ def test_a_scan_that_was_forgotten_can_be_written_again(history):
     assert scan_ids(history) == ["a"]
 
 
-def test_rows_of_one_scan_are_told_from_those_of_others(history):
+def test_rows_returns_only_the_rows_of_the_requested_scans(history):
     committed(history, "a", count=3)
     entry = committed(history, "b", count=1)
     assert len(history.rows("topics", history.scans("prod"))) == 4
     assert history.rows("topics", [entry])["scan_id"].to_pylist() == ["b"]
 
 
-def test_tables_say_what_they_hold(history):
+def test_tables_have_descriptions_and_column_comments(history):
     committed(history, "a")
     for name in TABLES:
         table = _table(history, name)
@@ -111,8 +111,8 @@ def test_tables_say_what_they_hold(history):
         assert fields == {name: comment and comment.decode() for name, comment in declared.items()}
 
 
-def test_any_reader_of_delta_finds_rows_by_any_of_their_columns(history):
-    """A file without statistics of a column is left out by Arrow where another file has them."""
+def test_delta_readers_find_rows_by_a_filter_on_any_column(history):
+    """Arrow skips a file without statistics of a column if another file has them."""
     committed(history, "a")
     committed(history, "b")
     history.compact(history.scans("prod")[-1])
@@ -126,9 +126,7 @@ def test_any_reader_of_delta_finds_rows_by_any_of_their_columns(history):
                     assert row in dataset.to_table(filter=same).to_pylist(), column
 
 
-def test_what_a_scan_has_written_is_on_the_disk_before_it_is_visible_and_the_commit_before_it_ends(
-    history, monkeypatch
-):
+def test_files_of_a_scan_are_synced_before_the_commit_and_the_commit_before_it_returns(history, monkeypatch):
     committed(history, "a")
     synced, fsync = set(), os.fsync
 
@@ -155,7 +153,7 @@ def test_what_a_scan_has_written_is_on_the_disk_before_it_is_visible_and_the_com
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_scans_are_ordered_by_their_sequence_whatever_the_clock_does(history):
+def test_scans_are_ordered_by_sequence_and_not_by_clock(history):
     for scan_id, when in (("a", NOON), ("ahead", NOON + 4000 * DAY), ("back", NOON - 9000 * DAY), ("now", NOON + DAY)):
         committed(history, scan_id, when=when)
     assert scan_ids(history) == ["a", "ahead", "back", "now"]
@@ -166,8 +164,8 @@ def _commit_many(location, writer):
         committed(History(location), f"{writer}-{number}")
 
 
-def test_writers_side_by_side_are_all_seen_each_in_its_own_order(history):
-    # Fresh processes: a fork of one that has Arrow's threads may hang.
+def test_scans_of_concurrent_writers_are_all_visible_each_in_its_own_order(history):
+    # Spawned processes: a fork of a process with Arrow's threads may hang.
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         for task in [pool.submit(_commit_many, history.location, writer) for writer in "xy"]:
             task.result(timeout=300)
@@ -178,7 +176,7 @@ def test_writers_side_by_side_are_all_seen_each_in_its_own_order(history):
     assert scan_ids(history) == [*found, "after"]
 
 
-def test_clusters_do_not_see_each_other(history):
+def test_scans_of_different_clusters_are_independent(history):
     committed(history, "a", "prod")
     committed(history, "b", "prod2")
     history.expire("prod", NOON.date() + DAY)
@@ -186,7 +184,7 @@ def test_clusters_do_not_see_each_other(history):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_any_name_of_a_cluster_and_of_a_scan_can_be_kept_and_found_again(history, name):
+def test_unusual_cluster_and_scan_names_are_stored_and_found(history, name):
     committed(history, name, name)
     entry = committed(history, f"{name}2", name)
     history.compact(entry)
@@ -199,7 +197,7 @@ def test_any_name_of_a_cluster_and_of_a_scan_can_be_kept_and_found_again(history
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
-def test_a_cluster_of_any_name_is_forgotten_alone(tmp_path_factory, name):
+def test_expire_deletes_only_the_scans_of_the_named_cluster(tmp_path_factory, name):
     history = History(str(tmp_path_factory.mktemp("any")))
     committed(history, "a", name)
     committed(history, "b", "other")
@@ -207,14 +205,14 @@ def test_a_cluster_of_any_name_is_forgotten_alone(tmp_path_factory, name):
     assert history.clusters() == ["other"]
 
 
-def test_scans_that_begin_at_once_see_that_they_can_write(history):
+def test_concurrent_try_writing_succeeds_and_leaves_no_files(history):
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(lambda _: History(history.location).try_writing(), range(200)):
             pass
     assert list(_root(history).iterdir()) == []
 
 
-def test_a_scan_that_was_forgotten_meanwhile_is_an_error_of_the_history(history):
+def test_document_of_an_expired_scan_raises_history_error(history):
     entry = committed(history, "a")
     history.expire("prod", NOON.date() + DAY)
     with pytest.raises(HistoryError, match="the document of a is not there any more"):
@@ -224,17 +222,17 @@ def test_a_scan_that_was_forgotten_meanwhile_is_an_error_of_the_history(history)
 @pytest.mark.parametrize(
     "name", ["日" * 28, ",".join(["b-1.prod.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"] * 5)]
 )
-def test_a_cluster_whose_name_makes_no_folder_is_refused_before_it_is_scanned(history, name):
+def test_cluster_name_that_is_too_long_for_a_directory_is_rejected(history, name):
     entry = ScanEntry(name, "a", 1, NOON, "attempt")
     with pytest.raises(HistoryError, match=r"the cluster's name is too long .*: name fewer bootstrap servers"):
         history.writer(entry)
     committed(history, "a", "日" * 27)
 
 
-# --- tidying ----------------------------------------------------------------------------------------------------------
+# --- compaction, expiry and vacuum ------------------------------------------------------------------------------------
 
 
-def test_compacting_keeps_every_row_of_every_table_in_one_file(history):
+def test_compact_keeps_all_rows_of_each_table_in_one_file(history):
     for number in range(3):
         entry = committed(history, f"scan-{number}", when=NOON + number * DAY, count=number + 1)
     before = contents(history)
@@ -244,7 +242,7 @@ def test_compacting_keeps_every_row_of_every_table_in_one_file(history):
     assert {name: len(_table(history, name).file_uris()) for name in TABLES} == dict.fromkeys(TABLES, 1)
 
 
-def test_rows_of_an_attempt_that_was_killed_are_deleted_a_day_later_and_of_no_other(history):
+def test_compact_deletes_only_the_rows_of_an_attempt_killed_more_than_a_day_ago(history):
     committed(history, "a")
     written(history, "killed")
     kept = contents(history)
@@ -258,7 +256,7 @@ def test_rows_of_an_attempt_that_was_killed_are_deleted_a_day_later_and_of_no_ot
 
 
 @pytest.mark.parametrize("killed", [-1, 0, 1], ids=lambda days: f"{days} days from a month's end")
-def test_an_attempt_that_was_killed_leaves_no_row_after_three_days_of_scans(history, killed):
+def test_killed_attempt_leaves_no_rows_after_three_days_of_scans(history, killed):
     end = NOON.replace(month=3, day=31)
     entries = []
     for number in range(-1, 6):
@@ -272,8 +270,8 @@ def test_an_attempt_that_was_killed_leaves_no_row_after_three_days_of_scans(hist
 
 
 @pytest.mark.parametrize(("kept_days", "name"), [(1, "shop/50 % {off}"), (3, "prod"), (None, "prod")])
-def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, kept_days, name):
-    """As scans tidy, after the first one of a day: a deletion writes the rows that stay into another file."""
+def test_each_scan_stays_readable_after_other_scans_of_its_file_were_deleted(history, kept_days, name):
+    """Compacts and expires as scans do once a day: a deletion writes the remaining rows into another file."""
     other = committed(history, "other", "other")
     entries = [committed(history, "scan-0", name)]
     for number in range(1, 9):
@@ -293,11 +291,11 @@ def test_each_scan_is_read_alone_after_others_of_its_file_were_deleted(history, 
             assert history.rows(table, [entry])["scan_id"].to_pylist() == [entry.scan_id] * count
     for table in TABLES:
         kinds = {pq.read_schema(file).field("attempt").type for file in _table(history, table).file_uris()}
-        assert kinds == {pa.string()}, "others filter these columns"
+        assert kinds == {pa.string()}, "other readers filter these columns"
     assert len(history.rows("findings", kept)) == 2 * len(kept)
 
 
-def test_a_deletion_loses_nothing_of_a_scan_that_ends_meanwhile(history):
+def test_expire_loses_no_rows_of_a_concurrent_commit(history):
     first = [committed(history, f"old-{number}") for number in range(3)]
     history.compact(first[-1])
     with ThreadPoolExecutor(2) as pool:
@@ -311,7 +309,7 @@ def test_a_deletion_loses_nothing_of_a_scan_that_ends_meanwhile(history):
     assert len(history.rows("findings", history.scans("prod"))) == 6
 
 
-def test_who_listed_scans_before_they_were_compacted_or_forgotten_can_go_on_reading(history):
+def test_reader_with_an_old_list_of_scans_can_read_after_compact_and_expire(history):
     entries = [committed(history, "a"), committed(history, "b")]
     before = history.rows("findings", entries)
     history.compact(entries[-1])
@@ -322,7 +320,7 @@ def test_who_listed_scans_before_they_were_compacted_or_forgotten_can_go_on_read
     assert len(history.rows("findings", entries)) == 4
 
 
-def test_files_stay_for_a_day_after_no_table_names_them(history, monkeypatch):
+def test_vacuum_deletes_unreferenced_files_only_after_the_retention_time(history, monkeypatch):
     entries = [committed(history, "a"), committed(history, "b")]
     killed = _root(history) / "findings" / "cluster=prod" / "month=2026-03" / "killed.parquet"
     killed.write_bytes(b"half")
@@ -337,7 +335,7 @@ def test_files_stay_for_a_day_after_no_table_names_them(history, monkeypatch):
     assert contents(history)["findings"]
 
 
-def test_forgetting_takes_whole_days_and_leaves_the_others(history):
+def test_expire_deletes_only_the_scans_before_the_given_day(history):
     for number in range(4):
         committed(history, f"scan-{number}", when=NOON + 15 * number * DAY)
     history.expire("prod", (NOON + 30 * DAY).date())
@@ -345,7 +343,7 @@ def test_forgetting_takes_whole_days_and_leaves_the_others(history):
     assert len(history.rows("findings", history.scans("prod"))) == 4
 
 
-def test_readers_never_see_half_a_scan_while_others_write_compact_and_forget(history):
+def test_readers_never_see_half_a_scan_during_commits_and_compaction(history):
     done = threading.Event()
     seen = []
 
@@ -367,10 +365,10 @@ def test_readers_never_see_half_a_scan_while_others_write_compact_and_forget(his
     assert all(tables[0] == one for tables in seen for one in tables)
 
 
-# --- what others have left there --------------------------------------------------------------------------------------
+# --- files that are damaged, foreign or of other versions -------------------------------------------------------------
 
 
-def test_a_column_that_an_older_table_lacks_reads_as_null_and_is_added_by_the_next_scan(history, monkeypatch):
+def test_column_that_an_older_table_lacks_reads_as_null_and_is_added_by_the_next_scan(history, monkeypatch):
     older = {**KEPT, "brokers": pa.schema([one for one in KEPT["brokers"] if one.name not in ("changed", "rack")])}
     with monkeypatch.context() as patch:
         patch.setattr(delta_tables, "KEPT", older)
@@ -384,14 +382,14 @@ def test_a_column_that_an_older_table_lacks_reads_as_null_and_is_added_by_the_ne
     assert len(history.rows("brokers", history.scans("prod"))) == 4
 
 
-def test_a_column_of_a_newer_version_is_passed_over(history):
+def test_column_of_a_newer_version_is_ignored(history):
     committed(history, "a")
     _table(history, "brokers").alter.add_columns(delta_tables.Schema.from_arrow(pa.schema([("later", "int32")])).fields)
     committed(history, "b")
     assert history.rows("brokers", history.scans("prod")).column_names == TABLES["brokers"].names
 
 
-def test_a_delta_table_of_something_else_is_refused_and_left_alone(history):
+def test_foreign_delta_table_is_rejected_and_not_changed(history):
     write_deltalake(_root(history) / "findings", pa.table({"a": [1]}))
     for use in (history.try_writing, lambda: committed(history, "a")):
         with pytest.raises(HistoryError, match=f"{history.location}/findings: is not a table of a history"):
@@ -399,7 +397,7 @@ def test_a_delta_table_of_something_else_is_refused_and_left_alone(history):
     assert _table(history, "findings").version() == 0
 
 
-def test_a_table_of_a_newer_protocol_is_named(history):
+def test_error_names_a_table_with_a_newer_delta_protocol(history):
     committed(history, "a")
     (log,) = (_root(history) / "findings" / "_delta_log").glob("*0.json")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -424,7 +422,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("table", ["findings", "scans"])
-def test_a_data_file_that_is_not_what_was_committed_is_named(history, damage, compacted, table):
+def test_error_names_a_damaged_data_file(history, damage, compacted, table):
     entries = [committed(history, "a"), committed(history, "b")]
     if compacted:
         history.compact(entries[-1])
@@ -440,7 +438,7 @@ def test_a_data_file_that_is_not_what_was_committed_is_named(history, damage, co
 
 @pytest.mark.parametrize("table", ["findings", "scans"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "no log", "no table"])
-def test_a_log_that_is_damaged_is_named(history, table, damage):
+def test_error_names_the_table_of_a_damaged_log(history, table, damage):
     committed(history, "a")
     committed(history, "b")
     log = _root(history) / table / "_delta_log"
@@ -456,7 +454,7 @@ def test_a_log_that_is_damaged_is_named(history, table, damage):
 
 
 def _newest_addition(history, table):
-    """The newest entry of a table's log that adds rows, and what came after it."""
+    """Return the newest log entry of a table that adds rows, after all later entries, newest first."""
     entries = sorted((_root(history) / table / "_delta_log").glob("*.json"), reverse=True)
     adding = next(at for at, entry in enumerate(entries) if '"add"' in entry.read_text())
     return entries[: adding + 1]
@@ -464,7 +462,7 @@ def _newest_addition(history, table):
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("compacted", [False, True])
-def test_the_newest_entries_of_a_log_that_are_gone_are_noticed_and_not_written_anew(history, table, compacted):
+def test_missing_newest_log_entries_are_an_error_and_are_not_rewritten(history, table, compacted):
     committed(history, "a")
     if compacted:
         history.compact(history.scans("prod")[-1])
@@ -493,7 +491,7 @@ def test_the_newest_entries_of_a_log_that_are_gone_are_noticed_and_not_written_a
 
 
 @pytest.mark.parametrize(("table", "checkpointed"), [("findings", "scans"), ("scans", "brokers")])
-def test_a_checkpoint_keeps_what_a_table_says_of_the_version_of_another(history, table, checkpointed):
+def test_checkpoint_keeps_the_recorded_versions_of_other_tables(history, table, checkpointed):
     entry = committed(history, "a")
     _table(history, checkpointed).create_checkpoint()
     lost = _newest_addition(history, table)[-1]
@@ -502,7 +500,7 @@ def test_a_checkpoint_keeps_what_a_table_says_of_the_version_of_another(history,
         history.rows(table, [entry])
 
 
-def test_a_log_forgets_the_transactions_of_old_scans_and_no_version_of_a_table(history, monkeypatch):
+def test_log_drops_the_transactions_of_old_scans_but_no_versions_of_tables(history, monkeypatch):
     last_week = time.time() - 8 * DAY.total_seconds()
     with monkeypatch.context() as earlier:
         earlier.setattr(delta_tables.time, "time", lambda: last_week)
@@ -518,7 +516,7 @@ def test_a_log_forgets_the_transactions_of_old_scans_and_no_version_of_a_table(h
     assert history.scans("prod") == [old, new]
 
 
-def test_a_table_of_before_gets_the_settings_with_the_next_scan(history, monkeypatch):
+def test_older_table_gets_the_current_settings_with_the_next_scan(history, monkeypatch):
     with monkeypatch.context() as before:
         before.setattr(delta_tables, "_SETTINGS", {"delta.logRetentionDuration": "interval 30 days"})
         committed(history, "a")
@@ -527,7 +525,7 @@ def test_a_table_of_before_gets_the_settings_with_the_next_scan(history, monkeyp
     assert {name: _table(history, name).metadata().configuration for name in TABLES} == dict.fromkeys(TABLES, settings)
 
 
-def test_scans_at_the_same_instant_all_change_the_tables_of_before(history, monkeypatch):
+def test_concurrent_scans_all_succeed_while_they_upgrade_older_tables(history, monkeypatch):
     older = {**KEPT, "brokers": pa.schema([one for one in KEPT["brokers"] if one.name != "rack"])}
     with monkeypatch.context() as before:
         before.setattr(delta_tables, "_SETTINGS", {})
@@ -543,7 +541,7 @@ def test_scans_at_the_same_instant_all_change_the_tables_of_before(history, monk
         assert _table(history, name).metadata().configuration == delta_tables._SETTINGS
 
 
-def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):
+def test_missing_log_entry_of_a_compaction_is_not_an_error(history):
     committed(history, "a")
     entry = committed(history, "b")
     before = contents(history)
@@ -555,7 +553,7 @@ def test_an_entry_of_a_log_that_only_compacts_is_not_missed(history):
     assert scan_ids(history) == ["a", "b", "c"]
 
 
-def test_a_file_of_another_cluster_that_is_gone_does_not_stop_the_tidying_of_this_one(history):
+def test_missing_file_of_another_cluster_does_not_stop_compaction(history):
     committed(history, "theirs", "other")
     committed(history, "a")
     last = committed(history, "b")
@@ -566,7 +564,7 @@ def test_a_file_of_another_cluster_that_is_gone_does_not_stop_the_tidying_of_thi
 
 
 @pytest.mark.parametrize("path", ["../../findings.parquet", "{folder}/findings.parquet", "file://{folder}/f.parquet"])
-def test_a_file_outside_the_history_that_a_log_names_is_not_read(history, path):
+def test_file_outside_the_history_that_a_log_names_is_not_read(history, path):
     entry = committed(history, "a")
     before = history.rows("findings", [entry])
     outside = _root(history).parent / path.rpartition("/")[2]
@@ -582,7 +580,7 @@ def test_a_file_outside_the_history_that_a_log_names_is_not_read(history, path):
     assert outside.exists()
 
 
-def test_a_document_that_is_damaged_is_an_error_of_the_history(history):
+def test_damaged_document_raises_history_error(history):
     entry = written(history, "a")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gzip.compress", lambda text: b"no gzip" + text)
@@ -595,12 +593,12 @@ def test_a_document_that_is_damaged_is_an_error_of_the_history(history):
     "location",
     ["nowhere://bucket/x", "gibberish://", "hf://a/b", "/a/%41", "file://localhost/a", "file://a/b", "s3:///a"],
 )
-def test_a_location_that_cannot_be_used_is_refused(location):
+def test_unusable_location_is_rejected(location):
     with pytest.raises(HistoryError, match="is not a usable location"):
         History(location)
 
 
-def test_a_location_that_is_a_file_is_told_in_one_sentence(tmp_path):
+def test_location_that_is_a_file_gives_a_one_line_error(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
     with pytest.raises(HistoryError, match=f"^history {path}") as told:
@@ -608,7 +606,7 @@ def test_a_location_that_is_a_file_is_told_in_one_sentence(tmp_path):
     assert "\n" not in str(told.value)
 
 
-def test_a_disk_that_is_full_leaves_the_history_as_it_was(history):
+def test_full_disk_leaves_the_history_unchanged(history):
     committed(history, "a")
     before, kept = contents(history), _files(history)
     code = f"""
@@ -629,7 +627,7 @@ except HistoryError as error:
     assert kept <= _files(history)
 
 
-def test_of_what_azure_answers_the_message_and_the_code_are_shown():
+def test_one_line_shows_the_message_and_the_code_of_an_azure_error():
     answer = "<Error><Code>ContainerNotFound</Code><Message>No container.\nRequestId:1\nTime:2</Message></Error>"
     said = delta_tables.one_line(OSError(f"Generic MicrosoftAzure error\n  404 Not Found\n  {answer}"))
     assert said == "No container. (ContainerNotFound)"

@@ -1,4 +1,4 @@
-"""A history that an earlier version wrote becomes Delta tables: every scan, row and document, once."""
+"""Migration of a history of an earlier version to Delta tables: every scan, row and document once."""
 
 import base64
 import json
@@ -54,7 +54,7 @@ def repr_of(row):
     return repr(sorted(row.items()))
 
 
-def test_all_scans_are_copied_once_and_the_old_history_stays(old, tmp_path):
+def test_migration_copies_all_scans_once_and_keeps_the_old_history(old, tmp_path):
     before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
     ran = [cli("history", "migrate", old, tmp_path / "new") for _ in range(2)]
     assert [one.code for one in ran] == [0, 0]
@@ -66,13 +66,13 @@ def test_all_scans_are_copied_once_and_the_old_history_stays(old, tmp_path):
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
 
 
-def test_the_next_scan_goes_on_where_the_old_history_ended(old, tmp_path):
+def test_migrated_scans_have_consecutive_sequences(old, tmp_path):
     history = History(str(tmp_path / "new"))
     assert migrate(str(old), history, lambda _: None) == 4
     assert [(entry.scan_id, entry.sequence) for entry in history.scans("prod")] == [("a", 1), ("b", 2), ("c/1", 3)]
 
 
-def test_a_history_of_the_old_layout_is_not_written_to(old, tmp_path):
+def test_history_of_the_old_layout_is_rejected_with_the_command_that_migrates_it(old, tmp_path):
     sentence = f"history {old}: has the layout of an earlier version: rackspan history migrate {old} NEW"
     for use in (lambda one: one.try_writing(), lambda one: one.scans("prod"), lambda one: one.clusters()):
         with pytest.raises(HistoryError) as told:
@@ -89,7 +89,7 @@ DATA, DOCUMENT, MANIFEST = "findings/*prod/*-11/*/*.parquet", "documents/*prod/*
     ("kind", "damage"),
     [*((kind, damage) for kind in (DATA, DOCUMENT) for damage in ("gone", "cut", "empty")), (MANIFEST, "cut")],
 )
-def test_a_damaged_file_is_named_and_no_scan_of_its_day_is_copied(old, tmp_path, kind, damage):
+def test_damaged_file_is_an_error_and_its_scan_is_not_copied(old, tmp_path, kind, damage):
     (file,) = old.glob(kind)
     if damage == "gone":
         file.unlink()
@@ -103,7 +103,7 @@ def test_a_damaged_file_is_named_and_no_scan_of_its_day_is_copied(old, tmp_path,
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "findings/cluster=prod/date=2026-03-11/../../x", "../x", ""])
-def test_a_manifest_that_names_a_file_elsewhere_is_refused(old, tmp_path, path):
+def test_manifest_that_names_a_foreign_file_is_rejected(old, tmp_path, path):
     (file,) = old.glob("manifests/*prod*/*/*c*")
     manifest = json.loads(file.read_text())
     file.write_text(json.dumps({**manifest, "tables": {**manifest["tables"], "findings": [path]}}))
@@ -111,7 +111,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused(old, tmp_path, path):
         migrate(str(old), History(str(tmp_path / "new")), lambda _: None)
 
 
-def test_what_is_no_history_is_refused(tmp_path):
+def test_directory_without_a_history_is_rejected(tmp_path):
     shutil.copytree(Path(__file__).parent, tmp_path / "other")
     ran = cli("history", "migrate", tmp_path / "other", tmp_path / "new")
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""What `check`, a scan, its page and its ComplianceReport say of one cluster is the same, and true."""
+"""`check`, a scan, its page and its ComplianceReport agree on the state of a cluster."""
 
 import json
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ NEVER = "no move would fix it: too few brokers may hold it"
 
 
 def topic(name, *partitions):
-    """A topic whose replicas on brokers 1001 and 1002 are in sync; the first of them leads."""
+    """Return a topic whose replicas on brokers 1001 and 1002 are in sync. The first in-sync replica leads."""
     rows = []
     for number, replicas in enumerate(partitions):
         isr = [broker for broker in replicas if broker != 1003]
@@ -33,7 +33,7 @@ UNEVEN = topic("test3", [1001], [1001, 1002])
 
 
 class Told:
-    """A cluster of two brokers without racks, where 1003 is gone, as each of them tells of it."""
+    """All outputs about a cluster of two brokers without racks. Broker 1003 does not exist any more."""
 
     def __init__(self, folder, topics):
         file = folder / "prod.json"
@@ -49,7 +49,7 @@ class Told:
 
     @property
     def messages(self):
-        """The findings by what they are about, as each of the three lists has them."""
+        """The sorted topics, messages, fixes and domains of the findings of `check`, scan and report."""
         told = [self.checked, msgspec.to_builtins(self.document), msgspec.to_builtins(self.report)]
         keys = ("topic", "message", "fix", "domain")
         return [sorted(tuple(one.get(key) or "" for key in keys) for one in found["findings"]) for found in told]
@@ -63,7 +63,7 @@ class Told:
         ((MOVABLE,), 1, 1, "1 move would fix it", "1 partition has"),
     ],
 )
-def test_moves_are_said_to_mend_what_they_mend(tmp_path, topics, broken, moves, sentence, held):
+def test_all_outputs_agree_on_the_moves_and_on_what_they_fix(tmp_path, topics, broken, moves, sentence, held):
     told = Told(tmp_path, topics)
     for words in (" ".join(told.check.out.split()), " ".join(told.scan.out.split()), told.compliant.message):
         assert sentence in words
@@ -81,10 +81,10 @@ def test_moves_are_said_to_mend_what_they_mend(tmp_path, topics, broken, moves, 
     away = [one for one in checked if "1003" in one[1]]
     assert [one[1] for one in away] == [f"broker 1003 is not online: {held} a replica there"]
     assert "rackspan plan --drain-broker 1003" in away[0][2]
-    assert away[0][3] == "", "it has no domain any more"
+    assert away[0][3] == "", "a missing broker has no domain"
 
 
-def test_different_replication_factors_in_one_topic_are_told_of_everywhere(tmp_path):
+def test_all_outputs_report_different_replication_factors_in_one_topic(tmp_path):
     told = Told(tmp_path, (UNEVEN,))
     checked, scanned, reported = told.messages
     assert checked == scanned == reported

@@ -1,4 +1,4 @@
-"""SQL over the history: rows of scans that count, views that answer questions, and what bad input gets."""
+"""SQL over the history: rows of committed scans, views, and errors for bad input."""
 
 import csv
 import io
@@ -33,12 +33,12 @@ def _four_scans(tmp_path_factory):
 
 @pytest.fixture
 def history(_four_scans, tmp_path):
-    """Four scans of two clusters, for each test a copy: writing them takes a third of a second."""
+    """Four scans of two clusters. Each test gets a copy, because writing them takes a third of a second."""
     return History(shutil.copytree(_four_scans, str(tmp_path / "history")))
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_view_has_the_rows_of_scans_that_count(history, table):
+def test_table_view_has_only_the_rows_of_committed_scans(history, table):
     written(history, "killed")
     wanted = {cluster: contents(history, cluster)[table] for cluster in history.clusters()}
     found = query(history.location, f"SELECT * FROM {table}").to_pylist()
@@ -49,7 +49,7 @@ def test_a_view_has_the_rows_of_scans_that_count(history, table):
     assert {row["finished_at"] for row in found if row["scan_id"] == "b"} == {NOON + timedelta(hours=1)}
 
 
-def test_a_column_that_a_table_of_an_older_version_does_not_have_is_null(tmp_path):
+def test_column_that_an_older_table_lacks_is_null(tmp_path):
     old = History(str(tmp_path / "old"))
     with pytest.MonkeyPatch.context() as before:
         before.setitem(KEPT, "topics", pa.schema([field for field in KEPT["topics"] if field.name != "moves"]))
@@ -57,7 +57,7 @@ def test_a_column_that_a_table_of_an_older_version_does_not_have_is_null(tmp_pat
     assert query(old.location, "SELECT moves, findings FROM topics").to_pylist()[1] == {"moves": None, "findings": 1}
 
 
-def test_every_view_can_be_queried_and_says_what_it_holds(history):
+def test_every_view_has_a_description_and_can_be_queried(history):
     assert [name for name, about in described() if not about] == []
     for view in views():
         assert query(history.location, f"SELECT * FROM {view.name}").column_names[0] == "cluster_name"
@@ -78,7 +78,7 @@ def test_every_view_can_be_queried_and_says_what_it_holds(history):
         "",
     ],
 )
-def test_what_is_no_query_changes_nothing(history, tmp_path, monkeypatch, sql):
+def test_statement_that_is_not_a_query_is_rejected_and_changes_nothing(history, tmp_path, monkeypatch, sql):
     monkeypatch.chdir(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     ran = cli("history", "sql", history.location, sql)
@@ -97,14 +97,14 @@ def test_what_is_no_query_changes_nothing(history, tmp_path, monkeypatch, sql):
         ("SELECT * FROM '/etc/passwd'", "not found"),
     ],
 )
-def test_a_query_that_cannot_be_answered_is_told_in_a_line(history, sql, sentence):
+def test_invalid_query_fails_with_a_one_line_error(history, sql, sentence):
     ran = cli("history", "sql", history.location, sql)
     assert (ran.code, ran.out) == (2, "")
     assert sentence in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_history_that_cannot_be_read_is_never_one_without_rows(history, tmp_path):
+def test_unreadable_history_is_an_error_and_not_an_empty_result(history, tmp_path):
     ran = cli("history", "sql", tmp_path / "nothing", "SELECT 1")
     assert (ran.code, "holds no scans" in ran.err) == (2, True)
     file = next((tmp_path / "history" / "findings").glob("cluster=*/month=*/*.parquet"))
@@ -119,7 +119,7 @@ SQL = (
 )
 
 
-def test_rows_are_printed_for_people_programs_and_spreadsheets(history, tmp_path):
+def test_rows_are_printed_as_table_json_and_csv(history, tmp_path):
     forms = ("table", "json", "csv")
     as_table, as_json, as_csv = (cli("history", "sql", history.location, SQL, "-o", form) for form in forms)
     assert [ran.code for ran in (as_table, as_json, as_csv)] == [0, 0, 0]
@@ -145,7 +145,7 @@ def test_rows_are_written_as_parquet(history, tmp_path):
     assert pq.read_table(tmp_path / "rows.parquet").to_pylist()[1]["sequence"] == 2
 
 
-def test_the_list_of_views_names_each():
+def test_history_views_lists_every_view():
     ran = cli("history", "views")
     assert ran.code == 0
     listed = [line.split()[0] for line in ran.out.splitlines() if line.strip()]
@@ -158,11 +158,11 @@ def _documented():
 
 
 @pytest.mark.parametrize("sql", _documented())
-def test_every_query_of_the_documentation_is_answered(history, sql):
+def test_every_documented_query_runs(history, sql):
     query(history.location, sql)
 
 
-def test_the_documentation_asks_every_view():
+def test_documentation_has_a_query_of_every_view():
     assert {view.name for view in views()} == {name for sql in _documented() for name in re.findall(r"FROM (\w+)", sql)}
 
 
@@ -178,7 +178,7 @@ MOMENT = "arrow_cast('2026-01-02T03:04:05.678901234', 'Timestamp(Nanosecond, Non
         ("table", "2026-01-02T03:04:05Z"),
     ],
 )
-def test_times_of_nanoseconds_are_printed_such_as_those_of_now(history, monkeypatch, zone, form, printed):
+def test_nanosecond_times_are_printed_like_other_times(history, monkeypatch, zone, form, printed):
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     sql = f"SELECT {MOMENT} AS moment, arrow_cast(5678, 'Duration(Nanosecond)') AS took"
@@ -204,11 +204,11 @@ def test_times_of_nanoseconds_are_printed_such_as_those_of_now(history, monkeypa
         (f"arrow_cast({MOMENT}, 'Dictionary(Int32, Timestamp(Nanosecond, None))')", '"2026-01-02T03:04:05.678901Z"'),
     ],
 )
-def test_what_holds_times_is_printed_such_as_a_time(history, value, printed):
+def test_times_in_nested_values_are_printed_like_other_times(history, value, printed):
     sql = f"SELECT {value} AS odd"
     ran = cli("history", "sql", history.location, sql, "-o", "json")
     assert (ran.code, ran.out) == (0, f'{{"rows": [\n  {{"odd":{printed}}}\n ]}}\n')
-    if printed[0] in "[{":  # it is JSON in a cell, too
+    if printed[0] in "[{":  # the cell of a table or of CSV has JSON, too
         (row,) = csv.DictReader(io.StringIO(cli("history", "sql", history.location, sql, "-o", "csv").out))
         assert row == {"odd": printed}
         assert printed in cli("history", "sql", history.location, sql).out
@@ -227,7 +227,7 @@ def test_what_holds_times_is_printed_such_as_a_time(history, value, printed):
         f"arrow_cast(make_array({MOMENT}), 'ListView(Timestamp(Nanosecond, None))')",
     ],
 )
-def test_times_that_cannot_be_printed_are_told_before_anything_is(history, form, value):
+def test_unprintable_time_is_an_error_before_any_output(history, form, value):
     ran = cli("history", "sql", history.location, f"SELECT 1 AS one, {value} AS far", "-o", form)
     assert (ran.code, ran.out, ran.hint) == (2, "", "-o parquet holds it")
     assert ran.error.startswith('column "far" holds a time that cannot be printed: ')

@@ -1,4 +1,4 @@
-"""The scan job takes one cluster of a request after the other."""
+"""The scan job, which scans the clusters of a request one after the other."""
 
 import json
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from rackspan.jobs.history.scan_history import History
 from rackspan.jobs.scan.scan_request import ScanRequest
 
 
-def test_each_cluster_of_a_folder_has_the_time_at_which_its_own_scan_begins(tmp_path, monkeypatch):
+def test_each_cluster_of_a_directory_has_the_start_time_of_its_own_scan(tmp_path, monkeypatch):
     for name in ("east", "west"):
         (tmp_path / f"{name}.json").write_text(json.dumps(cluster(topic("orders", [0, 3]))))
     runs = []
@@ -32,7 +32,7 @@ def test_each_cluster_of_a_folder_has_the_time_at_which_its_own_scan_begins(tmp_
 
 
 @pytest.mark.parametrize("location", ["file", "file/below", "/proc/history"])
-def test_a_history_that_cannot_be_written_is_one_sentence_before_spark_starts(tmp_path, monkeypatch, location):
+def test_unwritable_history_is_a_one_line_error_before_spark_starts(tmp_path, monkeypatch, location):
     (tmp_path / "file").write_text("")
     (tmp_path / "cut.json").write_text("{")
     for name in ("east", "west"):
@@ -48,12 +48,12 @@ def test_a_history_that_cannot_be_written_is_one_sentence_before_spark_starts(tm
     assert east["message"].endswith("; give the right to write there, or name another --history")
 
 
-def test_trying_to_write_leaves_nothing(tmp_path):
+def test_try_writing_leaves_no_files(tmp_path):
     History(str(tmp_path / "a" / "history")).try_writing()
     assert list((tmp_path / "a" / "history").iterdir()) == []
 
 
-def test_producers_that_are_named_are_in_the_document_and_in_the_text(tmp_path):
+def test_producers_of_the_command_line_are_in_the_document_and_in_the_text(tmp_path):
     file = tmp_path / "prod.json"
     file.write_text(json.dumps(cluster(topic("orders", [0, 3], [3, 0], isr=[0, 3]))))
     arguments = ("scan", "--snapshot", file, "--levels", "region,zone,rack", "--producers", "/eu/eu-1a/r1=2")
@@ -68,7 +68,7 @@ def test_producers_that_are_named_are_in_the_document_and_in_the_text(tmp_path):
     assert cli(*arguments[:5], "-o", "json").json["writes"] is None
 
 
-def test_where_brokers_have_no_racks_nothing_is_written_near(tmp_path):
+def test_producers_have_no_near_writes_if_brokers_have_no_racks(tmp_path):
     file = tmp_path / "prod.json"
     file.write_text(json.dumps(cluster(topic("orders", [0, 1], isr=[0, 1]), racks={0: None, 1: None})))
     scanned = ("scan", "--snapshot", file, "--producers", "/eu", "--page", tmp_path / "page.html")

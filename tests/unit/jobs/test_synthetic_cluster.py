@@ -1,4 +1,4 @@
-"""A cluster that is made up for scans."""
+"""The synthetic cluster for scans."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 
 
 @pytest.mark.parametrize("cuts", [(0, 10), (0, 1, 10), (0, 3, 4, 10)])
-def test_its_partitions_are_the_same_however_it_is_read(cuts):
+def test_synthetic_partitions_do_not_depend_on_how_they_are_split_into_portions(cuts):
     cluster = SyntheticCluster(957, brokers=60, broken=0.3, behind=0.3)
     whole = cluster.portion(0, cluster.topics)
     parts = [cluster.portion(start, stop) for start, stop in pairwise(cuts)]

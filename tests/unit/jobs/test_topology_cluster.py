@@ -1,4 +1,4 @@
-"""What a scan of a RackTopology refuses before it asks Kafka, and where it takes brokers to stand."""
+"""Scans of a RackTopology: what they reject before they connect to Kafka, and the racks of brokers."""
 
 import pytest
 from tests.unit.reconcile.examples import topology
@@ -22,7 +22,7 @@ from rackspan.reconcile.ports import Credentials
         ({"rackHash": "of another spec"}, "has racks by an earlier spec"),
     ],
 )
-def test_a_topology_whose_status_does_not_have_all_racks_by_its_spec_is_not_judged(status, sentence):
+def test_topology_without_current_racks_of_all_brokers_is_rejected(status, sentence):
     brokers = [{"id": 0, "rack": "/eu"}] if status else []
     about = topology(status={"brokers": brokers, **status})
     with pytest.raises(ClusterError, match=sentence) as refused:
@@ -30,8 +30,8 @@ def test_a_topology_whose_status_does_not_have_all_racks_by_its_spec_is_not_judg
     assert refused.value.reason == "TopologyNotReady"
 
 
-def test_only_a_broker_that_the_operator_saw_without_broker_rack_drifts(monkeypatch):
-    """0 was seen without one, 1 was away and is back, 2 is away, 3 reports its rack and 4 another."""
+def test_broker_without_broker_rack_drifts_only_if_the_operator_saw_it_online(monkeypatch):
+    """0 was online without a rack, 1 was offline and is back, 2 is offline, 3 reports its rack and 4 another one."""
 
     def no_groups(_):
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, "no groups", Remedy.RETRY))
@@ -49,7 +49,7 @@ def test_only_a_broker_that_the_operator_saw_without_broker_rack_drifts(monkeypa
     ]
     about = topology(status={"brokers": brokers, "brokerCount": 5, "clusterId": "abc"})
     cluster = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()))
-    assert cluster.topology == str(about.key), "what fixes a finding names it"
+    assert cluster.topology == str(about.key), "the fix of a finding names the topology"
     found = cluster.criteria.locations.brokers
     assert {one.id for one in found if one.drifts} == {0, 4}
     assert {one.id for one in found if not one.online} == {2}
