@@ -1,4 +1,4 @@
-"""How many cases each law was checked on."""
+"""The number of cases that each property test has checked."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""A count of the cases that were checked against the oracle."""
+"""A report of how many cases each property test has checked."""
 
 import pytest
 from tests.property import cases

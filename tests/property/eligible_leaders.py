@@ -1,8 +1,8 @@
-"""
-One partition of Kafka with `unclean.leader.election.enable=false`, with eligible leader replicas (KIP-966) and without.
+"""A model of one Kafka partition without unclean leader election, with and without eligible leader replicas (KIP-966).
 
-The rules are those of the controller of Kafka 4.1 and later. Sets of replicas are bits, in the order of the assignment.
-One acknowledged write is followed. A broker that stops uncleanly loses it: the worst that an unclean stop can do.
+The rules are those of the controller of Kafka 4.1 and later with `unclean.leader.election.enable=false`. Sets of
+replicas are bits, in the order of the assignment. The model follows one acknowledged write. A broker that stops
+uncleanly loses the write, which is the worst effect of an unclean stop.
 """
 
 from collections.abc import Iterator
@@ -24,21 +24,21 @@ class Partition(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """A partition after a write was acknowledged, and who has the write."""
+    """A partition after an acknowledged write, and the brokers that have the write."""
 
     partition: Partition
     holders: int
 
     @property
     def lost(self) -> bool:
-        """Whether a leader serves clients that has not got it."""
+        """Whether the partition has a leader that does not have the write."""
         leader = self.partition.leader
         return leader != NOBODY and not self.holders >> leader & 1
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """The rules for a partition of so many replicas. `min_insync` counts as no more than these (KAFKA-15583)."""
+    """The rules for a partition of `replicas` replicas. `min_insync` counts as at most that number (KAFKA-15583)."""
 
     replicas: int
     min_insync: int
@@ -54,16 +54,16 @@ class Kafka:
         return Partition(everybody, 0, everybody, 0, NOBODY, 0)
 
     def accepts(self, one: Partition) -> bool:
-        """Whether a produce request with `acks=all` is accepted."""
+        """Return whether the partition accepts a produce request with `acks=all`."""
         return one.leader != NOBODY and one.isr.bit_count() >= self.needed
 
     def stopped(self, one: Partition, broker: int, *, unclean: bool = False) -> Partition:
-        """A broker is gone; if it was in the ISR, it leaves that."""
+        """Return the partition after a broker has stopped, without the broker in the ISR."""
         one = one._replace(up=one.up & ~(1 << broker), unclean=one.unclean | unclean << broker)
         return self._changed(one, one.isr & ~(1 << broker)) if one.isr >> broker & 1 else one
 
     def returned(self, one: Partition, broker: int) -> Partition:
-        """A broker is back. With the ELR the controller no longer counts on one that stopped uncleanly."""
+        """Return the partition with a broker back. With the ELR, the controller drops it if it stopped uncleanly."""
         bit = 1 << broker
         if self.elr and one.unclean & bit and (one.isr | one.elr) & bit:
             one = self._changed(one, one.isr & ~bit, bit)
@@ -77,11 +77,11 @@ class Kafka:
         return self._changed(one, one.isr & ~(1 << broker))
 
     def forgotten(self, one: Partition) -> Partition:
-        """`min.insync.replicas` is set for the topic: to whatever value, the controller empties the ELR."""
+        """Return the partition after any change of `min.insync.replicas`: the controller empties the ELR."""
         return one._replace(elr=0, last_known=NOBODY)
 
     def next(self, one: Partition) -> Iterator[tuple[str, int, Partition]]:
-        """All that can happen to a partition: what, to which broker, and what becomes of it."""
+        """Yield every possible event: its name, its broker, and the partition after it."""
         for broker in range(self.replicas):
             if not one.up >> broker & 1:
                 yield "returns", broker, self.returned(one, broker)
@@ -96,7 +96,7 @@ class Kafka:
                 yield "catches up", broker, self.caught_up(one, broker)
 
     def reachable(self) -> set[Partition]:
-        """Every state after every sequence of events, however long."""
+        """Return every state after any sequence of events of any length."""
         found, new = {self.start}, [self.start]
         while new:
             for _, _, after in self.next(new.pop()):
@@ -106,9 +106,9 @@ class Kafka:
         return found
 
     def traced(self, domain: int, *, covered: bool = False) -> Iterator[Traced]:
-        """Every state after a write was acknowledged, where only the brokers of a domain stop uncleanly.
+        """Yield every state after an acknowledged write if only the brokers of a domain stop uncleanly.
 
-        `covered`: and only while others are in the ISR.
+        `covered`: these stop uncleanly only while other brokers are in the ISR.
         """
         new = [Traced(one, one.isr) for one in self.reachable() if self.accepts(one)]
         found = set(new)
@@ -129,7 +129,7 @@ class Kafka:
                     new.append(follows)
 
     def _changed(self, one: Partition, isr: int, gone: int = 0) -> Partition:
-        """A change of the ISR: first the ELR, then the election, then the last known leader."""
+        """Change the ISR: update first the ELR, then the leader, then the last known leader."""
         elr = (one.elr | one.isr) & ~isr & ~gone if self.elr and isr.bit_count() < self.needed else 0
         leader, last_known = NOBODY, one.last_known
         if able := one.up & (isr or elr):

@@ -1,8 +1,7 @@
-"""
-A second opinion: every placement there is, judged by the words of the definition.
+"""An oracle for placements: a search over every possible placement, judged by the definition.
 
-Nothing here knows the engine, numpy or the rack tree: brokers are pairs of an id and a padded path, placements are
-sets, and each question is answered by looking at all possibilities. Meant for up to nine brokers.
+It uses neither the engine nor numpy nor the rack tree. Brokers are pairs of an id and a padded path, placements are
+sets, and each answer comes from all possibilities. It is meant for up to nine brokers.
 """
 
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ Sites = dict[int, tuple[str, ...]]  # eligible brokers and where they are, all p
 
 
 def fair(sites: Sites, chosen: frozenset[int], below: tuple[str, ...] = ()) -> bool:
-    """Whether, here and in all domains below, no child holds two or more above another that has a broker free."""
+    """Return whether, here and in all domains below, no child holds two or more above another with a free broker."""
     here = {broker: path for broker, path in sites.items() if path[: len(below)] == below}
     if not here or len(next(iter(here.values()))) == len(below):
         return True
@@ -26,50 +25,50 @@ def fair(sites: Sites, chosen: frozenset[int], below: tuple[str, ...] = ()) -> b
 
 
 def placements(sites: Sites, size: int) -> tuple[frozenset[int], ...]:
-    """Every compliant set of brokers."""
+    """Return every compliant set of brokers."""
     return _placements(tuple(sorted(sites.items())), size)
 
 
 @lru_cache(maxsize=256)
 def _placements(sites: tuple[tuple[int, tuple[str, ...]], ...], size: int) -> tuple[frozenset[int], ...]:
-    """Asked for once per partition of a topic: they all have the same ones."""
+    """Return the placements from a cache, because all partitions of a topic have the same ones."""
     where = dict(sites)
     every = map(frozenset, combinations(where, size))
     return tuple(chosen for chosen in every if fair(where, chosen))
 
 
 def fewest_moves(sites: Sites, current: Iterable[int], size: int) -> int:
-    """How many replicas have to be copied at least."""
+    """Return how many replicas must be copied at least."""
     return min(len(chosen.difference(current)) for chosen in placements(sites, size))
 
 
 def evenness(load: Iterable[int]) -> tuple[int, ...]:
-    """Order of load vectors: largest first; the smaller one is the more even."""
+    """Return the sort key of a load vector, largest value first. The smaller key is the more even load."""
     return tuple(sorted(load, reverse=True))
 
 
 def cheapest(sites: Sites, current: Iterable[int], size: int) -> list[frozenset[int]]:
-    """Compliant placements of one partition with the fewest moves."""
+    """Return the compliant placements of one partition with the fewest moves."""
     copied = {chosen: len(chosen.difference(current)) for chosen in placements(sites, size)}
     least = min(copied.values())
     return [chosen for chosen, moves in copied.items() if moves == least]
 
 
 def most_even_replicas(options: Iterable[Iterable[frozenset[int]]], load: dict[int, int]) -> tuple[int, ...]:
-    """Evenness of the best load that any choice of one option per partition adds up to, on top of what lies there."""
+    """Return the evenness of the best sum of `load` and one option per partition."""
     return min(map(evenness, added_up([dict.fromkeys(choices, 0) for choices in options], load)))
 
 
 def most_even_leaders(rows: Iterable[tuple[int, ...]], load: dict[int, int]) -> tuple[int, ...]:
-    """Evenness of the best choice of leaders, over all choices."""
+    """Return the evenness of the best choice of leaders, over all choices."""
     return most_even_replicas([[frozenset([leader]) for leader in row] for row in rows], load)
 
 
 def added_up(options: Iterable[dict[frozenset[int], int]], load: dict[int, int]) -> dict[bytes, int]:
-    """Loads, by broker in ascending order, that choices of one option per partition add up to; and their lowest costs.
+    """Return all sums of `load` and one option per partition, by broker in ascending order, with their lowest costs.
 
-    An option is a set of brokers, with what it costs. A load is one number while it is added to, a byte per broker:
-    there are many.
+    An option is a set of brokers with its cost. While it is summed, a load is one number with a byte per broker,
+    because there are many loads.
     """
     place = {broker: 1 << 8 * at for at, broker in enumerate(sorted(load))}
     reached = {sum(held * place[broker] for broker, held in load.items()): 0}

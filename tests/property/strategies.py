@@ -11,7 +11,7 @@ LEVELS = ("region", "zone", "rack")
 
 @st.composite
 def trees(draw, *, least=1, most=9, spoiled=False):
-    """Rack trees; `spoiled` ones also have brokers that are not eligible."""
+    """Draw rack trees. With `spoiled`, they also have brokers that are not eligible."""
     depth = draw(st.integers(1, 3))
     step = st.sampled_from(["a", "b", "c"])
     paths = draw(st.lists(st.lists(step, min_size=1, max_size=depth).map(tuple), min_size=least, max_size=most))
@@ -27,7 +27,7 @@ def trees(draw, *, least=1, most=9, spoiled=False):
 
 @st.composite
 def closed(draw, tree, most=9):
-    """The same tree with some brokers that are offline, cordoned or both, and the ids of these."""
+    """Draw the same tree with some brokers that are offline, cordoned or both, and the ids of these brokers."""
     states = st.tuples(st.booleans(), st.booleans()).filter(lambda state: state != (True, False))  # online, cordoned
     shut = draw(st.dictionaries(st.sampled_from([broker.id for broker in tree.brokers]), states, max_size=most))
     brokers = [replace(b, online=shut[b.id][0], cordoned=shut[b.id][1]) if b.id in shut else b for b in tree.brokers]
@@ -35,20 +35,20 @@ def closed(draw, tree, most=9):
 
 
 def sites(tree):
-    """The oracle's view of a tree."""
+    """Return the tree as the oracle represents it."""
     depth = len(tree.levels)
     return {b.id: (b.rack or ()) + ("",) * (depth - len(b.rack or ())) for b in tree.brokers if b.eligible}
 
 
 @st.composite
 def sized(draw, **options):
-    """A tree, and a replication factor that it can serve."""
+    """Draw a tree and a replication factor that is feasible in it."""
     tree = draw(trees(**options))
     return tree, draw(st.integers(1, min(tree.capacity, 6)))
 
 
 def rows(tree, size, count):
-    """Any replica lists of one length, fair or not."""
+    """Return a strategy of replica lists of one length, fair or not."""
     ids = [broker.id for broker in tree.brokers]
     row = st.permutations(ids).map(lambda order: tuple(order[:size]))
     return st.lists(row, min_size=count, max_size=count).map(tuple)
@@ -60,7 +60,7 @@ def loads(tree, most):
 
 @st.composite
 def topic_rows(draw, ids, most, partitions=3):
-    """Replica lists of a topic, of one length or, as after a reassignment that was cancelled, of several."""
+    """Draw the replica lists of a topic, of one length or, as after a cancelled reassignment, of two lengths."""
     size = draw(st.integers(1, most))
     other = size if draw(st.integers(0, 3)) else draw(st.integers(1, most))
     row = st.tuples(st.permutations(ids), st.sampled_from([size, other])).map(lambda one: tuple(one[0][: one[1]]))

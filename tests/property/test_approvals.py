@@ -1,4 +1,4 @@
-"""Laws of approval: nothing begins that nobody asked for, and no namespace holds up the parts of another."""
+"""Properties of approval: no part starts without approval, and no namespace blocks the parts of another."""
 
 from collections import Counter
 from dataclasses import replace
@@ -35,7 +35,7 @@ SAID = st.frozensets(HASHES, max_size=2)
 
 
 @given(PLANS, SAID, TERMS)
-def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(parts, said, terms):
+def test_no_part_starts_without_its_approval_above_a_limit_or_outside_a_window(parts, said, terms):
     assessment = judge_approval(parts, said, terms)
     by_itself = []
     for topic, who in assessment.approved.items():
@@ -62,7 +62,7 @@ def test_nothing_begins_whose_hash_differs_above_a_limit_or_outside_of_a_window(
 
 
 @given(PLANS, SAID, TERMS)
-def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
+def test_every_part_starts_or_reports_why_it_waits(parts, said, terms):
     assessment = judge_approval(parts, said, terms)
     assert assessment.approved.keys() | assessment.holds.keys() == parts.keys()
     assert not assessment.approved.keys() & assessment.holds.keys()
@@ -86,7 +86,7 @@ def test_every_part_begins_or_says_what_it_waits_for(parts, said, terms):
 
 
 @given(PLANS, st.booleans())
-def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_and_limits(parts, settled):
+def test_manual_approval_of_the_whole_plan_approves_each_part_despite_policies_and_limits(parts, settled):
     parts = {topic: replace(part, names=part.names | {"w"}, settled=settled) for topic, part in parts.items()}
     assessment = judge_approval(parts, {"w"}, Terms(max_moves=1, max_bytes=1))
     assert assessment.approved.keys() == {topic for topic, part in parts.items() if part.held is None}
@@ -96,7 +96,7 @@ def test_a_person_s_yes_to_the_whole_is_one_to_each_part_whatever_the_policies_a
 
 
 @given(PLANS, SAID, TERMS)
-def test_what_others_approve_for_themselves_does_not_hold_up_a_part_that_a_person_approved(parts, said, terms):
+def test_other_parts_do_not_block_a_manually_approved_part(parts, said, terms):
     first = next(iter(parts))
     alone = judge_approval({first: parts[first]}, said, terms)
     together = judge_approval(parts, said, terms)
@@ -106,7 +106,7 @@ def test_what_others_approve_for_themselves_does_not_hold_up_a_part_that_a_perso
 
 
 @given(PLANS, SAID, TERMS)
-def test_no_namespace_changes_what_becomes_of_the_parts_of_the_topology_s_own(parts, said, terms):
+def test_other_namespaces_do_not_affect_the_parts_in_the_namespace_of_the_topology(parts, said, terms):
     own = {topic: part for topic, part in parts.items() if part.namespace == "own"}
     alone, together = judge_approval(own, said, terms), judge_approval(parts, said, terms)
     assert alone.approved == {topic: who for topic, who in together.approved.items() if topic in own}
@@ -115,7 +115,7 @@ def test_no_namespace_changes_what_becomes_of_the_parts_of_the_topology_s_own(pa
 
 
 @given(PLANS, SAID, st.integers(1, 60), PLANS)
-def test_a_namespace_within_an_equal_share_of_the_limit_is_held_up_by_no_other(parts, said, most, others):
+def test_namespace_within_an_equal_share_of_the_limit_is_not_blocked_by_others(parts, said, most, others):
     terms = Terms(max_moves=most, first="own")
     parts = {topic: replace(part, namespace=part.namespace.replace("own", "shop")) for topic, part in parts.items()}
     needs = Counter()

@@ -1,4 +1,4 @@
-"""Rack-aware assignment against every assignment there is, on small groups."""
+"""Rack-aware assignment of small groups, compared with every possible assignment."""
 
 from itertools import product
 
@@ -12,7 +12,7 @@ from rackspan.core.consumers.assignors import Readers, assign_evenly, assign_ran
 
 @st.composite
 def groups(draw, *, most_members=4, most_partitions=6):
-    """Members, domains and partitions few enough to try all assignments."""
+    """Draw members, domains and partitions that are few enough to try all assignments."""
     members, domains, topics = draw(st.integers(1, most_members)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     domain = draw(st.lists(st.integers(-1, domains - 1), min_size=members, max_size=members))
     sizes = draw(st.lists(st.integers(1, 3), min_size=topics, max_size=topics))
@@ -32,7 +32,7 @@ def readers(rows, near, domain, subscribed):
 
 
 def nearness(group, owner):
-    """How many partitions have a replica where their reader is, counted one by one."""
+    """Return how many partitions have a replica in the domain of their reader, counted one by one."""
     pairs = ((row, int(group.domain[member])) for row, member in enumerate(owner))
     return sum(domain >= 0 and bool(group.near[row, domain]) for row, domain in pairs)
 
@@ -46,7 +46,7 @@ def unevenness(numbers):
 
 
 def permitted(group):
-    """Every assignment that subscriptions allow."""
+    """Return every assignment that the subscriptions allow."""
     return product(*(np.flatnonzero(group.subscribed[:, topic]).tolist() for topic in group.topic.tolist()))
 
 
@@ -55,7 +55,7 @@ def rows_of(group, topic):
 
 
 def bundles(group):
-    """Co-partitioned topics, as lists of rows with one row list per topic."""
+    """Return the co-partitioned topics, as lists of rows with one row list per topic."""
     found = {}
     for topic in sorted(set(group.topic.tolist())):
         rows = rows_of(group, topic)
@@ -65,7 +65,7 @@ def bundles(group):
 
 
 @given(groups())
-def test_no_assignment_that_is_as_even_has_more_partitions_near(group):
+def test_even_assignment_has_the_most_near_partitions_of_all_most_even_ones(group):
     found = assign_evenly(group)
     everyone = range(len(group.topic))
     every = [(unevenness(counts(group, owner, everyone)), nearness(group, owner)) for owner in permitted(group)]
@@ -78,7 +78,7 @@ def test_no_assignment_that_is_as_even_has_more_partitions_near(group):
 
 
 def is_range(group, owner):
-    """Whether each topic is dealt out evenly among its subscribers, and co-partitioned topics alike."""
+    """Return whether each topic is split evenly among its subscribers, and co-partitioned topics in the same way."""
     for bundle in bundles(group):
         subscribers = np.flatnonzero(group.subscribed[:, group.topic[bundle[0][0]]])
         numbers = np.array(counts(group, owner, bundle[0]))[subscribers]
@@ -90,7 +90,7 @@ def is_range(group, owner):
 
 
 @given(groups())
-def test_no_range_assignment_has_more_partitions_near(group):
+def test_range_assignment_has_the_most_near_partitions_of_all_range_assignments(group):
     found = assign_ranges(group)
     assert is_range(group, found.owner.tolist())
     assert found.near == max(nearness(group, owner) for owner in permitted(group) if is_range(group, owner))
@@ -100,7 +100,7 @@ def test_no_range_assignment_has_more_partitions_near(group):
 
 
 def kafkas_range(group):
-    """KIP-881's `range` as the Java client does it: the first member that matches and has room, then who has room."""
+    """Assign as the Java client's `range` (KIP-881): to the first matching member with room, then to any with room."""
     owner = [-1] * len(group.topic)
     for bundle in bundles(group):
         members = np.flatnonzero(group.subscribed[:, group.topic[bundle[0][0]]]).tolist()
@@ -123,25 +123,25 @@ def kafkas_range(group):
 
 
 GREED = readers([(0, 0), (0, 1)], [[True, True], [True, False]], [0, 1], [[True], [True]])
-"""Both partitions lie where the first member is, only one of them where the second is, and it comes first."""
+"""Both partitions are near the first member. Only the first partition is also near the second member."""
 
 
 @given(groups(most_members=6, most_partitions=9))
 @example(GREED)
-def test_kafkas_own_range_is_a_range_assignment_and_never_has_more_near(group):
+def test_range_of_kafka_is_a_range_assignment_and_never_has_more_near_partitions(group):
     owner = kafkas_range(group)
     assert is_range(group, owner)
     assert nearness(group, owner) <= assign_ranges(group).near
     cases.counted()
 
 
-def test_kafkas_own_range_can_miss_the_optimum():
+def test_range_of_kafka_can_miss_the_optimum():
     assert nearness(GREED, kafkas_range(GREED)) == 1
     assert assign_ranges(GREED).near == assign_evenly(GREED).near == 2
 
 
 @given(groups(most_members=6, most_partitions=9))
-def test_where_all_members_read_alike_their_counts_differ_by_one_at_most(group):
+def test_counts_differ_by_at_most_one_if_all_members_subscribe_to_all_topics(group):
     everything = Readers(group.topic, group.number, group.near, group.domain, np.ones_like(group.subscribed))
     numbers = np.bincount(assign_evenly(everything).owner, minlength=len(group.domain))
     assert numbers.max() - numbers.min() <= 1
@@ -149,7 +149,7 @@ def test_where_all_members_read_alike_their_counts_differ_by_one_at_most(group):
 
 
 @given(groups(most_members=6, most_partitions=9))
-def test_of_a_single_topic_both_are_the_same(group):
+def test_range_and_even_assignment_of_a_single_topic_have_equally_many_near_partitions(group):
     one_topic = Readers(
         np.zeros_like(group.topic),
         np.arange(len(group.topic)),

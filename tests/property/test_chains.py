@@ -1,4 +1,4 @@
-"""Laws of evening out along chains, on items that some brokers could hold, against one hand-over chain at a time."""
+"""Balancing along chains of hand-overs, compared with a simple search for one chain at a time."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ BROKERS = st.integers(2, 8)
 
 @dataclass
 class Items:
-    """Each item lies on one of the brokers that could hold it; `other` lies there besides and cannot be moved."""
+    """Each item is on one of the brokers that could hold it. `other` is load on the brokers that cannot be moved."""
 
     choices: list[list[int]]
     holders: list[int]
@@ -49,7 +49,7 @@ class Items:
 
 
 def reachable(choices, holders, start):
-    """Brokers that chains from one lead to, nearest first, and by which item and from where each was reached."""
+    """Return the brokers that chains from `start` reach, nearest first, and the item and giver that reach each."""
     came_by, queue = {start: None}, [start]
     for broker in queue:
         for item, brokers in enumerate(choices):
@@ -60,7 +60,7 @@ def reachable(choices, holders, start):
 
 
 def chain_by_chain(choices, other):
-    """Loads once no chain leads from any broker to one with two fewer."""
+    """Return the loads when no chain leads from any broker to one with at least two items fewer."""
     holders, load = [brokers[0] for brokers in choices], list(other)
     for holder in holders:
         load[holder] += 1
@@ -80,7 +80,7 @@ def chain_by_chain(choices, other):
 
 
 @given(st.data())
-def test_loads_end_as_even_as_one_chain_after_the_other_makes_them(data):
+def test_level_makes_loads_as_even_as_one_chain_at_a_time(data):
     brokers = data.draw(BROKERS)
     other = data.draw(st.lists(st.integers(0, 12), min_size=brokers, max_size=brokers))
     choice = st.lists(st.integers(0, brokers - 1), min_size=1, max_size=3, unique=True)

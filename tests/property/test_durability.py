@@ -1,4 +1,4 @@
-"""What a durability needs, against every fair placement there is."""
+"""Requirements of a durability, compared with every fair placement."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ from rackspan.core.durability.replication_factor import fullest, nearest_replica
 
 
 def most_together(tree, size, level, domains):
-    """The most replicas that so many domains of a level hold, over all placements."""
+    """Return the most replicas that this number of domains of a level holds, over all placements."""
     depth = LEVELS.index(level) + 1
     where = sites(tree)
     best = 0
@@ -26,7 +26,7 @@ def most_together(tree, size, level, domains):
 
 
 @given(sized(spoiled=True), st.data())
-def test_the_fullest_domains_hold_what_the_fullest_of_all_placements_hold(found, data):
+def test_fullest_equals_the_maximum_over_all_placements(found, data):
     tree, size = found
     level = data.draw(st.sampled_from(tree.levels))
     domains = data.draw(st.integers(0, 4))
@@ -35,7 +35,7 @@ def test_the_fullest_domains_hold_what_the_fullest_of_all_placements_hold(found,
 
 
 @given(trees(most=7, spoiled=True), st.integers(1, 7), st.data())
-def test_no_nearer_replication_factor_would_do_than_the_one_that_is_named(tree, size, data):
+def test_nearest_replication_factor_is_the_nearest_achievable_one(tree, size, data):
     level = st.sampled_from(tree.levels)
     least = data.draw(st.dictionaries(level, st.integers(1, 3), max_size=2))
     most = data.draw(st.dictionaries(level, st.integers(1, 3), max_size=2))
@@ -52,8 +52,8 @@ def test_no_nearer_replication_factor_would_do_than_the_one_that_is_named(tree, 
 
 
 @given(trees(most=7, spoiled=True), st.data())
-def test_the_bounds_are_those_that_counting_domain_by_domain_gives(tree, data):
-    """Rows of any length, on brokers there are and on others, some of them named twice."""
+def test_insync_bounds_match_a_count_domain_by_domain(tree, data):
+    """Rows of any length, on known and unknown brokers, some of which are listed twice."""
     number = st.integers(0, max(broker.id for broker in tree.brokers) + 1)
     rows = data.draw(st.lists(st.lists(number, max_size=5), min_size=1, max_size=4))
     level = st.sampled_from(tree.levels)

@@ -1,6 +1,6 @@
-"""What Rackspan says about leaders and writes, against all that can happen to a partition: no chance, every case.
+"""Statements about leaders and writes, compared with every state that a partition can reach; nothing is random.
 
-RF 1 to 4, `min.insync.replicas` 1 to 4, eligible leader replicas (KIP-966) on and off, every sequence of events.
+Replication factor 1 to 4, `min.insync.replicas` 1 to 4, with and without eligible leader replicas (KIP-966).
 """
 
 from functools import cache
@@ -38,17 +38,17 @@ def reachable(size, needed, elr):
 
 
 def states(size, least, elr):
-    """The rules and every state. Values above the replication factor have the states of that one."""
+    """Return the rules and every state. A `least` above the replication factor counts as the replication factor."""
     return reachable(size, min(size, least), elr)
 
 
 def seen(one):
-    """What a snapshot has of a partition: the ELR of those without a leader alone."""
+    """Return what a snapshot has of a partition: the ELR only if the partition has no leader."""
     return one.isr, one.elr if one.leader == NOBODY else 0, one.up, one.leader
 
 
 def columns(rows, size):
-    """The partitions of one topic, from `seen`."""
+    """Return the partitions of one topic from results of `seen`."""
     numbered = [
         (0, at, range(size), members(isr), None if leader == NOBODY else leader, None)
         for at, (isr, _, _, leader) in enumerate(rows)
@@ -57,7 +57,7 @@ def columns(rows, size):
 
 
 def trees(size, up):
-    """The brokers: those that are down are known from Kubernetes, or not at all."""
+    """Yield trees of the brokers, once with the offline ones, as known from Kubernetes, once without."""
     everybody = [Broker(broker, (str(broker),), online=bool(up >> broker & 1)) for broker in range(size)]
     yield RackTree(("rack",), tuple(everybody))
     if up:
@@ -65,8 +65,8 @@ def trees(size, up):
 
 
 @over_all
-def test_what_if_tells_a_leader_and_writes_only_where_kafka_has_them(size, least, elr):
-    """In whatever order the brokers are lost. Where it tells offline, the ELR of a partition that is led may help."""
+def test_outage_predicts_leaders_and_writes_only_where_kafka_has_them(size, least, elr):
+    """For every order of losses. If the outage says offline, an ELR that the snapshot lacks may still help."""
     kafka, every = states(size, least, elr)
     needed = np.array([least])
     found = {}
@@ -75,7 +75,7 @@ def test_what_if_tells_a_leader_and_writes_only_where_kafka_has_them(size, least
         for tree, lost in product(trees(size, row[2]), range(1 << size)):
             told = outage_of(tree, partitions, needed, (broker for broker in members(lost) if broker in tree.ids))
             found.setdefault((row, lost), set()).add((told.offline, told.not_writable, told.last_replica))
-    for one in sorted({one._replace(unclean=0) for one in every}):  # how others stopped shows when they are back
+    for one in sorted({one._replace(unclean=0) for one in every}):  # unclean stops matter only when brokers return
         for lost in range(1 << size):
             after = set()
             for order in permutations(members(lost & one.up)):
@@ -93,7 +93,7 @@ def test_what_if_tells_a_leader_and_writes_only_where_kafka_has_them(size, least
 
 
 @over_all
-def test_findings_name_brokers_whose_return_gives_a_leader_with_the_write(size, least, elr):
+def test_findings_match_the_state_and_name_brokers_whose_return_gives_a_leader(size, least, elr):
     kafka, every = states(size, least, elr)
     judged = {}
     for up in range(1 << size):
@@ -133,7 +133,7 @@ def all_back(kafka, one):
 
 
 @pytest.mark.parametrize(("size", "least", "elr"), [one for one in EVERY if one[0] >= one[1]])
-def test_of_brokers_that_may_lead_those_that_stopped_cleanly_have_the_write(size, least, elr):
+def test_isr_and_elr_members_that_stopped_cleanly_have_the_acknowledged_write(size, least, elr):
     for one in Kafka(size, least, elr).traced((1 << size) - 1):
         partition = one.partition
         if partition.leader == NOBODY:
@@ -142,8 +142,8 @@ def test_of_brokers_that_may_lead_those_that_stopped_cleanly_have_the_write(size
 
 
 @over_all
-def test_an_empty_isr_is_where_a_change_of_min_insync_leaves_no_broker_that_helps(size, least, elr):
-    """By which the operator holds such a change. In all other states a leader is there, or comes back with a broker."""
+def test_change_of_min_insync_makes_a_leader_impossible_exactly_if_the_isr_is_empty(size, least, elr):
+    """The operator therefore delays such a change. In other states a leader exists or comes back with a broker."""
     kafka, every = states(size, least, elr)
     for one in every:
         helped = one.leader != NOBODY or all_back(kafka, kafka.forgotten(one)).leader != NOBODY
@@ -153,14 +153,14 @@ def test_an_empty_isr_is_where_a_change_of_min_insync_leaves_no_broker_that_help
 
 @cache
 def loses(size, needed, domain, *, elr, covered=False):
-    """Whether unclean stops of the brokers of a domain can take away a write that was acknowledged."""
+    """Return whether unclean stops of the brokers of a domain can lose an acknowledged write."""
     found = list(Kafka(size, needed, elr).traced(domain, covered=covered))
     cases.counted(len(found))
     return any(one.lost for one in found)
 
 
 def spreads(size):
-    """Every way to spread replicas over racks: the rack of each."""
+    """Return every way to spread replicas over racks, as the rack of each replica."""
     return [
         one
         for one in product(range(size), repeat=size)
@@ -173,10 +173,10 @@ def spread(racks):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_write_that_is_said_to_be_kept_is_kept(size):
-    """By the ELR always, without it while another replica is in sync. And one that is said to be lost may be.
+def test_write_guarantees_match_the_writes_that_kafka_can_lose(size):
+    """With the ELR always, without it while another replica is in sync. A write that may be lost can indeed be lost.
 
-    Of four replicas the first are lost, since it matters how many are.
+    With four replicas, the first ones are lost, because only their number matters.
     """
     rows = np.array([range(size)])
     for least, racks in product(SIZES, spreads(size)):
@@ -196,7 +196,7 @@ def test_a_write_that_is_said_to_be_kept_is_kept(size):
 
 
 def without(kafka, brokers):
-    """A partition that had all replicas in sync, without some brokers."""
+    """Return a partition with all replicas in sync after some brokers have stopped."""
     left = kafka.start
     for broker in brokers:
         left = kafka.stopped(left, broker)
@@ -204,7 +204,7 @@ def without(kafka, brokers):
 
 
 @pytest.mark.parametrize(("size", "elr"), list(product(SIZES, [True, False])))
-def test_min_insync_replicas_are_derived_so_that_kafka_keeps_to_the_durability(size, elr):
+def test_derived_min_insync_satisfies_the_durability_in_kafka(size, elr):
     for racks, least, tolerated in product(spreads(size), range(5), range(5)):
         asked = Durability({"rack": least} if least else {}, {"rack": tolerated} if tolerated else {})
 

@@ -1,4 +1,4 @@
-"""What a refusal says would help does help: every change that it names is made, and asked again."""
+"""Suggested changes help: each change that an error suggests is applied, and the request is repeated."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from rackspan.core.topology import Broker, RackTree
 
 
 def refusal(tree, spec):
-    """Why a request is refused and what would help, or None."""
+    """Return the error of a request, or None."""
     try:
         MultiLevel().place(spec, ClusterView(tree))
     except InfeasibleError as error:
@@ -26,7 +26,7 @@ def refusal(tree, spec):
 
 
 def helped(tree, spec, change):
-    """The request once one of the changes is made."""
+    """Return the request after one of the suggested changes."""
     if found := re.fullmatch(r"lower it to (\d+)", change):
         return tree, replace(spec, replication_factor=int(found[1]))
     if found := re.fullmatch(r"drain (\d+) fewer", change):
@@ -62,7 +62,7 @@ def grown(tree, racks):
 
 @st.composite
 def lopsided(draw):
-    """Trees whose domains differ much in their number of brokers."""
+    """Draw trees whose domains differ much in their number of brokers."""
     depth = draw(st.integers(1, 3))
     path = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=depth).map(tuple)
     racks = draw(st.dictionaries(path, st.sampled_from([1, 1, 2, 6]), min_size=2, max_size=5))
@@ -73,7 +73,7 @@ def lopsided(draw):
 
 
 @given(st.data())
-def test_every_change_that_makes_a_spread_possible_does(data):
+def test_every_suggested_change_makes_the_spread_feasible(data):
     tree = data.draw(lopsided())
     size = data.draw(st.integers(min(4, tree.capacity), tree.capacity))
     levels = data.draw(st.lists(st.sampled_from(tree.levels), min_size=1, unique=True))
@@ -89,7 +89,7 @@ def test_every_change_that_makes_a_spread_possible_does(data):
 
 
 @given(st.data())
-def test_every_change_that_makes_room_for_the_replicas_does(data):
+def test_every_suggested_change_makes_room_for_the_replicas(data):
     tree = data.draw(trees(most=6, spoiled=True))
     ids = [str(broker.id) for broker in tree.brokers]
     exclude = tuple(sorted(data.draw(st.sets(st.sampled_from(ids), max_size=len(ids) - 1))))
@@ -110,7 +110,7 @@ def test_every_change_that_makes_room_for_the_replicas_does(data):
 
 
 @given(st.data())
-def test_every_broker_that_shall_come_back_is_needed_and_enough(data):
+def test_suggested_number_of_returning_brokers_is_enough(data):
     tree = data.draw(trees(most=6))
     offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
     brokers = tuple(replace(broker, online=broker.id not in offline) for broker in tree.brokers)
@@ -125,7 +125,7 @@ def test_every_broker_that_shall_come_back_is_needed_and_enough(data):
 
 
 @given(st.data())
-def test_every_change_that_a_contradiction_of_durability_names_takes_that_contradiction_away(data):
+def test_every_suggested_change_resolves_the_durability_error(data):
     tree = data.draw(trees(most=7))
     size = data.draw(st.integers(1, len(tree)))
     wish = st.dictionaries(st.sampled_from(tree.levels), st.integers(1, 3), max_size=2)
@@ -152,7 +152,7 @@ def test_every_change_that_a_contradiction_of_durability_names_takes_that_contra
 
 
 def contradiction(tree, size, wishes, value):
-    """What is wrong with wishes for a topic of this size, or None."""
+    """Return the durability error for a topic with this replication factor, or None."""
     try:
         min_insync(tree, MultiLevel().place(PlacementSpec(3, size), ClusterView(tree)), wishes, value)
     except DurabilityError as error:

@@ -1,4 +1,4 @@
-"""Whatever a KafkaTopic says survives its YAML, and whatever a cluster looks like, importing it changes nothing."""
+"""A KafkaTopic round-trips through its YAML, and the import of any cluster changes nothing."""
 
 import json
 import random
@@ -98,7 +98,7 @@ def definition(spec, **more):
 
 
 @given(SPECS, st.none() | TEXTS)
-def test_a_manifest_refers_to_the_racktopology_of_its_spec(spec, namespace):
+def test_manifest_refers_to_the_racktopology_of_its_spec(spec, namespace):
     here = namespace or "of-the-context"
     for one in (spec, replace(spec, topology_ref=TopologyRef(spec.topology_ref.name, namespace))):
         written = manifest("a", definition(one, namespace=namespace))["spec"]["topologyRef"]
@@ -106,10 +106,10 @@ def test_a_manifest_refers_to_the_racktopology_of_its_spec(spec, namespace):
 
 
 @given(SPECS, st.dictionaries(TEXTS, TEXTS, max_size=2), TEXTS)
-def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comment):
+def test_spec_round_trips_through_its_manifest(spec, annotations, comment):
     one = definition(spec, annotations=annotations)
     text = yaml_document(manifest(object_name(one.topic), one), [comment])
-    assume(not _PLACEHOLDER.search(text))  # a template is refused
+    assume(not _PLACEHOLDER.search(text))  # a template is rejected
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     read = read_topics(read_documents(text.encode(), "t.yaml"))
     assert read.refused == ()
@@ -120,12 +120,12 @@ def test_what_a_spec_says_is_read_back_from_its_manifest(spec, annotations, comm
         key: value for key, value in spec.__rich_repr__() if key != "topic_name"
     }
     assert yaml.safe_load(text)["metadata"].get("annotations", {}) == annotations
-    # PyYAML is another reader, of YAML 1.1, and sees the same.
+    # PyYAML, a reader of YAML 1.1, reads the same.
     assert yaml.safe_load(text)["spec"].get("config", {}) == dict(spec.config)
 
 
 @given(st.integers(0, 2**32), st.sampled_from(KeptAssignment), st.booleans())
-def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignment, as_table):
+def test_plan_for_an_imported_cluster_is_empty_unless_the_import_announces_a_change(seed, assignment, as_table):
     document = random_cluster(seed, name="prod", levels=random.Random(seed).randint(1, 3))
     snapshot = parse_snapshot(json.dumps(document).encode())
     tree = tree_of(snapshot.brokers)
@@ -155,7 +155,7 @@ def test_importing_a_cluster_and_planning_for_it_changes_nothing(seed, assignmen
 @given(
     st.lists(TOPICS | st.sampled_from(["a-b", "a_b", "A_b", "a-b-main", "A-B"]), unique=True, max_size=12), st.randoms()
 )
-def test_every_topic_gets_a_name_of_its_own_whatever_the_order(topics, chance):
+def test_every_topic_gets_a_unique_object_name_in_any_order(topics, chance):
     definitions = [definition(KafkaTopicSpec(TopologyRef("main"), 1, 1, topic)) for topic in topics]
     names = dict(zip(topics, named(definitions), strict=True))
     assert all(map(is_object_name, names.values()))
@@ -170,7 +170,7 @@ def test_every_topic_gets_a_name_of_its_own_whatever_the_order(topics, chance):
     | TEXTS.map(str.encode)
     | SPECS.map(lambda spec: yaml_document(manifest("a", definition(spec))).encode()[:80])
 )
-def test_whatever_a_file_holds_is_read_or_told(text):
+def test_any_file_is_read_and_unread_documents_have_a_line_number(text):
     found = read_documents(text, "t.yaml")
     assert all(one.source.line >= 1 for one in found.unread)
     read_topics(found)

@@ -1,4 +1,4 @@
-"""The laws of the default placer, against the oracle."""
+"""Properties of the default placer, compared with the oracle."""
 
 from collections import Counter
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_every_partition_is_split_fairly_at_every_level_over_different_eligible_
 
 
 @given(st.data())
-def test_brokers_hold_as_equally_many_replicas_as_any_placement_allows(data):
+def test_placed_replicas_are_as_even_as_any_placement_allows(data):
     tree, size = data.draw(sized(most=6))
     partitions = data.draw(st.integers(1, 4))
     load = data.draw(loads(tree, data.draw(st.sampled_from([0, 1, 6]))))
@@ -61,7 +61,7 @@ def test_brokers_hold_as_equally_many_replicas_as_any_placement_allows(data):
 
 
 @given(st.data())
-def test_brokers_lead_as_equally_many_partitions_as_any_choice_of_leaders_allows(data):
+def test_placed_leaders_are_as_even_as_any_choice_of_leaders_allows(data):
     tree, size = data.draw(sized())
     partitions = data.draw(st.integers(1, 5 if size > 3 else 6))
     load = data.draw(loads(tree, data.draw(st.sampled_from([0, 1, 6]))))
@@ -86,7 +86,7 @@ def test_repair_moves_as_few_replicas_as_any_compliant_placement_allows(data):
 
 
 @given(st.data())
-def test_the_judge_agrees_with_the_definition_on_assessment_and_moves(data):
+def test_judge_agrees_with_the_oracle_on_compliance_and_moves(data):
     tree, size = data.draw(sized(spoiled=True))
     current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
     assessment = judge(tree, current)
@@ -99,7 +99,7 @@ def test_the_judge_agrees_with_the_definition_on_assessment_and_moves(data):
 
 
 @given(st.data())
-def test_an_assessment_holds_wherever_a_broker_stands_whose_rack_is_not_known(data):
+def test_assessment_holds_for_every_possible_rack_of_a_broker_without_a_rack(data):
     tree, size = data.draw(sized(spoiled=True))
     current = data.draw(rows(tree, size, data.draw(st.integers(1, 6))))
     lost = Broker(len(tree.brokers))
@@ -119,7 +119,7 @@ def test_an_assessment_holds_wherever_a_broker_stands_whose_rack_is_not_known(da
 
 
 @given(st.data())
-def test_changing_the_replication_factor_of_a_compliant_topic_moves_no_replica_that_stays(data):
+def test_changed_replication_factor_of_a_compliant_topic_moves_no_remaining_replica(data):
     tree, size = data.draw(sized())
     after = data.draw(st.integers(1, tree.capacity))
     before = place(tree, data.draw(st.integers(1, 5)), size, data.draw(SEEDS))
@@ -132,7 +132,7 @@ def test_changing_the_replication_factor_of_a_compliant_topic_moves_no_replica_t
 
 
 @given(st.data())
-def test_adding_partitions_leaves_those_there_alone(data):
+def test_adding_partitions_does_not_change_existing_ones(data):
     tree, size = data.draw(sized())
     before = place(tree, data.draw(st.integers(1, 5)), size, data.draw(SEEDS))
     more = data.draw(st.integers(0, 5))
@@ -143,7 +143,7 @@ def test_adding_partitions_leaves_those_there_alone(data):
 
 
 @given(st.data())
-def test_a_second_plan_changes_nothing(data):
+def test_second_placement_changes_nothing(data):
     tree, size = data.draw(sized(spoiled=True))
     current = data.draw(rows(tree, size, data.draw(st.integers(0, 4))))
     first = place(tree, len(current) + 2, size, data.draw(SEEDS), current, replicas=held(current), leaders=led(current))
@@ -153,7 +153,7 @@ def test_a_second_plan_changes_nothing(data):
 
 
 @given(sized(spoiled=True), SEEDS, st.randoms(use_true_random=False))
-def test_the_order_in_which_brokers_are_listed_does_not_matter(case, seed, random):
+def test_placement_does_not_depend_on_the_order_of_brokers(case, seed, random):
     tree, size = case
     brokers = list(tree.brokers)
     random.shuffle(brokers)
@@ -164,7 +164,7 @@ def test_the_order_in_which_brokers_are_listed_does_not_matter(case, seed, rando
 
 
 @given(st.data())
-def test_preferred_domains_lead_every_partition_and_the_split_stays_fair(data):
+def test_preferred_domain_leads_every_partition_evenly_and_the_split_stays_fair(data):
     tree, size = data.draw(sized())
     wanted = data.draw(st.sampled_from([broker.rack for broker in tree.brokers]))
     path = wanted[: data.draw(st.integers(1, len(wanted)))]
@@ -181,7 +181,7 @@ def test_preferred_domains_lead_every_partition_and_the_split_stays_fair(data):
 
 
 @given(st.data())
-def test_repair_leaves_brokers_as_equally_full_as_the_fewest_moves_allow(data):
+def test_repaired_replicas_are_as_even_as_the_fewest_moves_allow(data):
     tree, size = data.draw(sized(most=6, spoiled=True))
     before = min(len(tree.brokers), data.draw(st.integers(1, 4)))
     current = data.draw(rows(tree, before, data.draw(st.integers(1, 4))))
@@ -199,7 +199,7 @@ def test_repair_leaves_brokers_as_equally_full_as_the_fewest_moves_allow(data):
 
 
 @given(st.data())
-def test_a_loosened_level_is_judged_by_its_skew(data):
+def test_level_with_a_loosened_spread_is_judged_by_its_skew(data):
     tree, size = data.draw(sized())
     level = data.draw(st.integers(0, len(tree.levels) - 1))
     skew = data.draw(st.integers(1, 3))
@@ -216,7 +216,7 @@ def test_a_loosened_level_is_judged_by_its_skew(data):
 
 
 @given(st.data())
-def test_brokers_that_are_offline_or_cordoned_get_no_new_replica_and_the_split_stays_fair_where_it_can(data):
+def test_offline_or_cordoned_brokers_get_no_replicas_and_the_split_is_fair_if_possible(data):
     tree, size = data.draw(sized())
     tree, offline = data.draw(closed(tree))
     online = {broker: path for broker, path in sites(tree).items() if broker not in offline}

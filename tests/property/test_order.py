@@ -1,4 +1,4 @@
-"""What `rackspan` says of a cluster does not depend on the order in which the file lists it."""
+"""The output of `rackspan` does not depend on the order of brokers, topics and partitions in a snapshot."""
 
 import json
 
@@ -13,7 +13,7 @@ NAMES = ("orders", "payments", "Orders", "orders-2", "a.b")
 
 @st.composite
 def listed_twice(draw):
-    """A snapshot, and the same one with brokers, topics and partitions in another order."""
+    """Draw a snapshot, and the same one with brokers, topics and partitions in another order."""
     ids = draw(st.lists(st.integers(0, 99), min_size=2, max_size=6, unique=True))
     racks = {broker: draw(st.sampled_from(RACKS)) for broker in ids}
     topics = []
@@ -33,9 +33,9 @@ def listed_twice(draw):
     return cluster(*topics, racks=racks), cluster(*shuffled, racks=other)
 
 
-@settings(max_examples=settings.default.max_examples // 4)  # of eight commands each
+@settings(max_examples=settings.default.max_examples // 4)  # each example runs eight commands
 @given(documents=listed_twice())
-def test_findings_plans_and_losses_are_the_same_in_whatever_order_a_cluster_is_listed(documents):
+def test_findings_plans_and_outages_do_not_depend_on_the_order_of_the_snapshot(documents):
     cases.counted()
     for command in (("check", "-o", "json"), ("check", "--all"), ("plan", "-o", "json"), ("what-if", "-o", "json")):
         one, other = (cli(*command, "--snapshot", "-", stdin=json.dumps(document)) for document in documents)

@@ -1,4 +1,4 @@
-"""The laws of the placers that are faithful to a source."""
+"""Properties of the placers that follow a published source."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ PLACERS = st.sampled_from([Simple(), Striped(), Rings()])
 
 
 @given(sized(), st.integers(1, 12), SEEDS)
-def test_rings_split_fairly_at_every_level(case, partitions, seed):
+def test_rings_split_partitions_fairly_at_every_level(case, partitions, seed):
     tree, size = case
     for row in Rings().place(PlacementSpec(partitions, size, seed=seed), ClusterView(tree)).partitions:
         assert len(set(row)) == size
@@ -28,7 +28,7 @@ def test_rings_split_fairly_at_every_level(case, partitions, seed):
 
 
 @given(sized(), st.integers(1, 12), SEEDS)
-def test_striped_uses_as_many_racks_as_it_can(case, partitions, seed):
+def test_striped_uses_as_many_racks_as_possible(case, partitions, seed):
     tree, size = case
     racks = {broker.id: broker.rack for broker in tree.brokers}
     for row in Striped().place(PlacementSpec(partitions, size, seed=seed), ClusterView(tree)).partitions:
@@ -38,7 +38,7 @@ def test_striped_uses_as_many_racks_as_it_can(case, partitions, seed):
 
 
 @given(st.data())
-def test_leaders_of_simple_and_striped_go_round_the_brokers(data):
+def test_simple_and_striped_give_every_broker_equally_many_leaders(data):
     tree, size = data.draw(sized())
     placer = data.draw(st.sampled_from([Simple(), Striped()]))
     rounds = data.draw(st.integers(1, 3))
@@ -49,7 +49,7 @@ def test_leaders_of_simple_and_striped_go_round_the_brokers(data):
 
 
 @given(st.data())
-def test_placing_in_two_steps_gives_what_one_step_gives(data):
+def test_placement_in_two_steps_equals_placement_in_one_step(data):
     tree, size = data.draw(sized())
     placer, seed = data.draw(PLACERS), data.draw(SEEDS)
     first, more = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
@@ -61,7 +61,7 @@ def test_placing_in_two_steps_gives_what_one_step_gives(data):
 
 
 @given(st.data())
-def test_a_new_replication_factor_moves_no_replica_that_stays(data):
+def test_rings_move_no_remaining_replica_for_a_new_replication_factor(data):
     tree, size = data.draw(sized())
     before = Rings().place(PlacementSpec(4, size, seed=data.draw(SEEDS)), ClusterView(tree)).partitions
     after = data.draw(st.integers(1, tree.capacity))

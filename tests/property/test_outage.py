@@ -1,4 +1,4 @@
-"""What-if against an oracle: each loss on its own, partition by partition, in plain Python."""
+"""Outages, compared with an oracle that counts each loss partition by partition in plain Python."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from rackspan.core.partitions import TopicPartition
 from rackspan.core.snapshot import table
 
 GONE = 999
-"""A broker that the tree does not know."""
+"""A broker that is not in the tree."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def expected(rows, needed, there, lost):
 
 
 @given(clusters())
-def test_every_domain_of_every_level_is_counted_as_the_oracle_does(cluster):
+def test_outage_of_every_domain_of_every_level_matches_the_oracle(cluster):
     tree, rows, needed = cluster
     there = {broker.id for broker in tree.brokers}
     partitions, least = columns(rows, needed)
@@ -81,7 +81,7 @@ def test_every_domain_of_every_level_is_counted_as_the_oracle_does(cluster):
 
 
 @given(clusters(), st.data())
-def test_several_losses_at_once_are_counted_as_the_oracle_does(cluster, data):
+def test_outage_of_several_brokers_matches_the_oracle(cluster, data):
     tree, rows, needed = cluster
     there = {broker.id for broker in tree.brokers}
     lost = data.draw(st.sets(st.sampled_from(sorted(there))))
@@ -90,7 +90,7 @@ def test_several_losses_at_once_are_counted_as_the_oracle_does(cluster, data):
 
 
 @given(clusters())
-def test_losing_nothing_says_how_things_are_and_losing_all_ends_everything(cluster):
+def test_outage_of_no_broker_loses_no_replica_and_outage_of_all_brokers_stops_everything(cluster):
     tree, rows, needed = cluster
     partitions, least = columns(rows, needed)
     assert outage_of(tree, partitions, least, []).replicas == 0

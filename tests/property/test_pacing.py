@@ -1,4 +1,4 @@
-"""A throttle that adapts itself: within its bounds, down at trouble, up again after it."""
+"""The adaptive throttle: it stays within its bounds, slows down if replicas fall behind, and recovers."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def run(within, seen, behind=frozenset(), now=0):
 
 
 @given(bounds, looks)
-def test_a_rate_stays_within_its_bounds_also_when_these_change(within, seen):
+def test_rate_stays_within_its_bounds_even_if_the_bounds_change(within, seen):
     paces, now = run(within, seen)
     assert all(within.floor <= pace.rate <= within.ceiling for pace in paces)
     other = Adaptive(within.ceiling, within.ceiling * 2)
@@ -38,7 +38,7 @@ def test_a_rate_stays_within_its_bounds_also_when_these_change(within, seen):
 
 
 @given(bounds, looks)
-def test_trouble_halves_the_rate_once_and_never_raises_it(within, seen):
+def test_replicas_that_fall_behind_halve_the_rate_once_and_never_raise_it(within, seen):
     paces, now = run(within, seen)
     before = paces[-1]
     after = next_pace(before, within, frozenset(REPLICAS), now + CUT_SECONDS)
@@ -52,7 +52,7 @@ def test_trouble_halves_the_rate_once_and_never_raises_it(within, seen):
 
 
 @given(bounds, looks, sets)
-def test_a_rate_recovers_to_its_ceiling_also_where_somebody_stays_behind_for_ever(within, seen, ailing):
+def test_rate_recovers_to_its_ceiling_even_if_replicas_stay_behind_for_ever(within, seen, ailing):
     paces, now = run(within, seen)
     pace = next_pace(paces[-1], within, ailing, now + STEP_SECONDS)
     now += STEP_SECONDS + HELD_SECONDS
@@ -62,7 +62,7 @@ def test_a_rate_recovers_to_its_ceiling_also_where_somebody_stays_behind_for_eve
     assert pace.rate == within.ceiling
 
 
-def test_a_replica_that_falls_behind_holds_the_rate_until_it_is_back():
+def test_replica_that_falls_behind_holds_the_rate_until_it_catches_up():
     within, (one, *_) = Adaptive(100, 2_100), REPLICAS
     calm, trouble = (frozenset(), STEP_SECONDS), (frozenset({one}), STEP_SECONDS)
     paces, _ = run(within, [calm, calm, calm, trouble, trouble, trouble, calm])
@@ -71,13 +71,13 @@ def test_a_replica_that_falls_behind_holds_the_rate_until_it_is_back():
     assert [pace.reason.value for pace in paces] == told
 
 
-def test_who_was_behind_before_slows_nothing_down():
+def test_replicas_that_were_behind_at_the_start_do_not_slow_the_rate():
     within, ailing = Adaptive(100, 2_100), frozenset(REPLICAS)
     paces, _ = run(within, [(ailing, STEP_SECONDS)] * 2, behind=ailing)
     assert [pace.rate for pace in paces] == [100, 200, 300]
 
 
-def test_replicas_that_are_copied_and_those_on_dead_brokers_are_not_behind():
+def test_new_replicas_and_replicas_on_offline_brokers_are_not_behind():
     at = TopicPartition("t", 0)
     state = PartitionState((1, 2, 3, 4), frozenset({1}), 1, adding=frozenset({4}))
     assert replicas_behind({at: state}, frozenset({1, 2, 4})) == {Replica(at, 2)}

@@ -1,4 +1,4 @@
-"""Laws of the planner, over random clusters of up to nine brokers and against every placement there is."""
+"""Properties of the planner for random clusters of up to nine brokers, compared with every possible placement."""
 
 import random as shuffling
 from collections import Counter
@@ -23,7 +23,7 @@ from rackspan.core.topology import Broker, RackTree
 
 
 def cluster(topics, sizes=None):
-    """Partitions of named topics from their replica lists."""
+    """Return the partitions of named topics from their replica lists."""
     names = list(topics)
     lines = [
         (number, partition, row, row, row[0], None if sizes is None else sizes[name, partition])
@@ -35,7 +35,7 @@ def cluster(topics, sizes=None):
 
 @st.composite
 def clusters(draw, *, spoiled=True, most=4):
-    """A tree and topics that lie on it anyhow, each of one replication factor."""
+    """Draw a tree and topics with random replicas, each topic with one replication factor."""
     tree, size = draw(sized(spoiled=spoiled))
     other = draw(st.integers(1, min(tree.capacity, 4)))
     return tree, {
@@ -45,7 +45,7 @@ def clusters(draw, *, spoiled=True, most=4):
 
 
 def after(topics, made):
-    """Replica lists of each topic once a plan is carried out."""
+    """Return the replica lists of each topic after a plan."""
     result = {name: dict(enumerate(lists)) for name, lists in topics.items()}
     for change in made.changes:
         assert change.before == result[change.topic].get(change.partition, ())
@@ -65,7 +65,7 @@ def load(tree, result, pick=lambda row: row):
 
 
 @given(clusters())
-def test_moves_equal_the_fewest_over_all_compliant_placements_and_the_bound(case):
+def test_plan_moves_equal_the_lower_bound_and_the_fewest_of_all_compliant_placements(case):
     tree, topics = case
     made = plan(PlanRequest(tree, cluster(topics)))
     result = after(topics, made)
@@ -80,7 +80,7 @@ def test_moves_equal_the_fewest_over_all_compliant_placements_and_the_bound(case
 
 
 @given(st.data())
-def test_topics_that_need_no_change_can_be_left_out_as_load(data):
+def test_topics_without_changes_can_be_replaced_by_their_load(data):
     tree, topics = data.draw(clusters())
     for name in ("c", "d")[: data.draw(st.integers(0, 2))]:
         topics[name] = data.draw(rows(tree, data.draw(st.integers(1, min(tree.capacity, 4))), 2))
@@ -100,7 +100,7 @@ def test_topics_that_need_no_change_can_be_left_out_as_load(data):
 
 
 @given(clusters())
-def test_a_second_plan_is_empty(case):
+def test_second_plan_is_empty(case):
     tree, topics = case
     made = plan(PlanRequest(tree, cluster(topics)))
     again = plan(PlanRequest(tree, cluster(after(topics, made))))
@@ -111,7 +111,7 @@ def test_a_second_plan_is_empty(case):
 
 
 @given(clusters())
-def test_a_partition_that_is_as_it_should_be_is_not_touched(case):
+def test_plan_changes_exactly_the_non_compliant_partitions(case):
     tree, topics = case
     made = plan(PlanRequest(tree, cluster(topics)))
     broken = {
@@ -122,7 +122,7 @@ def test_a_partition_that_is_as_it_should_be_is_not_touched(case):
 
 
 @given(st.data())
-def test_another_replication_factor_keeps_what_stays(data):
+def test_plan_for_another_replication_factor_keeps_the_remaining_replicas(data):
     tree, topics = data.draw(clusters(spoiled=False))
     topics = after(topics, plan(PlanRequest(tree, cluster(topics))))
     wanted = data.draw(st.integers(1, tree.capacity))
@@ -137,7 +137,7 @@ def test_another_replication_factor_keeps_what_stays(data):
 
 
 @given(st.data())
-def test_the_judge_counts_the_moves_of_the_plan_to_any_replication_factor(data):
+def test_judge_counts_as_many_moves_as_the_plan_for_any_replication_factor(data):
     tree, topics = data.draw(clusters())
     tree, _ = data.draw(closed(tree))
     wanted = data.draw(st.integers(1, len(tree)))
@@ -148,7 +148,7 @@ def test_the_judge_counts_the_moves_of_the_plan_to_any_replication_factor(data):
 
 
 @given(st.data())
-def test_drained_brokers_end_empty(data):
+def test_drained_brokers_are_empty_after_the_plan(data):
     tree, topics = data.draw(clusters(spoiled=False))
     most = max(len(row) for lists in topics.values() for row in lists)
     drained = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), max_size=len(tree) - most))
@@ -161,7 +161,7 @@ def test_drained_brokers_end_empty(data):
 
 
 @given(clusters(most=3))
-def test_brokers_hold_as_equally_many_replicas_as_the_fewest_moves_allow(case):
+def test_planned_replicas_are_as_even_as_the_fewest_moves_allow(case):
     tree, topics = case
     here = sites(tree)
     result = after(topics, plan(PlanRequest(tree, cluster(topics))))
@@ -176,7 +176,7 @@ def test_brokers_hold_as_equally_many_replicas_as_the_fewest_moves_allow(case):
 
 
 @given(st.data())
-def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
+def test_planned_replicas_are_as_even_as_possible_if_topics_exclude_different_brokers(data):
     tree, topics = data.draw(clusters(most=3, spoiled=False))
     wishes = {name: data.draw(exclusions(tree, len(topics[name][0]))) for name in topics}
     allowed = {name: sites(tree.selected((), wish.exclude)) for name, wish in wishes.items()}
@@ -198,7 +198,7 @@ def test_brokers_hold_as_equally_many_where_topics_exclude_different_ones(data):
 
 @st.composite
 def exclusions(draw, tree, size):
-    """A wish that leaves at least `size` brokers."""
+    """Draw requirements that leave at least `size` brokers."""
     ids = [str(broker.id) for broker in tree.brokers]
     return TopicRequirements(exclude=tuple(sorted(draw(st.sets(st.sampled_from(ids), max_size=len(ids) - size)))))
 
@@ -208,7 +208,7 @@ def _fair(here, row):
 
 
 @given(clusters(most=3))
-def test_leaders_of_what_changes_are_as_even_as_any_choice_makes_them(case):
+def test_leaders_of_changed_partitions_are_as_even_as_any_choice_allows(case):
     tree, topics = case
     made = plan(PlanRequest(tree, cluster(topics)))
     changed = {(change.topic, change.partition) for change in made.changes}
@@ -223,7 +223,7 @@ def test_leaders_of_what_changes_are_as_even_as_any_choice_makes_them(case):
 
 
 @given(clusters(), st.integers(0, 2**32))
-def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, seed):
+def test_plan_and_hash_do_not_depend_on_the_order_of_the_input(case, seed):
     tree, topics = case
     made = plan(PlanRequest(tree, cluster(topics)))
     shuffle = shuffling.Random(seed).shuffle
@@ -244,7 +244,7 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_input(case, see
 
 
 @given(clusters())
-def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
+def test_plans_of_single_topics_add_up_to_the_whole_plan(case):
     tree, topics = case
     request = PlanRequest(tree, cluster(topics))
     whole, parts = plan(request), plan_topics(request)
@@ -255,7 +255,7 @@ def test_the_plans_of_single_topics_are_the_parts_of_the_whole(case):
 
 
 @given(clusters())
-def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as_many_and_repair_elsewhere(case):
+def test_fill_rebalances_if_an_underfilled_broker_gets_twice_its_replicas_else_repairs(case):
     tree, topics = case
     request = PlanRequest(tree, cluster(topics))
     made, evened, fixed = fill(request), rebalance(request), plan(request)
@@ -274,7 +274,7 @@ def test_filling_is_rebalancing_where_a_broker_that_lacks_replicas_gets_twice_as
 
 
 @given(st.data())
-def test_what_lies_elsewhere_counts_as_much_as_what_is_planned_for(data):
+def test_load_of_other_topics_counts_like_that_of_planned_topics(data):
     tree, topics = data.draw(clusters(spoiled=False))
     topics["b"] = place(tree, topics["b"])
     together = plan(PlanRequest(tree, cluster(topics)))
@@ -293,7 +293,7 @@ def elsewhere(lists):
 
 
 @given(st.data())
-def test_rebalancing_keeps_every_split_fair_and_ends_as_even_as_can_be(data):
+def test_rebalance_keeps_splits_fair_and_makes_replicas_as_even_as_possible(data):
     tree, topics = data.draw(clusters(most=3))
     made = rebalance(PlanRequest(tree, cluster(topics)))
     result = after(topics, made)
@@ -310,7 +310,7 @@ def test_rebalancing_keeps_every_split_fair_and_ends_as_even_as_can_be(data):
 
 
 @given(st.data())
-def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bound_says_so(data):
+def test_rebalance_takes_the_fewest_moves_to_the_most_even_load_and_its_bound_proves_it(data):
     tree = data.draw(trees(most=7))
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     topics = {"a": data.draw(rows(tree, size, data.draw(st.integers(1, 4))))}
@@ -325,7 +325,7 @@ def test_rebalancing_takes_the_fewest_moves_of_all_ways_to_be_as_even_and_its_bo
 
 
 @given(st.data())
-def test_rebalancing_is_as_good_while_brokers_are_offline_or_cordoned_that_get_nothing_new(data):
+def test_rebalance_is_optimal_and_gives_no_replica_to_offline_or_cordoned_brokers(data):
     tree = data.draw(trees(most=7))
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     tree, offline = data.draw(closed(tree, most=3))
@@ -345,7 +345,7 @@ def test_rebalancing_is_as_good_while_brokers_are_offline_or_cordoned_that_get_n
 
 
 @given(st.data())
-def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_one_by_one(data):
+def test_hand_overs_counted_by_ranges_of_brokers_equal_those_counted_one_by_one(data):
     tree = data.draw(trees(most=9))
     tree, _ = data.draw(closed(tree, most=2))
     topics = {name: data.draw(rows(tree, data.draw(st.integers(1, min(4, tree.capacity))), 4)) for name in "ab"}
@@ -370,7 +370,7 @@ def test_hand_overs_counted_by_stretches_of_brokers_are_those_that_are_counted_o
 
 
 def _hand_overs(graph):
-    """Each as what it costs, giver and taker."""
+    """Yield the cost, the giver and the taker of each possible hand-over."""
     for row, column in np.argwhere(graph.placed >= 0).tolist():
         giver, lay = graph.placed[row, column], set(graph.before[row].tolist())
         for taker in range(len(graph.load)):
@@ -379,12 +379,12 @@ def _hand_overs(graph):
 
 
 def _fewest_as_even(tree, topics, *usable):
-    """Fewest moves over all ways to give each partition one of its placements that are as even as can be."""
+    """Return the fewest moves of the most even ways to give each partition one of its usable placements."""
     return min(_moves_by_evenness(tree, topics, *usable).items())[1]
 
 
 def _moves_by_evenness(tree, topics, *usable):
-    """Fewest moves over all ways to give each partition one of its placements, by the evenness that they end with."""
+    """Return the fewest moves by resulting evenness, over all ways to give each partition a usable placement."""
     copied = [
         {chosen: len(chosen - set(row)) for chosen in choices} for row, choices in zip(topics["a"], usable, strict=True)
     ]
@@ -396,7 +396,7 @@ def _moves_by_evenness(tree, topics, *usable):
 
 
 @given(st.data())
-def test_with_a_loosened_spread_no_way_to_be_as_even_takes_fewer_moves_than_the_bound(data):
+def test_lower_bound_holds_for_all_equally_even_results_with_a_loosened_spread(data):
     tree = data.draw(trees(most=6))
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
@@ -426,8 +426,8 @@ def test_sizes_change_neither_moves_nor_evenness_and_the_fullest_broker_is_no_fu
 
 
 @given(st.data())
-def test_sizes_that_all_double_change_nothing_in_a_plan(data):
-    """What brokers hold differs by terabytes as well as by bytes."""
+def test_scaling_all_sizes_does_not_change_the_plan(data):
+    """The data of brokers may differ by bytes or by terabytes."""
     drawn = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     racks, each, size = data.draw(st.integers(3, 4)), data.draw(st.integers(2, 6)), data.draw(st.integers(2, 3))
     full = [broker for broker in range(racks * each) if broker % each]  # the first broker of each rack is new
@@ -453,7 +453,7 @@ def _fullest(tree, result, sizes):
 
 
 @given(st.data())
-def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its_lowest_domain(data):
+def test_copied_replicas_are_balanced_in_their_lowest_domain_with_a_loosened_spread(data):
     tree = data.draw(trees())
     size = data.draw(st.integers(1, min(4, tree.capacity)))
     skews = data.draw(st.dictionaries(st.sampled_from(tree.levels), st.integers(2, 3), min_size=1))
@@ -470,7 +470,7 @@ def test_with_a_loosened_spread_nothing_copied_would_lie_better_elsewhere_in_its
 
 @st.composite
 def anything(draw):
-    """Whatever the API admits: drains, offline, cordoned and unknown brokers, pins, growth and what is impossible."""
+    """Draw any valid request: drains, offline, cordoned and unknown brokers, assignments, growth, infeasible wishes."""
     tree = draw(trees(most=6, spoiled=True))
     ids = [broker.id for broker in tree.brokers]
     tree, _ = draw(closed(tree, most=2 * draw(st.integers(0, 1))))
@@ -487,7 +487,7 @@ def anything(draw):
 
 @st.composite
 def requirements(draw, tree, lists, ids):
-    """What a topic should be: any of a replication factor, more partitions, brokers, a spread, leaders or a pin."""
+    """Draw requirements: any of a replication factor, more partitions, brokers, a spread, leaders, or an assignment."""
     if draw(st.integers(0, 3)) == 0:
         size = draw(st.just(len(lists[0])) | st.integers(1, len(ids)))
         row = st.permutations(ids).map(lambda order: tuple(order[:size]))
@@ -509,7 +509,7 @@ def requirements(draw, tree, lists, ids):
 
 
 @given(anything())
-def test_no_plan_has_fewer_moves_than_its_bound_and_only_loosened_spreads_more(case):
+def test_plans_reach_their_lower_bound_except_with_a_loosened_spread(case):
     topics, request = case
     exact = not any(wish.spread for wish in request.requirements.values())
     for make in (plan, rebalance, fill):
@@ -524,7 +524,7 @@ def test_no_plan_has_fewer_moves_than_its_bound_and_only_loosened_spreads_more(c
 
 
 @given(anything(), st.integers(0, 400))
-def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(case, work):
+def test_rebalance_of_any_request_is_as_even_as_possible_with_the_fewest_moves(case, work):
     topics, request = case
     wishes = {name: replace(wish, spread=(), leaders=()) for name, wish in request.requirements.items()}
     request = replace(request, requirements=wishes)
@@ -534,7 +534,7 @@ def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(ca
     assert made.moves == made.lower_bound == fewest
     above = "rackspan.core.placement.engine.balance."
     for limit in (patch(above + "rebalance.MOST_BROKERS", 0), patch(above + "cycle_cancelling._MOST_WORK", work)):
-        with limit:  # as on a cluster of so many brokers or partitions that moves are not cheapened, or not to the end
+        with limit:  # as on a cluster that is too large to optimize the moves, or to optimize them completely
             rough = rebalance(request)
         assert _evenness(topics, request, rough) == best
         assert rough.lower_bound <= fewest <= rough.moves
@@ -542,7 +542,7 @@ def test_rebalancing_of_anything_ends_as_even_as_can_be_with_the_fewest_moves(ca
 
 
 def _evenness(topics, request, made):
-    """Of what lies on the brokers once a plan is carried out."""
+    """Return the evenness of the replicas per broker after a plan."""
     reached = load(request.tree, after(topics, made))
     beside = request.elsewhere.replicas
     return oracle.evenness(
@@ -551,7 +551,7 @@ def _evenness(topics, request, made):
 
 
 def _fewest_of_anything(topics, request, made):
-    """The best evenness of all plans, and the fewest moves of those that end with it."""
+    """Return the best evenness of all plans, and the fewest moves of the plans that reach it."""
     tree, wishes = request.tree, request.requirements
     offline = {broker.id for broker in tree.brokers if broker.cordoned or not broker.online}
     choices, fixed, needed = [], Counter(request.elsewhere.replicas), 0
@@ -595,14 +595,14 @@ def _names(tree, wish):
 
 
 def _usable(here, row, size, offline):
-    """Fair placements in which no broker that is offline gets anything new."""
+    """Return the fair placements in which no offline or cordoned broker gets a new replica."""
     if len(here) < size:
         return []
     return [chosen for chosen in oracle.placements(here, size) if not offline.intersection(chosen.difference(row))]
 
 
 @given(st.data())
-def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_lists_in_requirements(data):
+def test_plan_and_hash_do_not_depend_on_the_order_of_lists_in_requirements(data):
     tree, topics = data.draw(clusters())
     ids = st.sampled_from([str(broker.id) for broker in tree.brokers])
     lists = {
@@ -629,8 +629,8 @@ def test_the_plan_and_its_hash_do_not_depend_on_the_order_of_the_lists_in_requir
 
 
 @given(st.data())
-def test_no_plan_gives_a_cordoned_broker_a_replica_and_none_moves_only_because_of_a_cordon(data):
-    """Whatever else is asked for: drains, other factors, new partitions, other brokers; topics of varying factors."""
+def test_plans_give_no_replica_to_cordoned_brokers_and_move_none_because_of_a_cordon(data):
+    """Also with drains, other replication factors, new partitions, other brokers and explicit assignments."""
     tree, topics = data.draw(clusters())
     tree, shut = data.draw(closed(tree))
     wanted = {}
@@ -657,5 +657,5 @@ def test_no_plan_gives_a_cordoned_broker_a_replica_and_none_moves_only_because_o
     fair = {name: [row for row in lists if judge(tree, [row]).compliant] for name, lists in topics.items()}
     fair = {name: lists for name, lists in fair.items() if lists}
     if fair:
-        assert plan(PlanRequest(tree, cluster(fair))).empty, "a cordon is no drain"
+        assert plan(PlanRequest(tree, cluster(fair))).empty, "a cordon is not a drain"
     counted()

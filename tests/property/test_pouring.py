@@ -1,4 +1,4 @@
-"""Laws of pouring what is to be shared out over what lies there already, against every way to share it out."""
+"""Distribution of an amount on top of an existing load, compared with every possible distribution."""
 
 from itertools import combinations_with_replacement, pairwise
 
@@ -16,7 +16,7 @@ STRETCHES = st.lists(
 
 
 @given(STRETCHES)
-def test_what_is_poured_makes_each_stretch_as_even_as_any_way_to_share_it_out(stretches):
+def test_poured_makes_each_stretch_as_even_as_any_distribution(stretches):
     lies = np.array([load for candidates, _ in stretches for load, _ in candidates])
     able = np.array([may for candidates, _ in stretches for _, may in candidates])
     bounds = np.cumsum([0, *(len(candidates) for candidates, _ in stretches)])

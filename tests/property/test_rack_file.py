@@ -1,4 +1,4 @@
-"""What the operator publishes about nodes is what `rackspan rack-id` reads of it, for any node and any rack id."""
+"""`rackspan rack-id` reads the racks that the operator publishes, for any node and any rack id."""
 
 import shlex
 
@@ -16,14 +16,14 @@ RACKS = st.lists(STEPS, min_size=1, max_size=5).map(lambda steps: "/" + "/".join
 
 
 @given(st.dictionaries(NODES, RACKS, max_size=8), NODES, st.text(max_size=30))
-def test_every_node_reads_the_rack_that_was_written_for_it(racks, other, title):
+def test_rack_file_gives_every_node_its_own_rack(racks, other, title):
     text = rack_file(racks, title)
     assert {node: rack_of(text, node) for node in racks} == racks
     assert rack_of(text, other) == racks.get(other)
 
 
 @given(st.text(max_size=60), NODES)
-def test_any_text_gives_a_rack_id_or_none_or_the_line_that_is_wrong(text, node):
+def test_any_rack_file_gives_a_rack_id_or_none_or_an_error_with_the_line(text, node):
     wrong, found = "line 1", None
     try:
         found = rack_of(text, node)
@@ -34,14 +34,14 @@ def test_any_text_gives_a_rack_id_or_none_or_the_line_that_is_wrong(text, node):
 
 
 @given(RACKS)
-def test_java_reads_the_property_and_a_shell_the_assignment(rack):
+def test_formatted_rack_is_read_by_java_properties_and_by_a_shell(rack):
     assert javaproperties.loads(formatted(rack, "properties", None).encode("latin-1")) == {"broker.rack": rack}
     assert shlex.split(formatted(rack, "env", "RACK")) == [f"RACK={rack}"]
     assert formatted(rack, "plain", None) == rack
 
 
 @given(st.text(max_size=30))
-def test_what_is_printed_is_one_line_however_hostile_the_file(text):
+def test_formatted_rack_is_always_one_line(text):
     try:
         parse_rack(text)
     except RackPathError:

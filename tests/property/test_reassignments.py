@@ -1,4 +1,4 @@
-"""Carrying out plans, whatever happens meanwhile: brokers die, the executor is killed, others reassign."""
+"""Execution of plans under faults: brokers fail, the executor is killed, other clients reassign."""
 
 import asyncio
 from dataclasses import replace
@@ -36,11 +36,11 @@ from rackspan.reconcile.ports import Record
 
 _PASSES = 300
 _REFUSALS = 3
-"""After which a list is given up."""
+"""The number of refusals after which the executor gives up a list."""
 
 
 def _ends(least, before, planned):
-    """Whether no partition shrinks below min.insync.replicas: that waits until somebody lowers it."""
+    """Return whether no partition shrinks below min.insync.replicas. Such a move waits until a user lowers it."""
     return all(len(planned[at]) >= min(least, len(row)) for at, row in before.items())
 
 
@@ -92,7 +92,7 @@ def situations(draw):
         st.tuples(st.just("others cancel"), partition),
     )
     is_shared = draw(st.booleans())
-    # Who is told of the state before somebody else's reassignment cannot leave that alone.
+    # With stale metadata from before another client's reassignment, the executor cannot respect that reassignment.
     steps = draw(st.lists(events if is_shared else st.one_of(events, lag), max_size=40))
     if is_shared:
         steps.insert(draw(st.integers(0, len(steps))), draw(foreign))
@@ -100,7 +100,7 @@ def situations(draw):
 
 
 class World:
-    """A simulated Kafka, and an executor that is started again after each crash with what its journal holds."""
+    """A simulated Kafka, and an executor that restarts after each crash with the record of its journal."""
 
     def __init__(self, kafka):
         changes = [
@@ -141,12 +141,12 @@ class World:
                 at, brokers, size = details
                 self.kafka.reassigned_by_others(at, brokers[:size])
             case "cancel":
-                self.kafka.planned = self.kafka.lists  # what is gone back to is as good as that was
+                self.kafka.planned = self.kafka.lists  # the checks then require the spread of the original lists
             case "others cancel":
                 self.kafka.cancelled_by_others(*details)
 
     def all_well(self):
-        """From now on nothing happens but what Kafka does by itself."""
+        """End all faults. From now on, only Kafka itself acts."""
         for broker in self.kafka.racks:
             self.kafka.revive(broker)
         self.kafka.cordons.clear()
@@ -162,7 +162,7 @@ class World:
 
 
 def after(kafka, events):
-    """The world once these events are over, and all is well again."""
+    """Return the world after these events and the end of all faults."""
     world = World(kafka)
     for event in events:
         world.happens(*event)
@@ -171,7 +171,7 @@ def after(kafka, events):
 
 
 def restart_and_run(kafka, events, name):
-    """`kafka.longest` is how long a list of throttled replicas may be."""
+    """Run to the end. `kafka.longest` is the maximum length of a list of throttled replicas."""
     initial = dict(kafka.configs)
     with patch.object(throttles, "_LONGEST", getattr(kafka, "longest", 30_000)):
         world = after(kafka, events)
@@ -181,7 +181,7 @@ def restart_and_run(kafka, events, name):
 
 
 @given(situations())
-def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(situation):
+def test_every_plan_completes_without_extra_copies_and_without_left_over_throttles(situation):
     kafka, events = situation
     done = restart_and_run(kafka, events, "advance")
     left = {one.partition for one in done.waiting if one.reason is WaitReason.REFUSED}
@@ -190,7 +190,7 @@ def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(s
     for at in own:
         one = kafka.state[at]
         assert (one.replicas, one.adding, one.removing) == (kafka.planned[at], frozenset(), frozenset())
-        # One that dies once it leads is elected again by Kafka itself, or by whoever runs it.
+        # After a leader has failed, Kafka itself or its administrator elects the preferred leader again.
         if kafka.planned[at][0] not in {kafka.lists[at][0], *kafka.killed}:
             assert one.leader == kafka.planned[at][0]
     copies = [copy for copy in kafka.copies if copy[0] in own]
@@ -204,7 +204,7 @@ def test_every_plan_is_carried_out_with_no_copy_too_many_and_nothing_left_over(s
 
 
 @given(situations())
-def test_who_winds_down_begins_no_copy_and_what_is_left_is_carried_out_later(situation):
+def test_wind_down_starts_no_copy_and_the_remaining_moves_complete_later(situation):
     kafka, events = situation
     initial = dict(kafka.configs)
     world = after(kafka, events)
@@ -225,7 +225,7 @@ def test_who_winds_down_begins_no_copy_and_what_is_left_is_carried_out_later(sit
 
 
 @given(situations())
-def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
+def test_cancelled_plan_leaves_no_ongoing_reassignment_and_no_throttle(situation):
     kafka, events = situation
     planned = dict(kafka.planned)
     restart_and_run(kafka, [*events, ("cancel",)], "take_back")
@@ -239,13 +239,13 @@ def test_what_is_cancelled_leaves_nothing_under_way_and_no_throttle(situation):
 
 
 def two_moves():
-    """Two partitions that change brokers one after the other; the first one is as planned after four passes."""
+    """Return a Kafka with two moves, one after the other. The first partition is as planned after four passes."""
     ats = [TopicPartition("orders", number) for number in range(2)]
     planned = dict.fromkeys(ats, (0, 2))
     return SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), dict.fromkeys(ats, (0, 1)), planned, limits=Limits(1, 1))
 
 
-def test_a_settled_partition_is_not_copied_back_where_metadata_is_behind_after_a_kill():
+def test_settled_partition_is_not_copied_back_if_metadata_is_stale_after_a_restart():
     kafka = two_moves()
     world = World(kafka)
     kafka.remember()
@@ -259,15 +259,15 @@ def test_a_settled_partition_is_not_copied_back_where_metadata_is_behind_after_a
     assert sorted(kafka.copies) == [(at, 2) for at in sorted(kafka.planned)]
 
 
-def test_a_list_that_is_asked_for_again_and_refused_is_still_taken_back():
-    """Metadata is behind, and a broker of the list was cordoned meanwhile."""
+def test_list_that_is_requested_again_and_refused_is_still_cancelled():
+    """Metadata is stale, and a broker of the list was cordoned in the meantime."""
     at = TopicPartition("orders", 0)
     kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (0, 2)}, limits=Limits())
     restart_and_run(kafka, [("pass",), ("cordon", 0), ("behind", 1), ("pass",), ("cancel",)], "take_back")
     assert kafka.state[at].replicas == (0, 1)
 
 
-def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_order_back():
+def test_cancellation_restores_the_order_and_does_not_end_while_metadata_is_stale():
     at = TopicPartition("orders", 0)
     kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (1, 2)}, {at: (2, 1, 0)}, limits=Limits())
     world = World(kafka)
@@ -282,8 +282,8 @@ def test_a_cancellation_does_not_end_while_metadata_is_behind_and_gives_the_orde
     assert (one.replicas, one.adding, one.leader) == ((1, 2), frozenset(), 1)
 
 
-def test_a_cancellation_takes_off_the_new_replica_without_which_as_many_domains_are_left_as_before():
-    """Broker 4 has left already, and was the only one in its rack: the new one beside 1 and 2 is worth more than 2."""
+def test_cancellation_removes_the_new_replica_that_the_spread_does_not_need():
+    """Broker 4, alone in its rack, has left the list. Broker 0 adds a rack again; broker 2 shares the rack of 1."""
     at = TopicPartition("users", 0)
     racks = {0: ("y", "b"), 1: ("y", "a"), 2: ("y", "a"), 3: ("x", "a"), 4: ("y", "c")}
     kafka = SimulatedKafka(racks, {at: (4, 1, 3)}, {at: (2, 0, 3)}, limits=Limits())
@@ -299,7 +299,7 @@ def test_a_cancellation_takes_off_the_new_replica_without_which_as_many_domains_
     assert kafka.state[at].replicas == (1, 3, 0)
 
 
-def test_a_cancellation_takes_the_throttle_off_replicas_in_sync_before_it_changes_their_list():
+def test_cancellation_removes_the_throttle_of_in_sync_replicas_before_it_changes_their_list():
     at = TopicPartition("orders", 2)
     kafka = SimulatedKafka(dict.fromkeys(range(6), ("x", "a")), {at: (0,)}, {at: (2, 5)}, limits=Limits(), rate=5000)
     world = World(kafka)
@@ -315,7 +315,7 @@ def test_a_cancellation_takes_the_throttle_off_replicas_in_sync_before_it_change
 
 
 @pytest.mark.parametrize("longest", [30_000, 20])
-def test_no_replica_is_throttled_that_is_in_sync_however_many_partitions_a_topic_has(longest):
+def test_in_sync_replicas_are_not_throttled_however_long_the_list_may_be(longest):
     ats = [TopicPartition("orders", number) for number in range(12)]
     planned = {at: (0, 2 + at.partition % 2) for at in ats}
     racks = dict.fromkeys(range(4), ("x", "a"))
@@ -338,14 +338,14 @@ def test_no_replica_is_throttled_that_is_in_sync_however_many_partitions_a_topic
 
 
 class WithoutRight(SimulatedKafka):
-    """Does not allow throttles."""
+    """A Kafka that does not allow throttles."""
 
     async def set_settings(self, changes):
         return dict.fromkeys(changes, Failure(Reason.NOT_AUTHORIZED, "no AlterConfigs", Remedy.ACCESS))
 
 
 @pytest.mark.parametrize("name", ["take_back", "pause"])
-def test_throttles_that_kafka_did_not_allow_are_not_waited_for(name):
+def test_denied_throttles_do_not_block_pause_or_cancellation(name):
     at = TopicPartition("orders", 0)
     racks = dict.fromkeys(range(3), ("x", "a"))
     kafka = WithoutRight(racks, {at: (0,)}, {at: (2,)}, limits=Limits(), rate=5000)
@@ -358,7 +358,7 @@ def test_throttles_that_kafka_did_not_allow_are_not_waited_for(name):
 
 
 class KeepsSizes(SimulatedKafka):
-    """Notes for each list whether Kafka is asked to keep the number of replicas."""
+    """A Kafka that records for each list whether the request keeps the number of replicas."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -369,7 +369,7 @@ class KeepsSizes(SimulatedKafka):
         return await super().alter(targets, same_size)
 
 
-def test_kafka_is_asked_to_keep_the_number_of_replicas_where_a_step_keeps_it():
+def test_step_with_an_unchanged_replica_count_asks_kafka_to_keep_the_count():
     at = TopicPartition("orders", 0)
     kafka = KeepsSizes(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (1, 2)}, limits=Limits())
     assert is_complete(World(kafka).run("advance"))
@@ -380,7 +380,7 @@ def test_kafka_is_asked_to_keep_the_number_of_replicas_where_a_step_keeps_it():
 
 
 class LosesADirectory(SimulatedKafka):
-    """Broker 2 has lost a log directory and what is copied to it, and metadata do not say so, as with Kafka 4.4."""
+    """Broker 2 has lost a log directory and the copy in it, and metadata does not show this, as with Kafka 4.4."""
 
     lost = 1
 
@@ -392,7 +392,7 @@ class LosesADirectory(SimulatedKafka):
         return {(at, broker): size for (at, broker), size in found.items() if broker != 2 or not self.lost}
 
 
-def test_a_copy_in_a_log_directory_that_is_lost_waits_until_it_is_back():
+def test_copy_in_a_lost_log_directory_waits_until_the_directory_is_back():
     at = TopicPartition("orders", 0)
     kafka = LosesADirectory(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (2, 1)}, limits=Limits())
     world = World(kafka)
@@ -409,7 +409,7 @@ def test_a_copy_in_a_log_directory_that_is_lost_waits_until_it_is_back():
 
 
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
-def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, away):
+def test_executor_sends_no_repeated_changes_while_brokers_stay_offline(situation, away):
     kafka, events = situation
     world = after(kafka, events)
     for broker in away & set(kafka.racks):
@@ -431,9 +431,7 @@ def test_while_brokers_stay_away_nothing_is_asked_of_kafka_in_vain(situation, aw
 
 
 @given(situations(), st.sets(st.integers(0, 6), min_size=1, max_size=3))
-def test_what_is_on_cordoned_brokers_leaves_and_only_what_has_to_stay_or_to_come_there_does_not_move(
-    situation, cordoned
-):
+def test_replicas_leave_cordoned_brokers_and_only_moves_that_need_them_wait(situation, cordoned):
     kafka, events = situation
     world = after(kafka, events)
     for broker in cordoned & set(kafka.racks):
@@ -445,7 +443,7 @@ def test_what_is_on_cordoned_brokers_leaves_and_only_what_has_to_stay_or_to_come
         done = world.call("advance")
     assert not done.copying
     waiting = {one.partition: one for one in done.waiting}
-    assert all(number <= _REFUSALS for number in kafka.refused_by_cordon.values()), "it is given up"
+    assert all(number <= _REFUSALS for number in kafka.refused_by_cordon.values()), "the list is given up"
     for at in set(kafka.state) - kafka.touched_by_others:
         one, planned = kafka.state[at], kafka.planned[at]
         kept, to_come = kafka.cordons.intersection(one.replicas, planned), set(planned).difference(one.replicas)
@@ -464,7 +462,7 @@ def test_what_is_on_cordoned_brokers_leaves_and_only_what_has_to_stay_or_to_come
     world.run("advance")
 
 
-def test_two_replicas_on_cordoned_brokers_are_replaced_at_once_while_nothing_else_is_copied():
+def test_two_replicas_on_cordoned_brokers_are_replaced_in_one_step_despite_the_limit():
     one, two = TopicPartition("one", 0), TopicPartition("two", 0)
     lists, planned = {one: (0, 1), two: (2, 3)}, {one: (4, 5), two: (2, 4)}
     racks = dict.fromkeys(range(6), ("x", "a"))
@@ -478,7 +476,7 @@ def test_two_replicas_on_cordoned_brokers_are_replaced_at_once_while_nothing_els
     assert not kafka.configs
 
 
-def test_a_replacement_whose_call_is_lost_is_asked_for_again_after_the_cordon_is_gone():
+def test_replacement_whose_call_was_lost_is_requested_again_after_the_uncordon():
     at = TopicPartition("orders", 0)
     kafka = SimulatedKafka(dict.fromkeys(range(3), ("x", "a")), {at: (0, 1)}, {at: (0, 2)}, limits=Limits())
     kafka.cordon(1)
@@ -492,7 +490,7 @@ def test_a_replacement_whose_call_is_lost_is_asked_for_again_after_the_cordon_is
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_topic_that_is_deleted_and_created_again_is_left_alone_with_its_throttles(is_known):
+def test_recreated_topic_and_its_throttles_do_not_change_if_the_record_has_topic_ids(is_known):
     again, other = [TopicPartition("again", number) for number in range(3)], TopicPartition("other", 0)
     lists = dict.fromkeys([*again, other], (0, 1))
     planned = dict.fromkeys(lists, (1, 3))
@@ -521,7 +519,7 @@ def test_a_topic_that_is_deleted_and_created_again_is_left_alone_with_its_thrott
 
 
 class Refusing(SimulatedKafka):
-    """Refuses replica lists with a broker, or of a partition."""
+    """A Kafka that refuses the replica lists with one broker, or of one partition."""
 
     refuses = frozenset()
 
@@ -532,9 +530,9 @@ class Refusing(SimulatedKafka):
 
 
 @pytest.mark.parametrize("refuses", ["broker", "partition"])
-def test_what_kafka_refuses_is_not_under_way_and_ends_with_its_answer(refuses):
+def test_refused_list_is_not_under_way_and_ends_with_the_answer_of_kafka(refuses):
     one, two = TopicPartition("one", 0), TopicPartition("two", 0)
-    # A broker that takes nothing, and a list that needs no copy.
+    # A broker that accepts no replica, or a list that needs no copy.
     planned = {one: (3, 1) if refuses == "broker" else (1, 0), two: (1, 2)}
     kafka = Refusing(dict.fromkeys(range(4), ("x", "a")), dict.fromkeys(planned, (0, 1)), planned, limits=Limits(5, 5))
     kafka.refuses = frozenset({3} if refuses == "broker" else {one})
@@ -550,7 +548,7 @@ def test_what_kafka_refuses_is_not_under_way_and_ends_with_its_answer(refuses):
     assert kafka.state[two].replicas == (1, 2)
 
 
-def test_a_cordoned_broker_that_keeps_a_replica_keeps_no_other_broker_from_taking_some():
+def test_move_that_is_refused_for_a_cordoned_broker_does_not_block_other_moves():
     one, two = TopicPartition("one", 0), TopicPartition("two", 0)
     lists, planned = {one: (0, 1), two: (1, 2)}, {one: (0, 3), two: (1, 3)}
     kafka = SimulatedKafka(dict.fromkeys(range(4), ("x", "a")), lists, planned, limits=Limits(1, 1))
@@ -565,7 +563,7 @@ def test_a_cordoned_broker_that_keeps_a_replica_keeps_no_other_broker_from_takin
 
 
 class Counted(SimulatedKafka):
-    """Tells how many topics each pass has read."""
+    """A Kafka that records how many topics each pass has read."""
 
     async def partitions(self, topics):
         self.read.append(len(topics))
@@ -573,7 +571,7 @@ class Counted(SimulatedKafka):
 
 
 def many(topics, window):
-    """A plan of many topics with one partition each, in which two partitions at a time may move."""
+    """Return a Kafka with a plan for many topics of one partition each, of which two may move at a time."""
     before = {TopicPartition(f"t{number:03}", 0): (number % 4,) for number in range(topics)}
     planned = {at: ((one + 1) % 4,) for at, (one,) in before.items()}
     kafka = Counted(dict.fromkeys(range(4), ("x", "a")), before, planned, limits=Limits(2, 2), window=window)
@@ -581,16 +579,16 @@ def many(topics, window):
     return kafka
 
 
-def test_most_passes_read_what_is_in_hand_and_what_is_next_and_nothing_else():
+def test_most_passes_read_only_the_current_and_the_next_topics():
     kafka = many(100, window=10)
     assert is_complete(World(kafka).run("advance"))
     whole = [number for number in kafka.read if number > 10 + 2 * 2]
     assert len(whole) <= len(kafka.read) / 20 + 1
-    # The limits are used up all the time: two partitions move in each pair of passes, one to be copied, one to be left.
+    # The limits are always used up: two partitions move in each pair of passes, one pass to add, one to remove.
     assert len(kafka.read) <= 100 + 10
 
 
-def test_a_plan_that_waits_reads_few_topics_and_goes_on_once_the_broker_is_back():
+def test_waiting_plan_reads_few_topics_and_continues_when_the_brokers_are_back():
     kafka = many(100, window=10)
     for broker in (1, 2, 3):
         kafka.kill(broker)
@@ -608,7 +606,7 @@ def rates(kafka):
 
 
 def slow_copies(throttle, clock=lambda: 0):
-    """Ten copies under way that do not end by themselves, beside a topic that is no part of the plan."""
+    """Return a Kafka with ten copies that do not end without help, its world, and a partition outside the plan."""
     kafka = many(10, window=1_000)
     kafka.limits = Limits(10, 10)
     outside = TopicPartition("outside", 0)
@@ -619,7 +617,7 @@ def slow_copies(throttle, clock=lambda: 0):
     return kafka, world, outside
 
 
-def test_an_adaptive_throttle_slows_down_where_others_fall_behind_and_speeds_up_when_they_are_back():
+def test_adaptive_throttle_slows_down_while_other_replicas_are_behind_and_then_recovers():
     now = 0
     kafka, world, outside = slow_copies(Adaptive(1_000, 21_000), lambda: now)
     seen = []
@@ -636,7 +634,7 @@ def test_an_adaptive_throttle_slows_down_where_others_fall_behind_and_speeds_up_
     assert not rates(kafka)
 
 
-def test_a_throttle_is_changed_and_lifted_while_copies_are_under_way():
+def test_throttle_can_be_changed_and_removed_while_copies_are_under_way():
     kafka, world, _ = slow_copies(5_000)
     for throttle, there in ((5_000, {"5000"}), (7_000, {"7000"}), (Adaptive(10, 20), {"10"}), (None, set())):
         world.executor.adjust(kafka.limits, throttle)

@@ -1,4 +1,4 @@
-"""A cluster in the middle of reassignments, with brokers away, is judged by what its partitions have."""
+"""A cluster with ongoing reassignments and offline brokers is judged by the replicas that partitions have."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ GONE = (998, 999)
 
 @dataclass(frozen=True)
 class Moving:
-    """A partition with the replicas `before`, which is to get those of `target`, as Kafka lists it (KIP-455)."""
+    """A partition that moves from the replicas `before` to `target`, as Kafka lists it (KIP-455)."""
 
     before: tuple[int, ...]
     target: tuple[int, ...]
@@ -54,14 +54,14 @@ def clusters(draw):
 
 
 def examined(locations, rows, least):
-    """What is found in partitions with these replicas, and each finding in names."""
+    """Return the result for partitions with these replicas, and its findings with names."""
     partitions = table(("orders",), [(0, number, *row, 100) for number, row in enumerate(rows)])
     found = examine(locations, partitions, np.array([least]), ClusterRequirements())
     return found, list(found.findings.facts(partitions.names, locations.tree))
 
 
 @given(clusters())
-def test_only_what_partitions_have_is_judged_and_a_broker_that_is_away_is_one_finding(cluster):
+def test_only_present_replicas_are_judged_and_an_offline_broker_is_one_finding(cluster):
     locations, rows, least = cluster
     present = [present_replicas(one.state.replicas, one.state.adding) for one in rows]
     assert [set(row) for row in present] == [set(one.before) for one in rows]

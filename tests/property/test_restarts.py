@@ -1,4 +1,4 @@
-"""Whatever goes wrong: never two brokers away by the operator, none that a partition needs, none again and again."""
+"""Restarts by the operator under faults: one broker at a time, none that a partition needs, none repeatedly."""
 
 import asyncio
 from collections import Counter
@@ -27,7 +27,7 @@ actions = st.one_of(
 
 
 async def lived(one, todo, hopeless):
-    """Let all of it happen, mend what is broken, and wait until all is done that can be."""
+    """Run all events, then end all faults, and wait until all possible restarts are complete."""
     happens = {
         "relabel": lambda number, text: one.relabel(number, text, published=False),
         "publish": lambda *_: one.published.update(one.zones),
@@ -45,7 +45,7 @@ async def lived(one, todo, hopeless):
             happens[what](number, text)
     one.published.update(one.zones)
     one.budget, one.hidden, one.failing = True, False, set()
-    one.change()  # a request for a broker that cannot be spared waits until a person takes it off
+    one.change()  # a request for a broker that cannot be spared waits until a user removes it
     for _ in range(SIZE * 10):
         await one.run(120)
         restarts = one.topology.status.restarts
@@ -61,7 +61,7 @@ async def lived(one, todo, hopeless):
     st.sampled_from(["Report", "Hold"]),
     st.booleans(),
 )
-def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(
+def test_restarts_keep_partitions_available_and_fix_all_rack_drift_that_can_be_fixed(
     rows, min_insync, stubborn, todo, without_spare, renames
 ):
     there = {id_: SimulatedBroker(id_, "a", takes_rack=id_ not in stubborn) for id_ in range(SIZE)}
@@ -73,7 +73,7 @@ def test_no_restart_costs_a_partition_and_in_the_end_all_are_mended_that_can_be(
     asyncio.run(lived(one, todo, stubborn | needed))
     assert one.wrong == []
     assert one.drifted <= stubborn | needed
-    # Not again for the same rack, unless another one, a person or an answer that was lost came in between.
+    # No second restart for the same rack, unless another rack, a request or a lost response came in between.
     changes = Counter(number for what, number, _ in todo if what in ("relabel", "ask"))
     assert all(count <= changes[id_] + 1 for id_, count in Counter(id_ for id_, _ in one.evicted).items())
 
@@ -87,7 +87,7 @@ partitions = st.builds(
 
 
 @given(brokers, st.lists(partitions, max_size=6), st.dictionaries(st.sampled_from("ab"), st.integers(0, 4)))
-def test_what_a_broker_leaves_behind_is_counted_as_by_hand(broker, seen, min_insync):
+def test_shortfalls_without_a_broker_match_a_direct_count(broker, seen, min_insync):
     wanted = [
         one
         for one in seen

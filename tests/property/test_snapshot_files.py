@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading gives a snapshot or one sentence; and what it gives can be written and read again."""
+"""Any file gives a snapshot or a one-sentence error, and each snapshot can be written and read again."""
 
 import json
 
@@ -29,7 +29,7 @@ JSON = st.recursive(
 
 @st.composite
 def documents(draw):
-    """Valid documents, with and without the fields that may be left out."""
+    """Draw valid documents, with and without the optional fields."""
     ids = draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=6, unique=True))
     brokers = [
         {"id": broker, **draw(st.fixed_dictionaries({}, optional={"rack": RACKS, "cordoned": st.booleans()}))}
@@ -56,7 +56,7 @@ def documents(draw):
 
 
 def places(value, path=()):
-    """Paths of all values inside a document."""
+    """Yield the paths of all values in a document."""
     yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*path, key))
@@ -64,7 +64,7 @@ def places(value, path=()):
 
 @st.composite
 def damaged(draw):
-    """A valid document with one value replaced, removed or doubled, or with its text cut or changed."""
+    """Draw a valid document with one value replaced, removed or doubled, or with its text cut or changed."""
     document = draw(documents())
     *path, last = draw(st.sampled_from([path for path in places(document) if path]))
     inner = document
@@ -95,7 +95,7 @@ def alike(one, other):
 
 
 def read(text):
-    """What reading gives, after a round through the writer; None where it is refused with one sentence."""
+    """Return the snapshot after a round trip through the writer, or None if it is rejected with one sentence."""
     cases.counted()
     try:
         snapshot = parse_snapshot(text, "a.json")
@@ -110,7 +110,7 @@ def read(text):
 
 
 @given(documents())
-def test_a_valid_document_is_read(document):
+def test_valid_document_is_read_completely(document):
     document["topics"] = [topic for topic in document["topics"] if "min.insync.replicas" not in topic.get("config", {})]
     snapshot = read(json.dumps(document).encode())
     assert [broker.id for broker in snapshot.brokers] == [broker["id"] for broker in document["brokers"]]
@@ -125,20 +125,20 @@ def test_a_valid_document_is_read(document):
 
 
 @given(damaged())
-def test_a_damaged_document_is_read_or_refused_with_a_sentence(text):
+def test_damaged_document_is_read_or_rejected_with_one_sentence(text):
     read(text)
 
 
 @given(JSON)
-def test_other_json_is_read_or_refused_with_a_sentence(value):
+def test_other_json_is_read_or_rejected_with_one_sentence(value):
     read(json.dumps(value).encode())
 
 
 @given(st.binary(max_size=60) | st.text(max_size=40).map(str.encode))
-def test_any_bytes_are_read_or_refused_with_a_sentence(text):
+def test_any_bytes_are_read_or_rejected_with_one_sentence(text):
     read(text)
 
 
 @pytest.mark.parametrize("text", [b"[" * 200_000, b'{"brokers":' * 100_000, b'{"brokers":[{"id":' + b"9" * 10_000])
-def test_what_is_made_to_break_readers_gets_a_sentence(text):
+def test_hostile_json_is_rejected_with_one_sentence(text):
     assert read(text) is None

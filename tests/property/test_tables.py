@@ -1,4 +1,4 @@
-"""Laws of the tables that people read: nothing in a cell is cut off, neither on a narrow terminal nor in a file."""
+"""Tables of text output: no cell is cut off, neither on a narrow terminal nor in a file."""
 
 import io
 from collections import Counter
@@ -22,7 +22,7 @@ def letters(texts):
 
 @st.composite
 def filled(draw):
-    """A table of texts and numbers, and all that was written into it."""
+    """Draw a table of texts and numbers, with its headings and rows."""
     made = draw(st.lists(st.tuples(st.sampled_from([NAMES, NUMBERS, SENTENCES]), SENTENCES), min_size=1, max_size=6))
     headings = [f"#{heading[:20]}" if kind is NUMBERS else heading[:20] for kind, heading in made]
     shown = table(*headings)
@@ -33,7 +33,7 @@ def filled(draw):
 
 
 @given(filled(), st.integers(80, 200))
-def test_a_terminal_shows_all_of_every_cell_and_heading(case, width):
+def test_terminal_shows_every_cell_and_heading_completely(case, width):
     shown, headings, rows = case
     out = io.StringIO()
     Console(file=out, width=width, markup=False, highlight=False, emoji=False).print(shown)
@@ -45,7 +45,7 @@ def test_a_terminal_shows_all_of_every_cell_and_heading(case, width):
 
 
 @given(filled())
-def test_a_file_has_a_line_for_each_row(case):
+def test_file_has_one_line_for_each_row(case):
     shown, headings, rows = case
     screen = console()
     with screen.capture() as captured:

@@ -1,4 +1,4 @@
-"""Laws of the plan that the operator keeps for a topology: parts come, change and go, and no bound is ever false."""
+"""The plan that the operator keeps for a topology: its lower bound stays true while parts come, change and go."""
 
 import asyncio
 from collections import Counter
@@ -23,12 +23,12 @@ from rackspan.reconcile.ports import BrokerDescription, ReplicaCounts, TopicDesc
 
 MANAGED, UNMANAGED = ("a", "b", "c"), ("x", "y")
 GONE = 90
-"""A broker that lists name and no cluster has."""
+"""A broker that replica lists name but that does not exist."""
 
 
 @dataclass(frozen=True)
 class World:
-    """Brokers and their racks, what Kafka holds, and what objects ask for: all that the plan is made from."""
+    """All inputs of the plan: brokers with their racks, replicas in Kafka, and specs of objects."""
 
     levels: tuple
     racks: dict
@@ -62,7 +62,7 @@ class World:
         return ClusterState(prod.key, prod.spec, "cluster", view, BrokerLoad(held), {})
 
     def seen(self, names):
-        """KafkaTopics and their topics in Kafka; those of `a` and `b` share a namespace."""
+        """Yield KafkaTopics and their topics in Kafka. `a` and `b` share a namespace."""
         for name in names:
             meta = {"namespace": "one" if name in "ab" else "two", "name": name, "uid": name}
             spec = {"topologyRef": {"namespace": "kafka", "name": "prod"}, **self.specs[name]}
@@ -95,7 +95,7 @@ def worlds(draw):
 
 @st.composite
 def topologies(draw, racks):
-    """What a RackTopology may say that plans have to do with."""
+    """Draw the fields of a RackTopology that affect plans."""
     ids = sorted(racks)
     spec = {
         "drainBrokers": sorted(draw(st.just(()) | st.sets(st.sampled_from(ids), max_size=2))),
@@ -110,7 +110,7 @@ def topologies(draw, racks):
 
 @st.composite
 def specs(draw, tree, lists):
-    """A KafkaTopic's spec for a topic that has these lists."""
+    """Draw the spec of a KafkaTopic whose topic has these replica lists."""
     ids = [broker.id for broker in tree.brokers]
     size = draw(st.just(len(lists[0])) | st.just(len(lists[0])) | st.integers(1, 4))
     spec = {"partitions": len(lists) + draw(st.integers(0, 2)), "replicationFactor": size}
@@ -135,7 +135,7 @@ def specs(draw, tree, lists):
 
 @st.composite
 def changes(draw, world):
-    """The same world a moment later, and the KafkaTopics that are looked at then."""
+    """Draw the same world after a change, and the KafkaTopics that the operator processes next."""
     ids = sorted(world.racks)
     some = st.sets(st.sampled_from(ids), max_size=2).map(frozenset)
     managed = sorted(world.specs)
@@ -159,12 +159,12 @@ def changes(draw, world):
 
 
 def refuse_unexpected_errors(message, *about):
-    """Where the planner fails the operator logs that, and goes on without a plan."""
+    """Fail the test if the planner fails. The operator only logs such errors, and continues without a plan."""
     raise AssertionError(message % about)
 
 
 @given(st.data())
-def test_no_bound_of_the_operators_plan_is_ever_above_its_moves(data):
+def test_lower_bound_of_the_plan_of_the_operator_never_exceeds_its_moves(data):
     with patch.object(topology_plan._log, "exception", refuse_unexpected_errors):
         asyncio.run(_live(data))
 
@@ -185,7 +185,7 @@ async def _live(data):
             plans.forget(key)
             _no_false_bound(plans.whole)
         await _look(plans, world, names)
-    # Once the cluster has changed, and all have been looked at, the plan is made over all of them together.
+    # After the changes, the operator processes all topics, and then makes one plan for all of them.
     await _look(plans, world, sorted(world.specs))
     plans.make_anew()
     state = world.state
@@ -194,7 +194,7 @@ async def _live(data):
 
 
 async def _look(plans, world, names):
-    """What the operator does when it looks at some topics."""
+    """Do what the operator does when it processes some topics."""
     state = world.state
     repaired = {name: rows for name, rows in world.replicas.items() if name not in world.specs}
     await plans.of_unmanaged(repaired if state.spec.repairs_unmanaged else {}, state.for_plans)
@@ -211,7 +211,7 @@ def _no_false_bound(whole):
 
 
 def _certified(whole, known, world, state):
-    """The bound of a plan that was made together is what an oracle says, and without a loosened spread is reached."""
+    """Check that the bound of a plan for all topics matches the oracle, and is reached without a loosened spread."""
     _no_false_bound(whole)
     tree = state.racks.tree
     shut = {broker.id for broker in tree.brokers if broker.cordoned or not broker.online}
@@ -233,7 +233,7 @@ def _certified(whole, known, world, state):
 
 
 def _fewest(tree, wish, lists, shut):
-    """The fewest replicas that have to be copied for a topic; what cannot become what it should be needs none."""
+    """Return the fewest replicas that must be copied for a topic, 0 if its requirements are infeasible."""
     if wish.assignment:
         if len(wish.assignment) < len(lists):
             return 0

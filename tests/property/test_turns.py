@@ -1,4 +1,4 @@
-"""Places among the topologies that have replicas to move: as many for one namespace as for another."""
+"""Places for topologies that have replicas to move: every namespace gets an equal share."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ contenders = st.dictionaries(
 
 
 @given(contenders, st.integers(0, 12))
-def test_no_namespace_gets_a_place_that_another_one_needs_more(found, places):
+def test_places_are_shared_evenly_by_namespaces_and_the_longest_waiting_come_first(found, places):
     placed = in_turn(found, places)
     assert len(placed) == len(set(placed)) == min(places, len(found))
     busy = [one for one in found if not one.rests]
@@ -31,8 +31,8 @@ def test_no_namespace_gets_a_place_that_another_one_needs_more(found, places):
 
 
 @given(contenders, st.integers(1, 4))
-def test_whoever_waits_gets_a_turn(found, places):
-    """At the end of each turn, those that had a place go to the end of the queue."""
+def test_every_waiting_topology_gets_a_turn(found, places):
+    """After each turn, the topologies that had a place go to the end of the queue."""
     busy = {one.key: one.since for one in found if not one.rests}
     waiting, now = set(busy), 100.0
     for _ in range(len(busy)):

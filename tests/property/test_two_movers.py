@@ -1,9 +1,8 @@
-"""
-Several move replicas in one cluster, and people set throttles meanwhile: Kafka is all that they share.
+"""Two executors move replicas in one cluster while users set throttles. They share nothing but Kafka.
 
-Calls of two executors follow each other in any order, each may end at any call, and people change throttles in between.
-At the end the throttles are those that people have set. Kafka has no conditional write: who sets a rate in between an
-executor's read and the write that follows it at once is overwritten, and that is left out here.
+Calls of the executors follow each other in any order, each executor may be killed at any call, and users change
+throttles in between. At the end, the throttles are those that users have set. Kafka has no conditional write: a rate
+that a user sets between the read of an executor and the write that follows is overwritten. This case is left out here.
 """
 
 import types
@@ -29,12 +28,12 @@ CALLS = ("settings", "set_settings", "alter", "elect")
 
 @types.coroutine
 def turn(call):
-    """Let others go first."""
+    """Let the other executor run before a call."""
     yield call
 
 
 class InTurn:
-    """A Kafka that is asked by several; implements `ReassignmentAdmin`."""
+    """A Kafka that several executors share; implements `ReassignmentAdmin`."""
 
     def __init__(self, kafka):
         self._kafka = kafka
@@ -51,7 +50,7 @@ class InTurn:
 
 
 class Mover:
-    """An executor that makes a call at a time, and goes on from its journal when it was killed."""
+    """An executor that makes one call at a time, and continues from its journal after a kill."""
 
     def __init__(self, kafka, changes, rate):
         self._kafka = kafka
@@ -73,7 +72,7 @@ class Mover:
         self._executor.adjust(Limits(5, 5), rate)
 
     def step(self, name="advance"):
-        """Go on until the next call of the pass, or begin one."""
+        """Continue to the next call of the pass, or start a pass."""
         if self._pass is None:
             self._pass = getattr(self._executor, name)()
         try:
@@ -82,7 +81,7 @@ class Mover:
             self._pass, self._calls, self.last = None, [], ended.value
 
     def passes(self, name="advance"):
-        """Go on to the end of the pass, and make another one."""
+        """Continue to the end of the pass, and run another one."""
         for _ in range(2):
             self.step(name)
             while self._pass is not None:
@@ -99,7 +98,7 @@ class Mover:
 
 
 def world(ours, theirs, rates=(5_000, 7_000), configs=()):
-    """Two movers, each with partitions of its own."""
+    """Return a Kafka and two movers, each with its own partitions."""
     lists = dict.fromkeys((*ours, *theirs), (0, 1))
     planned = dict.fromkeys(lists, (2, 1))
     kafka = SimulatedKafka(RACKS, lists, planned, configs=dict(configs))
@@ -108,7 +107,7 @@ def world(ours, theirs, rates=(5_000, 7_000), configs=()):
 
 
 def ended(kafka, movers):
-    """Let nothing happen any more but what ends by itself, a call of each in turn."""
+    """Run the movers to their end, one call of each in turn."""
     for _ in range(CALLS_IN_ALL):
         kafka.catch_up_all()
         left = [mover for mover in movers if not mover.is_done]
@@ -163,7 +162,7 @@ def happens(kafka, movers, event):
     st.dictionaries(LIST, st.sampled_from(["*", "0:2,9:9"]), max_size=2),
     st.lists(EVENTS, max_size=50),
 )
-def test_at_the_end_throttles_are_what_people_have_set(order, rates, before, listed, events):
+def test_throttles_set_by_users_remain_after_two_executors_have_ended(order, rates, before, listed, events):
     before |= listed
     kafka, movers = world(order[:2], order[2:], rates, before)
     for event in events:
@@ -183,7 +182,7 @@ def rates(kafka):
     return {value for setting, value in kafka.configs.items() if setting.key in RATES}
 
 
-def test_the_second_ones_rate_does_not_replace_the_first_ones_and_takes_its_place_once_that_is_gone():
+def test_second_executor_sets_its_rate_only_after_the_first_has_removed_its_own():
     kafka, (first, second) = world([A], [B])
     first.passes()
     assert not first.last.left_alone
@@ -205,7 +204,7 @@ def test_the_second_ones_rate_does_not_replace_the_first_ones_and_takes_its_plac
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("rate", [5_000, 6_000])
-def test_what_a_person_sets_meanwhile_is_not_overwritten_nor_deleted_and_is_told(restarts, rate):
+def test_rate_set_by_a_user_is_reported_and_neither_overwritten_nor_deleted(restarts, rate):
     kafka, (mover, _) = world([A], [])
     mover.passes()
     kafka.configs[FIRST] = "111"

@@ -1,4 +1,4 @@
-"""What an acknowledged write survives, against every set of replicas that may have acknowledged it."""
+"""Write guarantees, compared with every set of replicas that may have acknowledged a write."""
 
 from itertools import combinations
 
@@ -17,7 +17,7 @@ def padded(rows):
 
 
 def place(tree, broker, depth):
-    """The domain of a broker; one that nobody knows may be anywhere, so in None's."""
+    """Return the domain of a broker, or None for an unknown broker, which may be in any domain."""
     if depth > len(tree.levels):
         return broker
     paths = {b.id: (b.rack + ("",) * len(LEVELS))[:depth] for b in tree.brokers}
@@ -25,7 +25,7 @@ def place(tree, broker, depth):
 
 
 def holders(row, least):
-    """Every set of replicas in sync when a write is acknowledged."""
+    """Return every set of replicas that can be in sync when a write is acknowledged."""
     return [chosen for size in range(least, len(row) + 1) for chosen in combinations(row, size)]
 
 
@@ -40,7 +40,7 @@ def topics(draw, tree):
 
 
 @given(trees(most=6, spoiled=True), st.data())
-def test_they_are_those_of_the_worst_choice_of_replicas_in_sync(tree, data):
+def test_write_guarantees_are_those_of_the_worst_set_of_in_sync_replicas(tree, data):
     rows, topic, least = data.draw(topics(tree))
     found = write_guarantees(tree, padded(rows), np.array(topic), np.array(least))
     assert sorted(found) == sorted(set(topic))
@@ -66,7 +66,7 @@ def test_they_are_those_of_the_worst_choice_of_replicas_in_sync(tree, data):
 
 
 @given(trees(most=6), st.data())
-def test_they_agree_with_the_bounds_by_which_min_insync_replicas_is_derived(tree, data):
+def test_write_guarantees_agree_with_the_bounds_that_min_insync_is_derived_from(tree, data):
     rows, _, _ = data.draw(topics(tree))
     for least in range(1, min(map(len, rows)) + 1):
         found = write_guarantees(tree, padded(rows), np.zeros(len(rows), dtype=np.int64), np.array([least]))[0]
@@ -82,7 +82,7 @@ def test_they_agree_with_the_bounds_by_which_min_insync_replicas_is_derived(tree
 
 
 @given(trees(most=5), st.data())
-def test_a_broker_that_nobody_knows_may_be_where_the_most_are(tree, data):
+def test_unknown_broker_counts_as_in_the_worst_possible_domain(tree, data):
     rows, topic, least = data.draw(topics(tree))
     with_ghost = [[*row, 999] for row in rows]
     found = write_guarantees(tree, padded(with_ghost), np.array(topic), np.array(least))
