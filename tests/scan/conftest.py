@@ -1,4 +1,4 @@
-"""One Spark session for the folder, the scan as a command and as a function, and clusters that a test makes."""
+"""One Spark session for the directory, scans as a command and as a function, and clusters from test data."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -28,14 +28,14 @@ def spark():
 
 @pytest.fixture
 def rackspan(spark, monkeypatch):
-    """Run the command in this process: `rackspan("scan", "--snapshot", file)`. The session outlives it."""
+    """Run the command in this process: `rackspan("scan", "--snapshot", file)`. The Spark session stays open."""
     monkeypatch.setattr(SparkSession, "stop", lambda _self: None)
     return cli
 
 
 @pytest.fixture
 def process(tmp_path):
-    """Run the command as a process of its own."""
+    """Run the command in a separate process."""
 
     def run(*arguments, **options) -> Ran:
         return run_in_process(tmp_path, *arguments, **options)
@@ -62,7 +62,7 @@ class Given:
 
 
 class Scans:
-    """Scans of snapshot files into one history, at times that a test gives in minutes after noon."""
+    """Scans of snapshot files into one history. Tests give the times in minutes after noon."""
 
     def __init__(self, engine, history, folder):
         self._engine = engine

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: the JVM takes them from it, and does without where it does not fit."""
+"""The archive of Spark's classes: the JVM loads classes from it, and ignores an archive of another Java."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ main()
 
 
 @pytest.mark.skipif(shutil.which("jcmd") is None, reason="only a JDK has jcmd")
-def test_the_session_of_these_tests_takes_its_classes_from_the_archive(spark):
+def test_spark_session_loads_most_classes_from_the_archive(spark):
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()
     counters = subprocess.check_output(["jcmd", str(pid), "PerfCounter.print"], text=True)
     counted = dict(line.split("=") for line in counters.splitlines() if line.startswith("java.cls."))
@@ -28,7 +28,7 @@ def test_the_session_of_these_tests_takes_its_classes_from_the_archive(spark):
     assert int(counted["java.cls.sharedLoadedClasses"]) > int(counted["java.cls.loadedClasses"])
 
 
-def test_an_archive_that_java_cannot_use_changes_nothing_and_prints_nothing(tmp_path):
+def test_unusable_class_archive_is_ignored_without_a_message(tmp_path):
     archive = tmp_path / "of another java" / "classes.jsa"
     archive.parent.mkdir()
     archive.write_bytes(b"another version")

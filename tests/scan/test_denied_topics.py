@@ -1,4 +1,4 @@
-"""Topics that a real Kafka with ACLs does not let the scan describe, or only in part: told, counted, never cleared."""
+"""Topics that ACLs of a real Kafka hide completely or partly: reported and counted, and their findings stay."""
 
 import pytest
 from confluent_kafka.admin import (
@@ -42,7 +42,7 @@ def _acl(topic, operation, permission):
 
 
 def deny(cluster, topic, operation):
-    """Let the scanner do with the topic anything but this, and wait until every broker that is asked sees to it."""
+    """Deny the scanner this operation on the topic, allow the other one, and wait until every broker applies that."""
     allow = [one for one in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS) if one is not operation]
     acls = [_acl(topic, one, AclPermissionType.ALLOW) for one in allow]
     acls.append(_acl(topic, operation, AclPermissionType.DENY))
@@ -69,7 +69,7 @@ def allow_all(cluster, topic):
 
 
 def _may(cluster, broker, topic):
-    """Whether one broker tells the scanner all of the topic."""
+    """Return whether a broker lets the scanner describe the topic and its configs."""
     config = cluster.client_config("SASL_PLAINTEXT", SCANNER)
     servers = config["bootstrap.servers"].split(",")
     admin = AdminClient({**config, "bootstrap.servers": servers[broker], "log_level": 0})
@@ -81,7 +81,7 @@ def _may(cluster, broker, topic):
 
 
 @pytest.mark.stack
-def test_what_acls_hide_is_told_and_counted_and_what_was_found_before_is_kept(history, guarded):
+def test_topics_hidden_by_acls_are_reported_and_their_earlier_findings_stay(history, guarded):
     create(guarded, ("orders", [(0, 1)]), ("payments", [(0, 1)]), ("fine", [(0, 2)]))
     properties = guarded.client_config("SASL_PLAINTEXT", SCANNER)
 

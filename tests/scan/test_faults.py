@@ -1,4 +1,4 @@
-"""What goes wrong around a scan, from the command line: one clear line, nothing half done, and the others go on."""
+"""Faults of scans on the command line: a one-line error, no partial result, and other clusters are scanned."""
 
 import json
 import os
@@ -48,7 +48,7 @@ LOST = {"cut", "empty", "future", "future-topic"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, spark):
-    """A folder of snapshots that was scanned: how the command ended, and documents."""
+    """The result of a scan of a directory of snapshots, and its documents by cluster."""
     folder = tmp_path_factory.mktemp("snapshots")
     for name, text in FILES.items():
         (folder / f"{name}.json").write_text(text)
@@ -59,7 +59,7 @@ def folder(tmp_path_factory, spark):
     return ran, {document["cluster"]: document for document in ran.json["scans"]}
 
 
-def test_files_that_cannot_be_read_are_failed_scans_and_the_others_go_on(folder):
+def test_unreadable_files_are_failed_scans_and_other_files_are_scanned(folder):
     ran, documents = folder
     assert ran.code == 2
     assert documents.keys() == FILES.keys()
@@ -78,7 +78,7 @@ def test_files_that_cannot_be_read_are_failed_scans_and_the_others_go_on(folder)
         ("future-topic", "colour"),
     ],
 )
-def test_the_sentence_names_the_file_and_what_is_wrong_with_it(folder, name, sentence):
+def test_error_names_the_unreadable_file_and_the_reason(folder, name, sentence):
     ran, documents = folder
     message = documents[name]["message"]
     assert f"{name}.json: " in message
@@ -86,17 +86,17 @@ def test_the_sentence_names_the_file_and_what_is_wrong_with_it(folder, name, sen
     assert f"{name}: {message}" in ran.errors
 
 
-def test_a_cluster_without_topics_is_scanned(folder):
+def test_cluster_without_topics_is_scanned(folder):
     document = folder[1]["no-topics"]
     assert document["summary"]["partitions"] == document["summary"]["findings"] == 0
     assert [broker["replicas"] for broker in document["brokers"]] == [0] * 6
 
 
-def test_a_cluster_without_racks_is_scanned_as_one_where_nothing_is_out_of_place(folder):
+def test_cluster_without_racks_has_no_findings(folder):
     assert folder[1]["no-racks"]["summary"]["findings"] == 0
 
 
-def test_brokers_without_a_rack_among_others_are_told_and_only_their_topics_are_not_judged(folder):
+def test_brokers_without_a_rack_are_reported_and_only_their_topics_are_not_judged(folder):
     found = folder[1]["some-racks"]["findings"]
     assert {(row["rule"], row.get("topic"), row.get("broker")) for row in found} == {
         ("MissingRack", None, 0),
@@ -104,17 +104,17 @@ def test_brokers_without_a_rack_among_others_are_told_and_only_their_topics_are_
     }
 
 
-def test_unicode_in_configurations_harms_nobody(folder):
+def test_unicode_in_configs_does_not_affect_scans(folder):
     assert folder[1]["unicode"]["summary"]["nonCompliant"] == 1
     assert folder[1]["good"]["topics"][0]["minInsyncReplicas"] == 2
 
 
-def test_partitions_without_a_leader_are_told(folder):
+def test_partition_without_a_leader_is_a_critical_finding(folder):
     (row,) = folder[1]["gone"]["findings"]
     assert (row["rule"], row["severity"], row["excess"]) == ("Offline", "critical", -3)
 
 
-def test_one_file_that_cannot_be_read_is_told_in_the_same_words_without_spark(rackspan, folder, tmp_path):
+def test_single_unreadable_file_has_the_same_error_as_in_a_directory(rackspan, folder, tmp_path):
     for name in LOST:
         (tmp_path / f"{name}.json").write_text(FILES[name])
         ran = rackspan("scan", "--snapshot", tmp_path / f"{name}.json", "-o", "json")
@@ -125,7 +125,7 @@ def test_one_file_that_cannot_be_read_is_told_in_the_same_words_without_spark(ra
         )
 
 
-def test_racks_deeper_than_the_levels_are_refused_in_one_line(rackspan, tmp_path):
+def test_racks_deeper_than_the_levels_fail_the_scan_with_a_one_line_error(rackspan, tmp_path):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     ran = rackspan("scan", "--snapshot", tmp_path / "prod.json", "--levels", "zone", "-o", "json")
     assert (ran.code, ran.json["state"], ran.json["reason"]) == (2, "Failed", "RacksUnusable")
@@ -133,21 +133,21 @@ def test_racks_deeper_than_the_levels_are_refused_in_one_line(rackspan, tmp_path
 
 
 @pytest.mark.parametrize("missing", ["nowhere", "folder"])
-def test_a_path_without_snapshots_is_refused(rackspan, tmp_path, missing):
+def test_path_without_snapshots_is_rejected(rackspan, tmp_path, missing):
     (tmp_path / "folder").mkdir()
     ran = rackspan("scan", "--snapshot", tmp_path / missing)
     assert ran.code == 2
     assert str(tmp_path / missing) in ran.errors[0]
 
 
-# --- answers that crash Kafka's client --------------------------------------------------------------------------------
+# --- responses that crash Kafka's client ------------------------------------------------------------------------------
 
 CONFIG_WITHOUT_NAME = ("DescribeConfigs", "results.configs.name", None)
 IN_A_WORKER = "a Python worker of Spark crashed, most likely in Kafka's client on an answer that it cannot read"
 
 
 @pytest.mark.parametrize("answer", [("Metadata", "cluster_id", None), CONFIG_WITHOUT_NAME], ids=["outline", "portion"])
-def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
+def test_response_that_crashes_a_python_worker_gives_a_one_line_error(spark, answer):
     with HostileKafka() as kafka:
         found = live("prod", command_properties(kafka.address))
         kafka.mutate = spoiling(*answer)
@@ -157,14 +157,14 @@ def test_an_answer_that_crashes_a_python_worker_is_one_sentence(spark, answer):
     assert "\n" not in str(failed.value)
 
 
-def test_a_crash_of_a_python_worker_names_the_cluster_and_has_an_exit_code(rackspan):
+def test_crash_of_a_python_worker_names_the_cluster_and_has_its_exit_code(rackspan):
     with HostileKafka(spoiling(*CONFIG_WITHOUT_NAME)) as kafka:
         ran = rackspan("scan", "--bootstrap-server", kafka.address, "--engine", "spark", "-o", "json")
     assert (ran.code, ran.json["state"], ran.json["reason"]) == (71, "Failed", "WorkerCrashed")
     assert ran.error.startswith(f"{kafka.address}: {IN_A_WORKER}")
 
 
-def test_a_crash_of_the_driver_is_one_sentence(process):
+def test_crash_of_the_driver_gives_a_one_line_error(process):
     with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
         ran = process("scan", "--bootstrap-server", kafka.address)
     assert (ran.code, ran.out) == (71, "")
@@ -174,7 +174,7 @@ def test_a_crash_of_the_driver_is_one_sentence(process):
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def test_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp_path):
+def test_scan_handles_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp_path):
     lists = [UNFAIR if number % 1000 == 7 else FAIR for number in range(100_000)]
     (tmp_path / "long.json").write_text(json.dumps(cluster(topic("orders", *lists))))
     wide = [topic(f"topic-{number}", row) for number, row in enumerate(lists)]
@@ -189,12 +189,12 @@ def test_one_topic_of_100_000_partitions_and_100_000_topics_of_one(rackspan, tmp
         assert len(document["topics"]) == min(topics, 100)
 
 
-# --- killed -----------------------------------------------------------------------------------------------------------
+# --- killed scans -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moment", [("findings", "scans")])
-def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, moment):
-    """Two at once: one is killed as soon as it writes, the other at its commit, before or after it."""
+def test_killed_scan_leaves_a_consistent_history_and_can_be_repeated(rackspan, tmp_path, moment):
+    """Two scans at once: one is killed at its first write, the other just before or after its commit."""
     location = tmp_path / "history"
     history = History(str(location))
     files = {table: tmp_path / f"killed-at-{table}.json" for table in moment}
@@ -231,7 +231,7 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
             if scan.poll() is None:
                 os.killpg(scan.pid, signal.SIGKILL)
             scan.communicate()
-    for name, known in before.items():  # one that has committed before it was killed is there, and whole
+    for name, known in before.items():  # a scan that committed before the kill is visible and complete
         assert history.scans(name)[:1] == known
     ran = rackspan("scan", "--snapshot", tmp_path, "--history", location, "--scan-id", "killed", "-o", "json")
     assert ran.code == 1
@@ -243,12 +243,12 @@ def test_a_scan_that_is_killed_leaves_the_history_as_it_was(rackspan, tmp_path, 
         assert len(history.rows("findings", scans[1:])) == len(document["findings"])
 
 
-# --- the place of the history -----------------------------------------------------------------------------------------
+# --- the location of the history --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of its own of 512 KiB."""
+    """A separate disk of 512 KiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "rackspan-test", str(folder)]
@@ -258,13 +258,13 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", str(folder)], check=True)  # Spark may still have one of its files open
 
 
-def test_a_full_disk_fails_the_scan_and_leaves_the_history_as_it_was(rackspan, tmp_path, small_disk):
+def test_full_disk_fails_the_scan_and_leaves_the_history_unchanged(rackspan, tmp_path, small_disk):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     scan = ("scan", "--snapshot", tmp_path / "prod.json", "--history", small_disk, "-o", "json")
     assert rackspan(*scan, "--scan-id", "first").code == 1
     history = History(str(small_disk))
     filler = small_disk / "filler"
-    for room in (0, 32):  # not even for Spark's files, and for some of the tables
+    for room in (0, 32):  # no room at all, then room for some of the tables
         free = shutil.disk_usage(small_disk).free
         filler.write_bytes(bytes(max(free - room * 1024, 0)))
         ran = rackspan(*scan, "--scan-id", f"full-{room}")
@@ -279,7 +279,7 @@ def test_a_full_disk_fails_the_scan_and_leaves_the_history_as_it_was(rackspan, t
     assert after.json["changes"]["new"] == after.json["changes"]["cleared"] == 0
 
 
-def test_a_history_that_is_no_folder_fails_the_scan_and_an_unknown_kind_of_location_is_refused(rackspan, tmp_path):
+def test_history_that_is_a_file_fails_the_scan_and_an_unknown_scheme_is_rejected(rackspan, tmp_path):
     file = tmp_path / "prod.json"
     file.write_text(json.dumps(GOOD))
     ran = rackspan("scan", "--snapshot", file, "--history", file, "-o", "json")
@@ -292,7 +292,7 @@ def test_a_history_that_is_no_folder_fails_the_scan_and_an_unknown_kind_of_locat
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_small_cluster_is_scanned_where_there_is_neither_spark_nor_java(process, tmp_path):
+def test_small_cluster_is_scanned_without_spark_and_java(process, tmp_path):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     for name in ("pyspark", "py4j"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
@@ -303,7 +303,7 @@ def test_a_small_cluster_is_scanned_where_there_is_neither_spark_nor_java(proces
     assert "orders" in (tmp_path / "page.html").read_text()
 
 
-def test_without_spark_or_java_one_line_says_what_to_install(rackspan, tmp_path, monkeypatch):
+def test_missing_spark_or_java_gives_a_one_line_error(rackspan, tmp_path, monkeypatch):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     scan = ("scan", "--snapshot", tmp_path / "prod.json", "--engine", "spark")
     with monkeypatch.context() as patch:
@@ -317,7 +317,7 @@ def test_without_spark_or_java_one_line_says_what_to_install(rackspan, tmp_path,
     assert (ran.code, ran.errors) == (2, ["there is no Java, which Spark needs"])
 
 
-def test_a_java_that_does_not_start_is_told_in_one_line(process, tmp_path):
+def test_java_that_does_not_start_gives_a_one_line_error(process, tmp_path):
     (tmp_path / "prod.json").write_text(json.dumps(GOOD))
     ran = process(
         *("scan", "--snapshot", "prod.json", "--history", "history", "--engine", "spark"),
@@ -333,7 +333,7 @@ def test_a_java_that_does_not_start_is_told_in_one_line(process, tmp_path):
 
 
 @pytest.mark.parametrize("listening", [False, True])
-def test_a_cluster_that_does_not_answer_is_a_failed_scan(rackspan, listening):
+def test_unreachable_cluster_is_a_failed_scan(rackspan, listening):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         if listening:

@@ -1,4 +1,4 @@
-"""One scan after the other: what is new, what is cleared, since when, for how long, and what is kept of it."""
+"""Consecutive scans: new and cleared findings, their times, violation minutes, and expiry."""
 
 import threading
 from datetime import date, timedelta
@@ -21,7 +21,7 @@ def ids(document):
     return {row.id for row in document.findings}
 
 
-def test_the_second_scan_knows_again_what_the_first_has_found(scans):
+def test_second_scan_recognizes_the_findings_of_the_first(scans):
     first = scans(cluster(topic("orders", UNFAIR, FAIR), topic("old", UNFAIR)), "a")
     second = scans(cluster(topic("orders", UNFAIR, UNFAIR)), "b", 30)
     assert first.changes.since is None
@@ -38,7 +38,7 @@ def test_the_second_scan_knows_again_what_the_first_has_found(scans):
     assert {f"{number:016x}" for number in kept} == ids(second)
 
 
-def test_minutes_out_of_compliance_are_counted_from_scan_to_scan_whatever_the_clock_does(scans):
+def test_violation_minutes_are_counted_between_scans_even_if_the_clock_goes_back(scans):
     broken, whole = cluster(topic("orders", UNFAIR)), cluster(topic("orders", FAIR))
     told = [
         scans(document, f"scan-{minutes}", minutes)
@@ -51,7 +51,7 @@ def test_minutes_out_of_compliance_are_counted_from_scan_to_scan_whatever_the_cl
         ]
     ]
     minutes = [row["violation_minutes"] for row in sorted(scans.rows("scans"), key=lambda row: row["sequence"])]
-    # A clock that goes back has stood still; while all was well nothing is counted.
+    # A clock that goes back adds no minutes. Nothing is counted while the topic is compliant.
     assert minutes == [0, 0, 7.5, 0, 15]
     assert [row["sequence"] for row in scans.rows("scans")].count(5) == 1
     assert [{row.name: row.violation_minutes for row in one.topics} for one in told] == [
@@ -65,18 +65,20 @@ def test_minutes_out_of_compliance_are_counted_from_scan_to_scan_whatever_the_cl
     assert sum(day.scans for day in told[-1].trend) == 5
 
 
-def test_minutes_of_a_topic_that_was_deleted_between_two_scans_are_kept(scans):
+def test_violation_minutes_of_a_topic_deleted_between_two_scans_are_kept(scans):
     scans(cluster(topic("orders", UNFAIR), topic("payments", FAIR)), "a")
     second = scans(cluster(topic("payments", FAIR)), "b", 20)
     assert second.summary.topics == 1
     assert [day.violation_minutes for day in second.trend] == [20.0]
     assert [(row["topic"], row["violation_minutes"]) for row in scans.rows("topics", "b")] == [("orders", 20.0)]
     third = scans(cluster(topic("orders", UNFAIR), topic("payments", FAIR)), "c", 50)
-    assert [(row.name, row.violation_minutes) for row in third.topics] == [("orders", 20.0)], "30 more were fine"
+    assert [(row.name, row.violation_minutes) for row in third.topics] == [("orders", 20.0)], (
+        "the topic was deleted for the other 30 minutes"
+    )
     assert sum(row["violation_minutes"] for row in scans.rows("scans")) == 20.0
 
 
-def test_a_broker_that_goes_and_comes_back_between_snapshots_flaps(scans):
+def test_broker_that_disappears_and_returns_between_snapshots_flaps(scans):
     document = cluster(topic("orders", FAIR))
     without = {**document, "brokers": [one for one in document["brokers"] if one["id"] != 5]}
     told = [
@@ -86,12 +88,12 @@ def test_a_broker_that_goes_and_comes_back_between_snapshots_flaps(scans):
     assert {row.id for row in told[-1].brokers if row.flaps} == {5}
 
 
-def test_the_seconds_of_a_scan_have_all_of_its_steps(scans):
+def test_seconds_of_a_scan_include_the_history_and_the_trend(scans):
     steps = scans(cluster(topic("orders", UNFAIR)), "a").seconds
     assert {"writing the history", "looking at the trend"} < set(steps)
 
 
-def test_a_scan_that_was_done_is_given_again_and_nothing_is_written(scans, tmp_path):
+def test_repeated_scan_id_returns_the_same_document_and_writes_nothing(scans, tmp_path):
     first = scans(cluster(topic("orders", UNFAIR)), "once")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "history").rglob("*")}
     again = scans(cluster(topic("orders", FAIR)), "once", 99)
@@ -99,7 +101,7 @@ def test_a_scan_that_was_done_is_given_again_and_nothing_is_written(scans, tmp_p
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "history").rglob("*")} == before
 
 
-def test_old_days_are_forgotten_and_one_jump_of_the_clock_forgets_nothing(scans):
+def test_old_scans_expire_but_a_jump_of_the_clock_expires_nothing(scans):
     broken = cluster(topic("orders", UNFAIR))
     day = 60 * 24
     for at in range(2):
@@ -114,7 +116,7 @@ def test_old_days_are_forgotten_and_one_jump_of_the_clock_forgets_nothing(scans)
     assert back.changes.new == back.changes.cleared == 0
 
 
-def test_days_are_compacted_and_the_trend_stays_what_it_was(scans):
+def test_compaction_of_days_keeps_the_findings_and_the_trend(scans):
     broken = cluster(topic("orders", UNFAIR))
     for at in range(2):
         scans(broken, f"scan-{at}", at * 10)
@@ -130,7 +132,7 @@ def test_days_are_compacted_and_the_trend_stays_what_it_was(scans):
     assert [row.violation_minutes for row in scans(broken, "one-more", 60 * 24 + 5).topics] == [1445.0]
 
 
-def test_a_history_that_is_read_while_scans_write_to_it_never_shows_half_of_one(scans):
+def test_readers_never_see_half_a_scan_while_scans_write(scans):
     done = threading.Event()
     seen, wrong = [], []
 
@@ -155,7 +157,7 @@ def test_a_history_that_is_read_while_scans_write_to_it_never_shows_half_of_one(
     assert {len(tables[0]) for tables in seen} >= {0, 1, 2}
 
 
-def test_a_damaged_history_is_named_and_left_as_it_is(scans, history, tmp_path):
+def test_error_names_a_damaged_file_and_the_history_does_not_change(scans, history, tmp_path):
     document = cluster(topic("orders", UNFAIR))
     scans(document, "a")
     whole = {data: data.read_bytes() for data in (tmp_path / "history" / "findings").glob("cluster=*/*/*.parquet")}
@@ -170,7 +172,7 @@ def test_a_damaged_history_is_named_and_left_as_it_is(scans, history, tmp_path):
     assert scans(document, "b", 5).changes.new == 0
 
 
-def test_any_name_of_a_file_is_a_cluster_s_name(scans):
+def test_unusual_file_name_is_a_valid_cluster_name(scans):
     name = "größte Küche, 50 % {off} [a]*"
     scans(cluster(topic("orders", UNFAIR)), "a", name=name)
     second = scans(cluster(topic("orders", UNFAIR)), f"{name}/2", 10, name=name)

@@ -1,4 +1,4 @@
-"""The views of a history: what they say is what scans and their page say, and Spark runs them as well."""
+"""The views of a history agree with the documents and pages of scans, and Spark can run them, too."""
 
 import math
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ DAY = 24 * 60
 
 @pytest.fixture
 def told(scans):
-    """Scans of two clusters: topics that are unfair for a while, and a broker that goes and comes back twice."""
+    """Scans of two clusters, with topics that are non-compliant for a while, and a broker that is missing twice."""
     whole, less = RACKS, {broker: rack for broker, rack in RACKS.items() if broker != 5}
     story = [
         (0, whole, FAIR, FAIR),
@@ -46,7 +46,7 @@ def of(history, view, cluster_name="prod"):
     return [row for row in rows(history, found.query) if row["cluster_name"] == cluster_name]
 
 
-def test_days_are_those_of_the_page(told, history):
+def test_compliance_by_day_agrees_with_the_page(told, history):
     wanted = aggregates.days(history.rows("scans", history.scans("prod"))).to_pylist()
     assert [row["scans"] for row in wanted] == [4, 2]
     found = of(history, "compliance_by_day")
@@ -59,7 +59,7 @@ def test_days_are_those_of_the_page(told, history):
     )
 
 
-def test_violation_minutes_are_those_of_the_document(told, history):
+def test_violation_minutes_agree_with_the_document(told, history):
     wanted = {row.name: row.violation_minutes for row in told[-1].topics if row.violation_minutes}
     found = of(history, "violation_minutes")
     assert {row["topic"]: row["violation_minutes"] for row in found} == wanted
@@ -67,7 +67,7 @@ def test_violation_minutes_are_those_of_the_document(told, history):
     assert [row["violation_minutes"] for row in found] == sorted(wanted.values(), reverse=True)
 
 
-def test_open_findings_are_those_of_the_last_scan(told, history):
+def test_open_findings_agree_with_the_last_scan(told, history):
     wanted = {(row.rule, row.topic, row.partition, row.first_seen) for row in told[-1].findings}
     found = of(history, "open_findings")
     assert {(row["rule"], row["topic"], row["partition"], timestamp(row["first_seen"])) for row in found} == wanted
@@ -76,7 +76,7 @@ def test_open_findings_are_those_of_the_last_scan(told, history):
     assert [row["first_seen"] for row in found] == sorted(row["first_seen"] for row in found)
 
 
-def test_changed_findings_are_those_of_each_scan(told, history):
+def test_changed_findings_agree_with_each_scan(told, history):
     found = of(history, "changed_findings")
     for document in told[1:]:
         mine = [row for row in found if row["scan_id"] == document.scan_id]
@@ -85,7 +85,7 @@ def test_changed_findings_are_those_of_each_scan(told, history):
     assert {row["scan_id"] for row in found} <= {document.scan_id for document in told[1:]}
 
 
-def test_a_repair_took_from_the_first_scan_with_the_finding_to_the_first_without(told, history):
+def test_repair_time_is_from_the_first_scan_with_the_finding_to_the_first_without_it(told, history):
     (uneven,) = (row for row in of(history, "repair_times") if row["rule"] == "NotCompliant")
     since_60 = DAY + 5 - 60
     old = (60 - 40) + since_60
@@ -93,13 +93,13 @@ def test_a_repair_took_from_the_first_scan_with_the_finding_to_the_first_without
     assert uneven["mean_minutes"] == pytest.approx((50 + old) / 2)
 
 
-def test_flapping_brokers_are_those_of_the_document(told, history):
+def test_flapping_brokers_agree_with_the_document(told, history):
     wanted = {row.id: row.flaps for row in told[-1].brokers if row.flaps > 1}
     assert wanted
     assert {row["broker"]: row["changes"] for row in of(history, "flapping_brokers")} == wanted
 
 
-def test_spark_gives_the_same_rows(told, history, spark):
+def test_spark_returns_the_same_rows_for_every_view(told, history, spark):
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     for name in TABLES:
@@ -123,7 +123,7 @@ def _rounded(value):
     return round(value, 3) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def test_of_two_scans_that_began_with_the_same_previous_one_the_last_counts(history):
+def test_last_of_two_scans_with_the_same_sequence_counts(history):
     entries = [written(history, scan_id, count=1) for scan_id in ("a", "b")]
     assert {entry.sequence for entry in entries} == {1}
     assert all(shown(history, entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""Scans of a real Kafka: what a snapshot says, while topics come and go, and while a broker is away."""
+"""Scans of a real Kafka: compared with a snapshot, while topics come and go, and while a broker is offline."""
 
 import threading
 
@@ -17,7 +17,7 @@ from rackspan.kafka.command_config import command_properties
 from rackspan.reports.document import ScanOutcome
 
 BYTES = frozenset({"bytes", "moveBytes"})
-"""Brokers are asked for them, and a snapshot has none."""
+"""A live scan requests these from brokers. A snapshot does not have them."""
 SHOWN = ("rule", "severity", "topic", "partition", "broker", "level", "domain", "excess", "moves", "message", "fix")
 
 
@@ -31,7 +31,7 @@ def without_bytes(part):
 
 @pytest.fixture
 def topics(kafka):
-    """Make topics in the shared cluster, which are gone afterwards: `topics(("orders", [(0, 1)]))`."""
+    """Create topics in the shared cluster, and delete them after the test: `topics(("orders", [(0, 1)]))`."""
     made = []
 
     def make(*some):
@@ -45,7 +45,7 @@ def topics(kafka):
 
 
 @pytest.mark.stack
-def test_a_live_scan_finds_what_a_scan_of_its_snapshot_finds(rackspan, kafka, topics, tmp_path):
+def test_live_scan_has_the_result_of_a_scan_of_its_snapshot(rackspan, kafka, topics, tmp_path):
     topics(("scan-fair", [(0, 3, 2)]), ("scan-unfair", [(0, 1, 2), (3, 4, 5), (0, 3, 4)]))
     server = ("--bootstrap-server", kafka.bootstrap())
     (tmp_path / "prod.json").write_text(rackspan("snapshot", *server).out)
@@ -69,13 +69,13 @@ def test_a_live_scan_finds_what_a_scan_of_its_snapshot_finds(rackspan, kafka, to
 
 
 @pytest.mark.stack
-def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka, topics, tmp_path):
+def test_topics_created_and_deleted_during_a_scan_do_not_fail_it(engine, kafka, topics, tmp_path):
     done = threading.Event()
     rounds = []
 
     def churn():
         admin = kafka.admin()
-        while not done.wait(0.2):  # brokers that do nothing else would answer nobody
+        while not done.wait(0.2):  # without a pause, brokers would not answer any other client
             names = [f"churn-{len(rounds) % 3}-{at}" for at in range(4)]
             for answer in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
                 answer.exception(300)
@@ -104,7 +104,7 @@ def test_topics_that_come_and_go_while_it_reads_do_not_end_a_scan(engine, kafka,
 
 
 @pytest.mark.stack
-def test_a_broker_that_does_not_answer_is_found_and_a_cluster_that_does_not_is_a_failed_scan(rackspan, kafka_factory):
+def test_offline_broker_is_a_finding_and_an_unreachable_cluster_is_a_failed_scan(rackspan, kafka_factory):
     cluster = kafka_factory(["/eu/a", "/eu/b", "/eu/c"], properties=PATIENT)
     create(cluster, ("orders", [(0, 1, 2), (1, 2, 0), (2, 0, 1)]), ("alone", [(2,)]))
     scan = ("scan", "--bootstrap-server", cluster.bootstrap(), "-o", "json")

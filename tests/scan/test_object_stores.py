@@ -1,4 +1,4 @@
-"""The history of scans on a real S3 server: several writers, stores in trouble, and what is wrong with credentials."""
+"""The history of scans on a real S3 server: concurrent writers, an overloaded store, and access errors."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def server(processes, versitygw, folder):
 
 @pytest.fixture
 def location(request, server, monkeypatch):
-    """A location of the test's own, and an environment that leads there."""
+    """A location for this test only, with the environment variables for access to it."""
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     return f"s3://{BUCKET}/{request.node.name[:60]}"
@@ -41,7 +41,7 @@ def _commit(location, scan_id):
     return entry.attempt if shown(history, entry) else None
 
 
-def test_scans_are_written_read_compacted_and_forgotten(location):
+def test_scans_are_written_read_compacted_and_expired(location):
     history = History(location)
     history.try_writing()
     first, second = committed(history, "a"), committed(history, "b", count=3)
@@ -55,7 +55,7 @@ def test_scans_are_written_read_compacted_and_forgotten(location):
     assert history.scans("prod") == []
 
 
-def test_writers_side_by_side_are_all_seen_and_of_one_scan_at_the_same_instant_one_counts(location):
+def test_concurrent_writers_are_all_visible_and_only_one_commit_of_a_scan_counts(location):
     committed(History(location), "before")
     with ThreadPoolExecutor(4) as pool:
         all_of_them = list(pool.map(_commit, [location] * 4, "abcd"))
@@ -76,7 +76,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_of_a_writer_that_is_killed_between_data_and_commit_nothing_is_seen(location):
+def test_writer_killed_before_its_commit_leaves_nothing_visible(location):
     committed(History(location), "before")
     assert subprocess.run([sys.executable, "-c", KILLED, location], check=False).returncode == -9
     assert scan_ids(History(location)) == ["before"]
@@ -86,7 +86,7 @@ def test_of_a_writer_that_is_killed_between_data_and_commit_nothing_is_seen(loca
     assert len(history.rows("findings", history.scans("prod"))) == 4
 
 
-def test_a_store_that_is_overloaded_or_slow_for_a_while_loses_nothing(location, server, processes, monkeypatch):
+def test_overloaded_and_slow_store_loses_nothing(location, server, processes, monkeypatch):
     proxy = in_trouble(processes, server, "s3-in-trouble", refuse=3, seconds=0.02)
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     history = History(location)
@@ -121,7 +121,7 @@ def nobody_there(folder, server):
 
 
 @pytest.mark.parametrize("wrong", [wrong_key, wrong_secret, expired_token, wrong_region, no_bucket, nobody_there])
-def test_what_is_wrong_is_one_sentence_and_tells_no_secret(wrong, folder, server, process):
+def test_access_error_is_one_line_without_secrets(wrong, folder, server, process):
     environment, bucket = wrong(folder, server)
     ran = process("scan", "--snapshot", SNAPSHOT, "--history", f"s3://{bucket}/x", environment=os.environ | environment)
     assert ran.code == 2
@@ -132,9 +132,7 @@ def test_what_is_wrong_is_one_sentence_and_tells_no_secret(wrong, folder, server
     assert not any(secret in ran.err + ran.out for secret in secrets)
 
 
-def test_a_bucket_that_may_only_be_read_is_told_and_can_be_read(
-    location, folder, server, processes, versitygw, monkeypatch
-):
+def test_read_only_bucket_is_reported_and_can_be_read(location, folder, server, processes, versitygw, monkeypatch):
     committed(History(location), "a")
     reading = start_s3(processes, versitygw, folder, "s3-read-only", "--readonly")
     monkeypatch.setenv("AWS_ENDPOINT_URL", reading.endpoint)
@@ -143,7 +141,7 @@ def test_a_bucket_that_may_only_be_read_is_told_and_can_be_read(
     assert scan_ids(History(location)) == ["a"]
 
 
-def test_a_data_file_of_0_bytes_is_named(location, folder):
+def test_empty_data_file_is_an_error(location, folder):
     history = History(location)
     committed(history, "a")
     (file,) = (folder / location.removeprefix("s3://") / "findings").rglob("*.parquet")
@@ -152,7 +150,7 @@ def test_a_data_file_of_0_bytes_is_named(location, folder):
         contents(history)
 
 
-def test_the_command_writes_there_and_reads_from_there(location, server, process):
+def test_commands_write_to_s3_and_read_from_s3_without_printing_credentials(location, server, process):
     environment = os.environ | server.environment()
     for name in ("one", "two"):
         ran = process(

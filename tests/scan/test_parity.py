@@ -1,4 +1,4 @@
-"""The rules say the same wherever they run: on either engine, on the command line and in the operator."""
+"""The rules have the same results on both engines, on the command line and in the operator."""
 
 import json
 import random
@@ -47,14 +47,14 @@ SLICES = (2, 7)
 
 
 def made(criteria, partitions, least, slices=1):
-    """A cluster with these partitions, in slices of whole topics."""
+    """Return a cluster with these partitions, in slices of whole topics."""
     every = pa.Table.from_batches(partition_batches(partitions, least), schema=PARTITIONS)
     parts = [every.filter(pa.array(partitions.topic % slices == at)) for at in range(slices)]
     return ScannedCluster("prod", criteria, Given(parts), len(every))
 
 
 def judged_by(engine, *cluster):
-    """What was judged of a cluster that is `made` so."""
+    """Return the result of an engine for a cluster from `made`."""
     return Judged.merged(list(engine(made(*cluster), (), lambda *_: None)))
 
 
@@ -82,7 +82,7 @@ def told_in_process(criteria, partitions, found):
 
 
 def random_wishes(chance, snapshot):
-    """Wishes of every kind, for some of the topics."""
+    """Return requirements of every kind for some of the topics."""
     brokers = [broker.id for broker in snapshot.brokers]
     of_topic = {}
     for name in snapshot.partitions.names:
@@ -102,7 +102,7 @@ def random_wishes(chance, snapshot):
 
 
 def random_criteria(seed):
-    """Brokers that drift, are drained, away or have no rack, wishes of every kind, and a snapshot."""
+    """Return a snapshot, and criteria with rack drift, drained or offline brokers, missing racks and requirements."""
     chance = random.Random(seed)
     document = random_cluster(seed, name=f"cluster-{seed}", missing=seed % 3 == 2)
     snapshot = parse_snapshot(json.dumps(document).encode())
@@ -113,7 +113,7 @@ def random_criteria(seed):
             replace(one, reported_rack="/elsewhere") if at < 2 else one for at, one in enumerate(locations.brokers)
         )
         locations = BrokerLocations(locations.levels, moved, ignore_missing=seed % 4 == 3)
-    if seed % 5 == 2:  # one broker is offline, and another one gone
+    if seed % 5 == 2:  # one broker is offline, and another one is missing
         gone, offline, *others = locations.brokers
         locations = replace(locations, brokers=(replace(offline, online=False), *others))
         assert gone.id not in locations.online
@@ -124,7 +124,7 @@ def random_criteria(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_engine_finds_what_the_core_finds_however_the_topics_are_cut(engine, seed):
+def test_each_engine_has_the_findings_of_core_for_any_number_of_slices(engine, seed):
     criteria, snapshot = random_criteria(seed)
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     examined = examine(criteria.locations, partitions, least, criteria.requirements)
@@ -142,8 +142,8 @@ def test_each_engine_finds_what_the_core_finds_however_the_topics_are_cut(engine
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_engines_write_the_same_rows_and_tell_the_same_however_large_parts_are(spark, tmp_path, monkeypatch, seed):
-    """Two scans each, of a cluster of which some partitions are not there any more, cut otherwise."""
+def test_both_engines_write_the_same_rows_and_documents_for_any_part_size(spark, tmp_path, monkeypatch, seed):
+    """Two scans for each way to split the cluster. The second scan lacks some of the partitions."""
     criteria, snapshot = random_criteria(seed)
     partitions, least = snapshot.partitions, min_insync_replicas(snapshot.configs)
     later = partitions.rows(np.flatnonzero(np.arange(len(partitions)) % 3 != seed % 3))
@@ -162,8 +162,7 @@ def test_both_engines_write_the_same_rows_and_tell_the_same_however_large_parts_
     assert told[:3] == told[3:6] == told[6:]
 
 
-def test_which_engine_a_command_takes(monkeypatch, tmp_path):
-    """By the number of partitions and of clusters, and by what is asked for."""
+def test_scan_selects_the_engine_by_partitions_clusters_and_options(monkeypatch, tmp_path):
     taken = []
 
     @contextmanager
@@ -192,11 +191,11 @@ def test_which_engine_a_command_takes(monkeypatch, tmp_path):
     monkeypatch.setenv(scan_job.SUBMITTED, "1")
     taken.clear()
     cli("scan", "--snapshot", one)
-    assert taken == ["spark"], "spark-submit has started one"
+    assert taken == ["spark"], "spark-submit has started the process"
 
 
 @pytest.mark.parametrize("seed", [1, 5])
-def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
+def test_scan_and_check_report_the_same_findings(rackspan, tmp_path, seed):
     document = random_cluster(seed, name=f"cluster-{seed}")
     file = tmp_path / "what-people-call-it.json"
     file.write_text(json.dumps(document))
@@ -208,7 +207,7 @@ def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
     by_id = [
         {row["id"]: {key: row.get(key) for key in keys} for row in ran.json["findings"]} for ran in (checked, scanned)
     ]
-    for found in by_id[1].values():  # what a document leaves out is what its schema says
+    for found in by_id[1].values():  # a document omits values that are the defaults of its schema
         found["excess"], found["moves"] = found["excess"] or 0, found["moves"] or 0
     assert by_id[0] == by_id[1]
     summary = scanned.json["summary"]
@@ -219,7 +218,7 @@ def test_a_scan_tells_what_rackspan_check_tells(rackspan, tmp_path, seed):
 
 
 def operator_s_topics():
-    """KafkaTopics with placements that can be judged, and what Kafka may hold of them."""
+    """Yield KafkaTopics with placements, and the replica lists of their topics."""
     yield examples.topic("plain"), [(0, 2, 3), (0, 1, 2), (3, 4, 5), (4, 2, 0)]
     yield examples.topic("narrow", replicationFactor=2), [(0, 3), (0, 1), (4, 5), (2, 2)]
     yield examples.topic("wide", replicationFactor=5), [(0, 1, 2, 3, 4), (0, 1, 2, 3, 9), (1, 3, 4, 5, 0)]
@@ -232,7 +231,7 @@ def operator_s_topics():
 
 
 @pytest.mark.parametrize("spec", [{}, {"drainBrokers": [3]}, {"drainRacks": ["/eu/eu-1a"]}])
-def test_a_scan_judges_every_partition_as_the_operator_does(spec):
+def test_scan_judges_every_partition_like_the_operator(spec):
     topics = list(operator_s_topics())
     state = examples.state(**spec)
     status = {"brokers": [{"id": broker, "rack": rack, "online": True} for broker, rack in examples.SIX.items()]}
@@ -259,7 +258,7 @@ def test_a_scan_judges_every_partition_as_the_operator_does(spec):
     assert wrong
 
 
-def test_brokers_are_told_of_in_a_scan_as_in_process(scans, tmp_path):
+def test_scan_has_the_same_broker_findings_as_examine_brokers(scans, tmp_path):
     document = random_cluster(2, name="prod", missing=True)
     scans(document, "a", levels=LEVELS)
     found = examine_brokers(from_file(tmp_path / "prod.json", LEVELS).criteria.locations)

@@ -1,4 +1,4 @@
-"""While a scan runs, it says what it does and how many slices are judged; its document says how long each step took."""
+"""A running scan reports its step and the number of judged slices. Its document has the time of each step."""
 
 import time
 from dataclasses import replace
@@ -22,7 +22,7 @@ PAUSE = 0.3
 
 
 class Slow:
-    """Reads five slices, each of which takes a second and a half."""
+    """A reader of five slices, each of which takes 1.5 seconds."""
 
     def __init__(self, reader):
         self._reader = reader
@@ -40,7 +40,7 @@ def made():
     return synthetic(SyntheticCluster(2_000))
 
 
-def test_slices_are_counted_while_they_are_judged(engine, made):
+def test_progress_counts_slices_while_they_are_judged(engine, made):
     steps = Steps()
     scan_cluster(engine, replace(made, reader=Slow(made.reader)), ScanRun("a", NOON), steps, print)
     counts = [done for done, _ in steps.advanced]
@@ -49,7 +49,7 @@ def test_slices_are_counted_while_they_are_judged(engine, made):
     assert set(counts) & {1, 2, 3, 4}
 
 
-def test_steps_are_named_and_timed_with_the_commits(engine, made, history, monkeypatch):
+def test_steps_are_named_and_their_time_includes_the_commits(engine, made, history, monkeypatch):
     append = DeltaTables.append
     appended = []
 

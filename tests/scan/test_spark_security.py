@@ -1,4 +1,4 @@
-"""Executors of a scan's own, started as another JVM: who lacks the run's secret is turned away by its driver."""
+"""The driver of a scan rejects executors in another JVM that do not have the secret of the run."""
 
 import json
 import os
@@ -40,7 +40,7 @@ LOCAL = {
 
 
 def driver(settings, folder):
-    """A driver with one executor; that it has counted rows by its help is printed."""
+    """Start a driver with one executor. The driver prints a sum that the executor has computed."""
     return subprocess.Popen(
         [sys.executable, "-c", DRIVER, json.dumps({**LOCAL, **settings})],
         env={**os.environ, "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
@@ -53,7 +53,7 @@ def driver(settings, folder):
 
 
 def stranger(port, app):
-    """An executor that nobody asked for, and that has no secret; gives what it says when it ends."""
+    """Start an executor that the driver did not request and that has no secret. Its output is captured."""
     command = [
         *("java", QUICK, "-cp", f"{SPARK}/jars/*", "org.apache.spark.executor.CoarseGrainedExecutorBackend"),
         *("--driver-url", f"spark://CoarseGrainedScheduler@127.0.0.1:{port}", "--executor-id", "999"),
@@ -72,7 +72,7 @@ def started():
         process.wait(300)
 
 
-def test_an_executor_without_the_secret_is_turned_away(tmp_path, started):
+def test_driver_rejects_an_executor_without_the_secret(tmp_path, started):
     scan = driver({**SPARK_SECURITY, "spark.authenticate.secret": "of this run only"}, tmp_path)
     started(scan)
     seen = json.loads(scan.stdout.readline() or "{}")

@@ -1,4 +1,4 @@
-"""Topics that could not be read are told so, and as they were found before: nobody has looked at them since."""
+"""Topics that could not be read are reported, and keep the findings of the previous scan."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ WHY = "Broker: Topic authorization failed"
 
 @pytest.fixture(params=[1, 1_000_000])
 def scan(history, tmp_path, monkeypatch, request):
-    """Scan these topics, of which Kafka did not tell those of `unread`: `scan("a", topic(…), unread=["orders"])`."""
+    """Scan these topics, and `unread` ones that Kafka does not return: `scan("a", topic(…), unread=["orders"])`."""
     taken = []
     monkeypatch.setattr(cluster_scan, "_PART", request.param)
 
@@ -47,7 +47,7 @@ def scan(history, tmp_path, monkeypatch, request):
     return look
 
 
-def test_what_is_found_of_a_topic_stays_while_it_cannot_be_read(scan, history):
+def test_findings_of_a_topic_stay_while_it_cannot_be_read(scan, history):
     before = scan("a", topic("orders", UNFAIR), topic("payments", UNFAIR))
     partly = scan("b", topic("payments", FAIR), unread=["orders"])
     assert (partly.changes.new, partly.changes.cleared) == (0, 1)
@@ -62,10 +62,12 @@ def test_what_is_found_of_a_topic_stays_while_it_cannot_be_read(scan, history):
     assert (fixed.changes.new, fixed.changes.cleared) == (0, 1)
     assert fixed.summary.unread_topics == 0
     (row,) = history.rows("topics", history.scans("prod")[-1:]).to_pylist()
-    assert (row["topic"], row["violation_minutes"]) == ("orders", 60), "out of compliance while nobody could look, too"
+    assert (row["topic"], row["violation_minutes"]) == ("orders", 60), (
+        "minutes also count while the topic could not be read"
+    )
 
 
-def test_a_broker_stays_offline_while_the_topics_there_cannot_be_read(scan):
+def test_broker_stays_offline_while_its_topics_cannot_be_read(scan):
     before = scan("a", topic("orders", (0, 2, 9)), topic("payments", (2, 0, 8)))
     partly = scan("b", topic("payments", (2, 0, 8)), unread=["orders"])
     offline = [row for row in before.findings if row.rule == "BrokerOffline"]
@@ -77,7 +79,7 @@ def test_a_broker_stays_offline_while_the_topics_there_cannot_be_read(scan):
     assert not fixed.findings
 
 
-def test_without_having_seen_all_topics_nobody_calls_a_cluster_compliant(scan):
+def test_compliance_is_unknown_while_topics_cannot_be_read(scan):
     document = scan("a", topic("payments", FAIR), unread=["orders"])
     status = compliance_status(document, ComplianceReportStatus(), generation=1, now=NOON)
     compliant = find_condition(status.conditions, "Compliant")
@@ -85,7 +87,7 @@ def test_without_having_seen_all_topics_nobody_calls_a_cluster_compliant(scan):
     assert status.summary.unread_topics == 1
 
 
-def test_a_scan_that_can_read_no_topic_fails_and_clears_nothing(scan, history):
+def test_scan_that_can_read_no_topic_fails_and_clears_nothing(scan, history):
     scan("a", topic("orders", UNFAIR))
     with pytest.raises(ClusterError, match=f"no topic could be read: {WHY}"):
         scan("b", unread=["orders"])
