@@ -1,4 +1,4 @@
-"""A placer that somebody else packaged is found by its name, once it is installed."""
+"""A third-party placer is found by its name after its package is installed."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ TREE = RackTree(("zone",), tuple(Broker(broker, (f"z{broker}",)) for broker in r
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A directory that the sample is installed into, as pip would into an environment."""
+    """A directory into which pip has installed the sample."""
     target = tmp_path_factory.mktemp("site")
     source = tmp_path_factory.mktemp("source") / "sample"
     subprocess.run(["cp", "-r", SAMPLE, source], check=True)
@@ -25,24 +25,24 @@ def site(tmp_path_factory):
     return target
 
 
-def test_the_built_in_placers_are_found_by_name():
+def test_built_in_placers_are_found_by_name():
     assert set(placers.load_placers()) >= {"MultiLevel", "Rings", "Simple", "Striped"}
 
 
-def test_an_installed_placer_is_found_and_places(site, monkeypatch):
+def test_installed_placer_is_found_and_returns_placements(site, monkeypatch):
     assert "Widest" not in placers.load_placers()
     monkeypatch.syspath_prepend(site)
     placer = placers.load_placers()["Widest"]
     assert placer.place(PlacementSpec(2, 3), ClusterView(TREE)).partitions == ((3, 2, 1), (3, 2, 1))
 
 
-def test_a_placer_may_leave_the_choice_to_kafka(site, monkeypatch):
+def test_placer_may_return_none_to_leave_the_choice_to_kafka(site, monkeypatch):
     monkeypatch.syspath_prepend(site)
     assert placers.load_placers()["Widest"].place(PlacementSpec(2, 1), ClusterView(TREE)) is None
 
 
 def offer(directory, package, name, target):
-    """Install a package by hand that offers one placer."""
+    """Write the metadata of an installed package that offers one placer."""
     metadata = directory / f"{package}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -57,7 +57,7 @@ def offer(directory, package, name, target):
         ("Simple", "builtins:object", 'two packages offer the placer "Simple": other and rackspan'),
     ],
 )
-def test_an_entry_point_that_gives_no_placer_is_named(tmp_path, monkeypatch, name, target, complaint):
+def test_error_names_an_entry_point_without_a_usable_placer(tmp_path, monkeypatch, name, target, complaint):
     offer(tmp_path, "other", name, target)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(placers.PlacerLoadError, match=complaint):

@@ -1,10 +1,10 @@
-"""A placer from outside Rackspan: every topic on the brokers with the highest ids, or none of its business."""
+"""A third-party placer: every partition on the brokers with the highest ids, or where Kafka chooses."""
 
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
 
 
 class Widest:
-    """Puts every partition on the brokers with the highest ids; defers to Kafka where only one replica is asked for."""
+    """Puts every partition on the brokers with the highest ids, and defers to Kafka for a single replica."""
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement | None:
         if spec.replication_factor == 1:
