@@ -1,4 +1,4 @@
-"""Everything that is created, changed or deleted in Kafka leaves one line that says who asked, what, and the answer."""
+"""The audit log has one line per creation, change or deletion in Kafka: the object, the request and the response."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ def lines(caplog):
     return lambda: [record for record in caplog.records if record.name == LOGGER]
 
 
-async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
+async def test_line_names_the_object_the_operation_and_the_response_of_kafka(lines):
     admin = MemoryKafka({"b": FAIR, "c": FAIR}, {"b": {}, "c": {}}, refusing={"bad": REFUSED})
     topics = [topic("a"), topic("b", partitions=5), topic("c", config={"retention.ms": 1}), topic("bad")]
     await reconciled(topics, state(), admin)
@@ -48,17 +48,17 @@ async def test_a_line_says_who_asked_what_and_what_kafka_answered(lines):
     assert entries["bad"]["message"] == REFUSED.message
 
 
-async def test_a_call_without_an_answer_is_a_line_for_each_topic(lines):
+async def test_call_without_response_logs_one_line_per_topic(lines):
     await reconciled([topic("a"), topic("b")], state(), MemoryKafka(broken={"create_topics": AWAY}))
     assert [record.audit["answer"] for record in lines()] == ["KafkaUnreachable"] * 2
 
 
-async def test_what_is_in_place_leaves_no_line(lines):
+async def test_topic_without_changes_logs_no_line(lines):
     await reconciled([topic("a")], state(), MemoryKafka({"a": FAIR}, {"a": {}}))
     assert lines() == []
 
 
-def test_no_string_begins_a_line_of_its_own(lines):
+def test_line_escapes_control_characters_and_line_breaks(lines):
     hostile = topic("a", config={"x": "\r\n\x1b[2J\u2028"})
     audit_log.deleted(hostile, Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
     (record,) = lines()

@@ -1,4 +1,4 @@
-"""A batch of topics: observed together, acted on together, and each with an outcome of its own."""
+"""A batch of topics is read and changed together, and each topic has its own outcome."""
 
 import pytest
 from tests.unit.reconcile.examples import known, state, topic
@@ -13,7 +13,7 @@ FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
 
 
 def kafka(*names, **options):
-    """A Kafka that has these topics."""
+    """Return a Kafka that has these topics."""
     return MemoryKafka(dict.fromkeys(names, FAIR), {name: {} for name in names}, **options)
 
 
@@ -21,7 +21,7 @@ async def outcomes(topics, admin):
     return {outcome.topic.topic_name: outcome for outcome in await reconciled(topics, state(), admin)}
 
 
-async def test_a_batch_is_one_call_of_each_kind():
+async def test_batch_makes_one_call_of_each_kind():
     admin = kafka("b", "c")
     topics = [topic("a"), topic("b", partitions=5), topic("c", config={"retention.ms": 1}), topic("d")]
     found = await outcomes(topics, admin)
@@ -30,20 +30,20 @@ async def test_a_batch_is_one_call_of_each_kind():
     assert admin.made("alter_configs") == [["c"]]
     looked = admin.made("describe_topics")
     assert looked == [["a", "b", "c", "d"], ["d"], ["a", "b", "c"]], (
-        "to decide; then the last that was done; then the rest"
+        "all topics to decide, then the last change, then the other changes"
     )
     assert all(outcome.settled and outcome.problem is None for outcome in found.values())
     assert len(found["b"].seen.replicas) == 5
     assert found["c"].config.own == {"retention.ms": "1"}
 
 
-async def test_what_is_in_place_costs_two_calls_and_no_change():
+async def test_topics_that_match_their_specs_cost_two_calls_and_no_change():
     admin = kafka("a", "b")
     await outcomes([topic("a"), topic("b")], admin)
     assert [name for name, _ in admin.calls] == ["describe_topics", "describe_configs"]
 
 
-async def test_one_refusal_is_nobody_else_s():
+async def test_refused_topic_does_not_affect_others():
     admin = kafka(refusing={"bad": REFUSED})
     found = await outcomes([topic("a"), topic("bad"), topic("b")], admin)
     assert found["bad"].problem == REFUSED
@@ -51,20 +51,20 @@ async def test_one_refusal_is_nobody_else_s():
     assert set(admin.replicas) == {"a", "b"}
 
 
-async def test_a_topic_that_cannot_be_read_is_nobody_else_s_problem():
+async def test_topic_that_cannot_be_read_does_not_affect_others():
     admin = kafka("a", "bad", refusing={"bad": AWAY})
     found = await outcomes([topic("a", partitions=4), topic("bad", partitions=4)], admin)
     assert found["bad"].problem == AWAY
     assert len(admin.replicas["a"]) == 4
 
 
-async def test_what_cannot_be_decided_is_nobody_else_s_problem():
+async def test_infeasible_topic_does_not_affect_others():
     found = await outcomes([topic("a"), topic("bad", replicationFactor=7)], kafka())
     assert found["bad"].problem.reason == "Infeasible"
     assert found["a"].seen is not None
 
 
-async def test_a_call_that_fails_as_a_whole_fails_its_own_topics_only():
+async def test_call_that_fails_as_a_whole_affects_only_its_topics():
     admin = kafka("b", broken={"create_topics": AWAY})
     found = await outcomes([topic("a"), topic("b", partitions=4)], admin)
     assert found["a"].problem == AWAY
@@ -72,12 +72,12 @@ async def test_a_call_that_fails_as_a_whole_fails_its_own_topics_only():
     assert len(admin.replicas["b"]) == 4
 
 
-async def test_where_kafka_answers_for_none_it_is_the_caller_s():
+async def test_failure_of_the_call_for_all_topics_is_raised():
     with pytest.raises(FailureError):
         await reconciled([topic("a")], state(), kafka(broken={"describe_topics": AWAY}))
 
 
-async def test_brokers_may_take_a_moment_to_show_what_was_made():
+async def test_new_topic_is_read_again_until_brokers_show_it():
     admin = kafka(lag=2)
     found = await outcomes([topic("a")], admin)
     assert found["a"].settled
@@ -85,14 +85,14 @@ async def test_brokers_may_take_a_moment_to_show_what_was_made():
     assert len(admin.made("describe_topics")) == 4
 
 
-async def test_what_brokers_do_not_show_in_time_is_left_to_a_later_pass(monkeypatch):
+async def test_topic_that_brokers_do_not_show_in_time_is_not_settled(monkeypatch):
     monkeypatch.setattr("rackspan.reconcile.topics.batch._READ_BACK_SECONDS", 0.05)
     found = await outcomes([topic("a")], kafka(lag=10_000))
     assert not found["a"].settled
     assert found["a"].seen is None
 
 
-async def test_a_paused_topic_is_observed_and_nothing_else():
+async def test_paused_topic_is_only_read():
     admin = kafka("a")
     paused = topic("a", partitions=5, config={"retention.ms": 1}, annotations={"rackspan.dev/paused": "true"})
     found = await outcomes([paused], admin)
@@ -101,14 +101,14 @@ async def test_a_paused_topic_is_observed_and_nothing_else():
     assert found["a"].paused_decision.summary == "grow to 5 partitions; set retention.ms=1"
 
 
-async def test_a_topic_of_somebody_else_is_guarded():
+async def test_topic_with_another_id_is_not_changed():
     admin = kafka("a")
     found = await outcomes([topic("a", partitions=5, status=known("another-id"))], admin)
     assert found["a"].is_foreign
     assert admin.replicas["a"] == FAIR
 
 
-async def test_without_its_configuration_a_topic_is_not_decided_about():
+async def test_topic_without_known_configuration_is_stale_and_not_changed():
     admin = kafka("a", without_config={"a"})
     admin.own["a"] = {"retention.ms": "1"}
     found = await outcomes([topic("a", config={"retention.ms": 1}, partitions=5)], admin)
@@ -116,7 +116,7 @@ async def test_without_its_configuration_a_topic_is_not_decided_about():
     assert [name for name, _ in admin.calls] == ["describe_topics", "describe_configs"]
 
 
-async def test_topics_of_one_batch_share_the_load():
+async def test_topics_of_one_batch_get_leaders_spread_evenly_over_brokers():
     topics = [topic(str(number), partitions=1, replicationFactor=1) for number in range(60)]
     admin = kafka()
     await outcomes(topics, admin)
@@ -124,7 +124,7 @@ async def test_topics_of_one_batch_share_the_load():
     assert {led.count(broker) for broker in range(6)} == {10}
 
 
-async def test_what_kafka_refuses_weighs_on_no_later_placement():
+async def test_refused_topic_does_not_count_as_load_for_later_placements():
     where = state()
     await reconciled([topic("bad")], where, kafka(refusing={"bad": REFUSED}))
     await reconciled([topic("worse")], where, kafka(broken={"create_topics": AWAY}))
@@ -134,7 +134,7 @@ async def test_what_kafka_refuses_weighs_on_no_later_placement():
     assert where.load.leaders.total() == 3
 
 
-async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed():
+async def test_topic_with_fewer_partitions_than_its_status_is_stale_and_not_grown():
     admin = kafka("a")
     grown = topic("a", partitions=5, status=known("id-of-a", partitions=5))
     found = await outcomes([grown], admin)
@@ -142,7 +142,7 @@ async def test_a_broker_that_has_not_heard_of_new_partitions_yet_is_not_believed
     assert admin.made("create_partitions") == []
 
 
-async def test_what_cannot_be_recorded_is_not_made_and_weighs_on_nothing():
+async def test_topic_left_out_by_prepare_is_not_created_and_adds_no_load():
     admin, where = kafka(), state()
 
     async def prepare(outcomes):

@@ -1,4 +1,4 @@
-"""What was made for an object is its own, though the operator dies before it can say so; nothing else is."""
+"""A claim makes a created topic the object's own, even if the operator crashes before it records the topic id."""
 
 import copy
 import dataclasses
@@ -28,7 +28,7 @@ def topic(**given):
 
 @dataclass
 class Stored(MemoryCluster):
-    """One KafkaTopic as the API server has it, and how often it was written; `away` takes no conditions."""
+    """One KafkaTopic as the API server stores it, and its writes. If `away`, it refuses statuses with conditions."""
 
     body: dict = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Stored(MemoryCluster):
 
 
 def body_of(found):
-    """As JSON, as far as a reconciler reads it."""
+    """Return the fields that a reconciler reads, as JSON."""
     meta = found.meta
     return {
         "metadata": {
@@ -79,7 +79,7 @@ def body_of(found):
 
 
 def started(kube, kafka, adoption, cluster_id=CLUSTER):
-    """An operator that has just been started, and knows of the object."""
+    """Return an operator that has just started and knows the object."""
     world = World(kube, kafka, Cache())
     seen = state(allowedNamespaces={"from": "All"}, adoption=adoption)
     world.observer.state = dataclasses.replace(seen, cluster_id=cluster_id)
@@ -89,13 +89,13 @@ def started(kube, kafka, adoption, cluster_id=CLUSTER):
 
 
 async def reconciled(kube, kafka, adoption, cluster_id=CLUSTER):
-    """One pass of such an operator."""
+    """Run one pass of a new operator and return the status of the object."""
     await started(kube, kafka, adoption, cluster_id).work()
     return kube.body.get("status", {})
 
 
 def tell(world):
-    """As a watch does."""
+    """Deliver the stored object, as a watch does."""
     body = copy.deepcopy(world.kube.body)
     world.cache.versions.record(KIND, body)
     world.add(world.cache.put_topic(body))
@@ -110,11 +110,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("adoption", "policy", "before"), CASES)
-async def test_a_topic_that_was_made_before_a_crash_is_no_adoption(adoption, policy, before):
+async def test_topic_created_before_a_crash_is_adopted_only_if_no_claim_was_required(adoption, policy, before):
     kube, kafka = Stored(body=body_of(topic(deletionPolicy=policy)), away=True), MemoryKafka()
     await reconciled(kube, kafka, adoption)
-    assert kube.writes == before, "a write at most of two says more than the finalizer"
-    assert "orders" in kafka.replicas, "and then the API server was away"
+    assert kube.writes == before, "a claim costs at most one write more than the finalizer"
+    assert "orders" in kafka.replicas, "the topic was created before the API server became unreachable"
     kube.away = False
     status = await reconciled(kube, kafka, adoption)
     assert status["topicId"] == "id-of-orders"
@@ -126,7 +126,7 @@ async def test_a_topic_that_was_made_before_a_crash_is_no_adoption(adoption, pol
 
 @pytest.mark.parametrize(("adoption", "policy"), [("Allowed", "Delete"), ("Own", "Retain"), ("Never", "Delete")])
 @pytest.mark.parametrize("away", [True, False], ids=["a crash", "no answer"])
-async def test_what_was_to_be_made_in_one_cluster_is_not_found_in_another_one(adoption, policy, away):
+async def test_claim_for_one_cluster_does_not_apply_in_another_cluster(adoption, policy, away):
     kube, old = Stored(body=body_of(topic(deletionPolicy=policy)), away=away), MemoryKafka()
     old.broken["create_topics"] = Failure("KafkaUnreachable", "no answer", Remedy.RETRY)
     await reconciled(kube, old, adoption)
@@ -137,14 +137,16 @@ async def test_what_was_to_be_made_in_one_cluster_is_not_found_in_another_one(ad
     assert kube.condition("orders", "Ready")["reason"] == "ClusterIdMismatch"
     old.broken.clear()
     status = await reconciled(kube, old, adoption)
-    assert (status["topicId"], status.get("adopted")) == ("id-of-orders", None), "back there it is its own"
+    assert (status["topicId"], status.get("adopted")) == ("id-of-orders", None), (
+        "in the first cluster the topic is the object's own"
+    )
 
 
 @pytest.mark.parametrize(
     ("adoption", "policy", "claims"),
     [("Allowed", "Retain", False), ("Allowed", "Delete", True), ("Own", "Retain", True), ("Never", "Retain", True)],
 )
-def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_after_a_crash(adoption, policy, claims):
+def test_claim_is_required_if_adoption_is_not_allowed_or_the_policy_is_delete(adoption, policy, claims):
     where = state(adoption=adoption)
     assert must_claim(topic(deletionPolicy=policy), where) == claims
     assert not must_claim(topic(deletionPolicy=policy, status={"creating": True}), where)
@@ -154,8 +156,8 @@ def test_a_creation_is_recorded_before_where_it_would_look_like_an_adoption_afte
     ("adoption", "namespace", "counts"),
     [("Allowed", "shop", True), ("Own", "kafka", True), ("Own", "shop", False), ("Never", "kafka", False)],
 )
-def test_the_annotation_counts_only_for_who_may_take_topics_over_anyway(adoption, namespace, counts):
-    """Tenants can write it."""
+def test_claim_annotation_counts_only_for_objects_that_may_adopt(adoption, namespace, counts):
+    """Tenants can write the annotation."""
     claimed = with_known_claim(topic(namespace=namespace, annotations=CLAIMED), state(adoption=adoption))
     assert bool(claimed.status.creating) is counts
 
@@ -170,11 +172,11 @@ def test_the_annotation_counts_only_for_who_may_take_topics_over_anyway(adoption
     ],
     ids=["of an object that this is a copy of", "by hand", "used up", "there was a topic since"],
 )
-async def test_an_annotation_that_is_not_about_this_creation_makes_nothing_the_object_s_own(given):
+async def test_claim_annotation_of_another_or_a_finished_creation_does_not_count(given):
     assert not with_known_claim(topic(**given), state(adoption="Allowed")).status.creating
 
 
-async def test_an_annotation_of_an_earlier_version_names_no_cluster_and_counts():
+async def test_claim_annotation_of_an_earlier_version_counts_in_any_cluster():
     for cluster_id in (CLUSTER, "kafka-2"):
         body = body_of(topic(deletionPolicy="Delete", annotations=BY_AN_EARLIER_VERSION, finalizers=[FINALIZER]))
         kafka = MemoryKafka({"orders": ((0, 2, 4),) * 3}, {"orders": {}})
@@ -182,7 +184,7 @@ async def test_an_annotation_of_an_earlier_version_names_no_cluster_and_counts()
         assert (status["topicId"], status.get("adopted"), status["clusterId"]) == ("id-of-orders", None, cluster_id)
 
 
-async def test_an_object_of_which_nothing_can_be_in_one_cluster_gets_its_topic_in_another_one():
+async def test_topic_refused_by_one_cluster_can_be_created_in_another_cluster():
     kube, old, new = Stored(body=body_of(topic())), MemoryKafka(), MemoryKafka()
     old.refusing["orders"] = Failure("InvalidConfig", "Kafka says INVALID_CONFIG", Remedy.SPEC)
     status = await reconciled(kube, old, "Never")
@@ -191,8 +193,8 @@ async def test_an_object_of_which_nothing_can_be_in_one_cluster_gets_its_topic_i
     assert (status["topicId"], status["clusterId"]) == ("id-of-orders", "kafka-2")
 
 
-async def test_what_kafka_refused_is_claimed_no_more():
-    """Somebody else's topic that turns up under the name is an adoption again."""
+async def test_claim_ends_when_kafka_refuses_the_creation():
+    """A topic of that name that another client creates later is an adoption."""
     kube, kafka = Stored(body=body_of(topic(deletionPolicy="Delete"))), MemoryKafka()
     kafka.refusing["orders"] = Failure("KafkaRefused", "Kafka says TOPIC_ALREADY_EXISTS", Remedy.RETRY)
     status = await reconciled(kube, kafka, "Allowed")
@@ -203,8 +205,8 @@ async def test_what_kafka_refused_is_claimed_no_more():
     assert status["adopted"]
 
 
-async def test_a_topic_that_is_made_anew_is_claimed_in_the_status():
-    """What the annotation said was about the first one."""
+async def test_recreated_topic_is_claimed_in_the_status():
+    """The annotation is about the first creation."""
     lost = topic(
         deletionPolicy="Delete", onTopicLoss="Recreate", annotations=CLAIMED, finalizers=[FINALIZER], status=known()
     )
@@ -218,11 +220,11 @@ async def test_a_topic_that_is_made_anew_is_claimed_in_the_status():
     assert (kube.body["status"].get("topicId"), kube.body["status"]["creating"]) == (None, False)
     kube.writes.clear()
     status = await reconciled(kube, kafka, "Allowed")
-    assert kube.writes == ["status", "status"], "the claim, and what became of it"
+    assert kube.writes == ["status", "status"], "the claim, then the result"
     assert (status["topicId"], status.get("adopted")) == ("id-of-orders", None)
 
 
-async def test_an_object_that_has_changed_meanwhile_gets_nothing_made():
+async def test_nothing_is_created_for_an_object_that_has_changed():
     kube, kafka = Stored(body=body_of(topic(deletionPolicy="Delete"))), MemoryKafka()
     world = started(kube, kafka, "Allowed")
     kube.body["metadata"]["resourceVersion"] = "2"

@@ -1,4 +1,4 @@
-"""What is done about one topic follows from the object, what Kafka holds and the state, and moves nothing."""
+"""Decisions about one topic follow from the object, the topic in Kafka and the cluster state. They move no replica."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
 FAIR = ((0, 3, 2), (3, 1, 2), (4, 2, 0))
 
 
-def test_a_topic_that_is_not_there_is_created_where_the_placer_says():
+def test_missing_topic_is_created_with_the_assignment_of_the_placer():
     decision = decide(topic(config={"retention.ms": 60_000}), None, {}, state())
     create = decision.create
     assert (create.name, create.partitions, create.replication_factor) == ("orders", 3, 3)
@@ -26,7 +26,7 @@ def test_a_topic_that_is_not_there_is_created_where_the_placer_says():
     assert decision.summary == "create 3 partitions of 3 replicas"
 
 
-def test_a_topic_that_is_as_asked_is_left_alone():
+def test_topic_that_matches_its_spec_is_not_changed():
     decision = decide(topic(status=known()), seen(*FAIR), {"segment.bytes": "1"}, state())
     assert decision.idle
     assert decision.problem is decision.foreign is None
@@ -45,20 +45,20 @@ def test_growth_lists_only_new_partitions(have, more):
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 4])
-def test_new_partitions_have_as_many_replicas_as_those_that_are_there(wanted):
+def test_new_partitions_have_as_many_replicas_as_existing_partitions(wanted):
     """Kafka refuses any other number, and the plan changes all partitions together."""
     grow = decide(topic(partitions=5, replicationFactor=wanted), seen(*FAIR), {}, state()).grow
     assert [len(row) for row in grow.assignment] == [3, 3]
 
 
-def test_an_explicit_assignment_is_taken_row_by_row():
+def test_explicit_assignment_sets_the_replicas_of_created_and_added_partitions():
     assigned = {"replicationFactor": 2, "placement": {"assignment": [[5, 0], [0, 1], [3, 2]]}}
     assert decide(topic(**assigned), None, {}, state()).create.assignment == ((5, 0), (0, 1), (3, 2))
     grow = decide(topic(**assigned), seen((1, 2)), {}, state()).grow
     assert (grow.total, grow.assignment) == (3, ((0, 1), (3, 2)))
 
 
-def test_only_configs_that_are_named_and_differ_are_set():
+def test_only_configs_of_the_spec_that_differ_in_kafka_are_set():
     wanted = topic(config={"retention.ms": 60_000, "cleanup.policy": "compact", "preallocate": "TRUE"})
     own = {"retention.ms": "1", "cleanup.policy": "compact", "preallocate": "true", "segment.bytes": "5"}
     decision = decide(wanted, seen(*FAIR), own, state())
@@ -67,8 +67,8 @@ def test_only_configs_that_are_named_and_differ_are_set():
 
 
 @pytest.mark.parametrize("config", [{"min.insync.replicas": 1}, {}])
-def test_min_insync_replicas_stay_while_a_partition_has_no_leader_and_the_rest_is_done(config):
-    """With a change Kafka forgets which replicas may lead without a loss (KIP-966), for good."""
+def test_min_insync_replicas_is_held_while_partitions_have_no_leader_but_other_configs_are_set(config):
+    """After a change Kafka permanently forgets which replicas can lead without data loss (KIP-966)."""
     wanted = topic(config={"retention.ms": 1, **config}, durability={"tolerate": {"zone": 1}})
     own = {"min.insync.replicas": "3"}
     away = decide(wanted, replace(seen(*FAIR), without_isr=2), own, state())
@@ -82,7 +82,7 @@ def test_min_insync_replicas_stay_while_a_partition_has_no_leader_and_the_rest_i
     assert (as_it_is.problem, as_it_is.configure) == (None, None)
 
 
-def test_partitions_are_never_taken_away_and_the_rest_is_done():
+def test_fewer_partitions_are_refused_but_configs_are_set():
     decision = decide(topic(partitions=2, config={"retention.ms": 1}), seen(*FAIR), {}, state())
     assert decision.problem.reason == "PartitionsCannotShrink"
     assert "set spec.partitions to 3 or more" in decision.problem.message
@@ -90,14 +90,14 @@ def test_partitions_are_never_taken_away_and_the_rest_is_done():
     assert decision.configure.set == {"retention.ms": "1"}
 
 
-def test_a_growth_that_cannot_be_does_not_hold_back_a_config():
+def test_infeasible_growth_does_not_prevent_config_changes():
     wanted = topic(partitions=6, placement={"brokers": {"include": ["0", "1"]}}, config={"retention.ms": 1})
     decision = decide(wanted, seen(*FAIR), {}, state())
     assert decision.problem.reason == "Infeasible"
     assert decision.configure.set == {"retention.ms": "1"}
 
 
-def test_a_very_large_topic_is_made_in_steps_that_kafka_takes():
+def test_very_large_topic_is_created_in_steps_of_the_maximum_number_of_partitions():
     wanted = topic(partitions=20_000, replicationFactor=1)
     first = decide(wanted, None, {}, state(EVEN)).create
     assert first.partitions == len(first.assignment) == MAX_PARTITIONS_AT_ONCE
@@ -111,13 +111,13 @@ class Defers:
         return None
 
 
-def test_a_placer_may_leave_the_choice_to_kafka():
+def test_no_assignment_is_sent_if_the_placer_leaves_the_choice_to_kafka():
     where = state(EVEN, placers={"MultiLevel": Defers()})
     assert decide(topic(), None, {}, where).create.assignment is None
     assert decide(topic(partitions=4), seen(*FAIR), {}, where).grow.assignment is None
 
 
-# -- whose topic it is -----------------------------------------------------------------------------------------------
+# -- topic ids and cluster ids ---------------------------------------------------------------------------------------
 
 RECREATE = {"onTopicLoss": "Recreate"}
 ADOPT = {"rackspan.dev/adopt-topic-id": "id-2"}
@@ -139,7 +139,7 @@ ADOPT = {"rackspan.dev/adopt-topic-id": "id-2"}
         (topic(status=known(clusterId="kafka-0"), **RECREATE), None, "ClusterIdMismatch"),
     ],
 )
-def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reason):
+def test_topic_that_does_not_belong_to_the_object_is_not_changed(wanted, found, reason):
     failure = ownership_problem(wanted, found, state())
     assert (failure and failure.reason) == reason
     decision = decide(wanted, found, {}, state())
@@ -148,12 +148,12 @@ def test_nothing_is_done_to_a_topic_that_is_not_the_object_s(wanted, found, reas
         assert decision.idle
 
 
-def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
+def test_vanished_topic_is_retried_only_if_on_topic_loss_is_recreate():
     assert ownership_problem(topic(status=known()), None, state()).remedy == "spec"
     assert ownership_problem(topic(status=known(), **RECREATE), None, state()).remedy == "retry"
 
 
-# -- whose it is -------------------------------------------------------------------------------------------------------
+# -- adoption ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_lost_topic_is_made_again_only_where_that_was_asked_for():
         ("Never", "kafka", False),
     ],
 )
-def test_adoption_takes_the_topology_s_consent(adoption, namespace, adopts):
+def test_existing_topic_is_adopted_only_if_the_topology_allows_it(adoption, namespace, adopts):
     where, there = state(adoption=adoption), seen(*FAIR, topic_id="id-9")
     annotated = {"rackspan.dev/adopt-topic-id": "id-9"}
     for claim in (
@@ -181,29 +181,29 @@ def test_adoption_takes_the_topology_s_consent(adoption, namespace, adopts):
     assert ("annotate rackspan.dev/adopt-topic-id=id-9" in recreated.message) == adopts
 
 
-def test_what_an_object_has_already_or_was_about_to_make_is_no_adoption():
+def test_recorded_claimed_or_new_topic_needs_no_permission_for_adoption():
     never = state(adoption="Never")
     assert decide(topic(status=known()), seen(*FAIR), {}, never).foreign is None
     assert decide(topic(status={"creating": True}), seen(*FAIR), {}, never).foreign is None
     assert decide(topic(), None, {}, never).create is not None
 
 
-def test_a_topic_that_kafka_calls_internal_is_left_alone_unless_it_is_listed():
+def test_internal_topic_is_refused_unless_the_topology_lists_it():
     internal = replace(seen(*FAIR), internal=True)
     assert decide(topic(), internal, {}, state()).foreign.reason == "InternalTopic"
     assert decide(topic(), internal, {}, state(internalTopics=["orders"])).foreign is None
 
 
-def test_what_is_too_large_is_not_computed():
-    """9,000 partitions of 200 replicas over 400 brokers took half a minute of the processor."""
+def test_topic_with_too_many_replicas_is_refused_before_placement():
+    """Placement of 9,000 partitions with 200 replicas on 400 brokers took half a minute of CPU time."""
     racks = {broker: f"/z{broker % 3}" for broker in range(400)}
     found = decide(topic(partitions=9_000, replicationFactor=200), None, {}, state(racks, placers={}))
-    assert found.problem.reason == "TooLarge", "the placer, which is not there, is not even looked for"
+    assert found.problem.reason == "TooLarge", "the missing placer is not looked up"
     assert "1,800,000 replicas" in found.problem.message
     assert "more than the 500,000" in found.problem.message
 
 
-def test_more_replicas_of_a_partition_than_anybody_has_are_not_placed():
+def test_partition_with_too_many_replicas_is_refused():
     racks = {broker: f"/z{broker % 3}" for broker in range(1_000)}
     found = decide(topic(partitions=1, replicationFactor=501), None, {}, state(racks, placers={}))
     assert found.problem.reason == "TooLarge"

@@ -1,4 +1,4 @@
-"""Kafka's topic goes if, and only if, it is the very one that the object recorded."""
+"""A topic is deleted from Kafka if and only if it is the one that the object recorded."""
 
 from collections import Counter
 from datetime import timedelta
@@ -47,7 +47,7 @@ REFUSED = Failure(Reason.NAMESPACE_NOT_ALLOWED, "topology prod is not open to na
         ({"deletionPolicy": "Retain", "status": known(), "annotations": PAUSED}, None, DeletionStep.RELEASE, "Retain"),
     ],
 )
-def test_what_is_kept_whatever_kafka_holds(spec, refusal, step, sentence):
+def test_object_is_released_without_reading_kafka_if_its_topic_is_kept(spec, refusal, step, sentence):
     decision = retained_by_spec(topic(**spec), refusal)
     assert decision.step is step
     assert sentence in decision.message
@@ -61,14 +61,14 @@ def going(name="orders", **spec):
     return topic(name, deletionPolicy="Delete", status=known(), finalizers=[FINALIZER], **spec)
 
 
-def test_a_definition_that_is_being_deleted_takes_no_topic_along():
+def test_deletion_of_the_crd_keeps_the_topic():
     around = Terminating(definitions=("kafkatopics.rackspan.dev",))
     decision = retained_by_teardown(going(), topology(), around)
     assert decision.step is DeletionStep.RELEASE
     assert "kept in Kafka: the definition kafkatopics.rackspan.dev is being deleted" in decision.message
 
 
-def test_without_its_topology_an_object_waits_for_nothing():
+def test_object_without_topology_is_released_and_its_topic_kept():
     decision = retained_by_teardown(going(), None, AROUND)
     assert (decision.step, decision.message) == (
         DeletionStep.RELEASE,
@@ -76,27 +76,27 @@ def test_without_its_topology_an_object_waits_for_nothing():
     )
 
 
-def test_what_is_paused_waits():
+def test_deletion_of_a_paused_object_is_held():
     decision = held_or_retained(going(annotations=PAUSED), topology(), AROUND, confirmed=False, waits=False)
     assert (decision.step, decision.reason) == (DeletionStep.HOLD, Reason.DELETION_BLOCKED)
     assert "paused" in decision.message
 
 
-def test_the_end_of_a_namespace_waits_for_a_person():
+def test_deletion_of_a_namespace_is_held_until_it_is_confirmed():
     decision = held_or_retained(going(), topology(), ENDING, confirmed=False, waits=True)
     assert (decision.step, decision.reason) == (DeletionStep.HOLD, Reason.DELETION_HELD)
     assert "namespace shop is being deleted: topic orders is deleted once a person confirms it" in decision.message
     assert held_or_retained(going(), topology(), ENDING, confirmed=True, waits=False) is None
 
 
-def test_a_namespace_that_holds_the_topology_too_ends_at_once_and_the_topics_stay():
+def test_deletion_of_a_namespace_with_its_topology_releases_objects_and_keeps_topics():
     decision = held_or_retained(going(), topology(namespace="shop"), ENDING, confirmed=False, waits=True)
     assert decision.step is DeletionStep.RELEASE
     assert "namespace shop is being deleted, and RackTopology shop/prod with it" in decision.message
     assert held_or_retained(going(), topology(namespace="shop"), ENDING, confirmed=True, waits=False) is None
 
 
-def test_no_namespace_hangs_for_ever():
+def test_held_object_is_released_after_the_namespace_timeout():
     decision = DeletionDecision(DeletionStep.HOLD, "no broker answers")
     assert released_after_timeout(going(), decision, ENDING, NOON + timedelta(minutes=9)) is decision
     assert released_after_timeout(going(), decision, AROUND, NOON + timedelta(days=9)) is decision
@@ -119,28 +119,28 @@ def test_no_namespace_hangs_for_ever():
         ([0, 30, 60, 90, 120], 1, [0, 30, 60, 90, 120]),
     ],
 )
-def test_more_than_so_many_within_a_minute_are_a_crowd(seconds, limit, crowd):
+def test_deletions_above_the_limit_within_a_minute_are_a_burst(seconds, limit, crowd):
     def at(second):
         return NOON + timedelta(seconds=second)
 
     assert bursts(Counter(map(at, seconds)), limit) == set(map(at, crowd))
 
 
-def test_a_topic_of_another_id_is_kept():
+def test_topic_with_another_id_is_kept():
     decision = decide_deletion(topic(status=known()), seen((0, 3, 2), topic_id="id-2"), state())
     assert decision.step is DeletionStep.RELEASE
     assert "it is id-2, recreated by someone else; this object's topic was id-1" in decision.message
 
 
 @pytest.mark.parametrize("found", [None, seen((0, 3, 2))], ids=["gone", "there"])
-def test_in_another_cluster_nothing_is_deleted_and_the_object_waits(found):
+def test_deletion_is_held_while_the_topology_is_connected_to_another_cluster(found):
     decision = decide_deletion(topic(status={**known(), "clusterId": "kafka-0"}), found, state())
     assert decision.step is DeletionStep.HOLD
     assert "belongs to Kafka cluster kafka-0, and the topology is now connected to kafka-1" in decision.message
 
 
 @pytest.mark.parametrize(("confirmed", "kept"), [(None, True), ("id-1", False), ("id-2", True), ("", True)])
-def test_what_was_adopted_is_deleted_only_when_its_id_is_confirmed(confirmed, kept):
+def test_adopted_topic_is_deleted_only_if_its_id_is_confirmed(confirmed, kept):
     annotations = {} if confirmed is None else {"rackspan.dev/confirm-delete": confirmed}
     adopted = topic(deletionPolicy="Delete", status=known(adopted=True), annotations=annotations)
     decision = retained_by_spec(adopted, None)

@@ -1,4 +1,4 @@
-"""Events tell what was done and what changed sides, once."""
+"""Events report each change in Kafka and each change of a condition once."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def told(before, after, outcome=None):
     return [(item.reason, item.warning) for item in condition_events(REF, before, after, outcome)]
 
 
-def test_a_topic_becoming_non_compliant_and_compliant_again_is_told_each_time():
+def test_each_change_between_compliant_and_not_compliant_is_an_event():
     good = condition("Compliant", "True", Reason.COMPLIANT)
     bad = condition("Compliant", "False", Reason.NOT_COMPLIANT)
     assert told(good, bad) == [("NotCompliant", True)]
@@ -35,12 +35,12 @@ def test_a_topic_becoming_non_compliant_and_compliant_again_is_told_each_time():
     assert told(bad, bad) == []
 
 
-def test_the_first_good_news_is_no_news_and_the_first_bad_is():
+def test_first_compliance_result_is_an_event_only_if_not_compliant():
     assert told((), condition("Compliant", "True", Reason.COMPLIANT)) == []
     assert told((), condition("Compliant", "False", Reason.NOT_COMPLIANT)) == [("NotCompliant", True)]
 
 
-def test_another_message_is_no_event_and_another_reason_to_stall_is():
+def test_new_reason_of_stalled_is_an_event_and_a_new_message_is_not():
     first = condition("Stalled", "True", Reason.INFEASIBLE, "six brokers")
     later = NOON + timedelta(hours=1)
     assert told(first, condition("Stalled", "True", Reason.INFEASIBLE, "five brokers", first, later)) == []
@@ -49,7 +49,7 @@ def test_another_message_is_no_event_and_another_reason_to_stall_is():
     ]
 
 
-def test_what_was_done_is_told():
+def test_creation_adoption_and_growth_are_events():
     created = Outcome(topic(), seen(*ROWS), decision=TopicDecision(create=CREATE))
     assert told((), (), created) == [("Created", False)]
     adopted = Outcome(topic(), seen(*ROWS))
@@ -60,7 +60,7 @@ def test_what_was_done_is_told():
     assert told((), (), grown) == [("PartitionsAdded", False)]
 
 
-def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
+def test_event_distinguishes_config_drift_from_a_change_of_the_spec():
     def message(generation=1, reason=Reason.IN_SYNC, topic_id="id-1"):
         ready = condition("Ready", "True" if reason == Reason.IN_SYNC else "False", reason)
         status = {**known(topic_id), "conditions": KafkaTopicStatus(conditions=ready).to_dict()["conditions"]}
@@ -72,12 +72,12 @@ def test_a_config_that_drifted_is_told_apart_from_one_that_was_asked_for():
     asked_for, drifted = "topic orders: set: a=1, b=2", "topic orders: changed in Kafka, put back: a=1, b=2"
     assert message() == message(reason=Reason.PLAN_PENDING) == drifted
     assert message(generation=2) == asked_for
-    assert message(topic_id=None) == message(topic_id="id-2") == asked_for, "it was not this object's before"
+    assert message(topic_id=None) == message(topic_id="id-2") == asked_for, "the topic was not this object's before"
     for reason in (Reason.TOPOLOGY_NOT_READY, Reason.PAUSED, Reason.INVALID_CONFIG, Reason.ADOPTION_NOT_ALLOWED):
-        assert message(reason=reason) == asked_for, "it had not been set before"
+        assert message(reason=reason) == asked_for, "the config had not been set before"
 
 
-def test_a_min_insync_that_follows_from_moved_replicas_was_changed_by_nobody():
+def test_min_insync_replicas_change_after_moves_is_not_reported_as_drift():
     def message(before):
         ready = condition("Ready", "True", Reason.IN_SYNC)
         conditions = KafkaTopicStatus(conditions=ready).to_dict()["conditions"]
@@ -92,12 +92,12 @@ def test_a_min_insync_that_follows_from_moved_replicas_was_changed_by_nobody():
     assert message(before=3) == "topic orders: changed in Kafka, put back: min.insync.replicas=3"
 
 
-def test_what_kafka_refused_was_not_done():
+def test_refused_creation_is_not_reported_as_created():
     refused = Failure(Reason.INVALID_CONFIG, "no", Remedy.SPEC)
     outcome = Outcome(topic(), decision=TopicDecision(create=CREATE), failures=[refused])
     assert told((), condition("Stalled", "True", Reason.INVALID_CONFIG), outcome) == [("InvalidConfig", True)]
 
 
-def test_somebody_else_s_topic_is_not_adopted():
+def test_topic_of_another_cluster_is_not_reported_as_adopted():
     other = Failure(Reason.CLUSTER_ID_MISMATCH, "no", Remedy.SPEC)
     assert told((), (), Outcome(topic(), seen(*ROWS), decision=TopicDecision(foreign=other))) == []

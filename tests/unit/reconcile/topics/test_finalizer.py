@@ -1,4 +1,4 @@
-"""Carrying out deletions: what goes is what was compared, in few calls, and one object holds back no other."""
+"""Deletions in Kafka: only compared topics are deleted, in few calls, and no object blocks another."""
 
 import asyncio
 import hashlib
@@ -36,13 +36,13 @@ def confirming(*confirmations):
 
 
 def confirmation(*topics):
-    """What confirms the deletion of just these topics, by hand."""
+    """Return the confirmation of exactly these deletions, computed without the code under test."""
     lines = sorted(f"{one.meta.name} {one.status.topic_id}\n" for one in topics)
     return f"{topics[0].meta.namespace}:{hashlib.sha256(''.join(lines).encode()).hexdigest()[:32]}"
 
 
 class MemoryKube:
-    """Takes finalizers away, unless the object `changed` or the API server fails for it."""
+    """Removes finalizers, unless the object has `changed` or its name is in `failing`."""
 
     def __init__(self, *, changed=False, failing=(), around=None):
         self.changed = changed
@@ -51,7 +51,7 @@ class MemoryKube:
         self.announced = []
         self.removed = []
         self.kept = []
-        """Annotations that were given another value, with that value."""
+        """The annotations that were replaced, with their new values."""
 
     async def set_finalizers(self, ref, finalizers, version, annotations):
         if ref.key.name in self.failing:
@@ -96,13 +96,13 @@ def kafka():
 
 @pytest.fixture
 def many():
-    """500 objects and a Kafka that has all their topics."""
+    """Return 500 objects and a Kafka that has all their topics."""
     topics = burst(500)
     return topics, all_of(topics)
 
 
 class House:
-    """One topology, its objects and who says finalizer to them."""
+    """One topology, its objects and the finalizer under test."""
 
     def __init__(self, kube, kafka, *topics, prod=None):
         self.cache = Cache()
@@ -134,14 +134,14 @@ def held_by(again):
     return {decision.reason for decision in again.values()}
 
 
-async def test_the_topic_goes_and_then_the_object(kafka):
+async def test_topic_is_deleted_and_the_object_is_released(kafka):
     kube = MemoryKube()
     assert await process(kube, kafka, leaving()) == {}
     assert kafka.replicas == {}
     assert kube.announced == ["Deleted"]
 
 
-async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka, monkeypatch):
+async def test_refused_object_is_released_without_reading_or_deleting_its_topic(kafka, monkeypatch):
     kube = MemoryKube()
     refusal = Failure(Reason.TOPIC_CONFLICT, "KafkaTopic shop/other is older", Remedy.SPEC)
     monkeypatch.setattr(topic_finalizer, "refusals", lambda _: lambda _: refusal)
@@ -150,7 +150,7 @@ async def test_an_object_that_is_not_let_near_its_topic_goes_alone(kafka, monkey
     assert kube.announced == ["Released"]
 
 
-async def test_one_that_was_made_anew_behind_a_broker_that_is_behind_is_kept(kafka):
+async def test_topic_recreated_with_another_id_is_kept_if_only_the_second_read_shows_it(kafka):
     kube, ids = MemoryKube(), iter(["id-of-orders", "another-id"])
     kafka.ids = lambda _: next(ids)
     assert await process(kube, kafka, leaving()) == {}
@@ -158,12 +158,12 @@ async def test_one_that_was_made_anew_behind_a_broker_that_is_behind_is_kept(kaf
     assert kube.announced == ["Released"]
 
 
-async def test_an_object_that_changes_meanwhile_is_let_go_later(kafka):
+async def test_finalizer_removal_is_retried_if_the_object_has_changed(kafka):
     (decision,) = (await process(MemoryKube(changed=True), kafka, leaving())).values()
     assert decision.step is DeletionStep.RETRY
 
 
-async def test_five_hundred_deletions_are_a_handful_of_calls(many):
+async def test_five_hundred_deletions_need_two_describe_calls_and_one_delete_call(many):
     topics, kafka = many
     assert await process(MemoryKube(), kafka, *topics) == {}
     assert kafka.replicas == {}
@@ -171,14 +171,14 @@ async def test_five_hundred_deletions_are_a_handful_of_calls(many):
     assert [len(names) for names in kafka.made("delete_topics")] == [500], "2,000 records"
 
 
-async def test_a_call_has_no_more_records_than_kafka_takes():
+async def test_delete_call_has_no_more_records_than_kafka_accepts():
     topics = burst(4)
     kafka = MemoryKafka({one.topic_name: ((0, 3, 2),) * 1_200 for one in topics})
     assert await process(MemoryKube(), kafka, *topics) == {}
     assert [len(names) for names in kafka.made("delete_topics")] == [2, 2]
 
 
-async def test_a_topic_that_kafka_does_not_let_go_of_holds_back_no_other(many):
+async def test_topic_that_kafka_refuses_to_delete_does_not_block_others(many):
     topics, kafka = many
     refused = {"orders-7": BUSY}
 
@@ -194,33 +194,33 @@ async def test_a_topic_that_kafka_does_not_let_go_of_holds_back_no_other(many):
     assert list(kafka.replicas) == ["orders-7"]
 
 
-async def test_an_object_that_the_api_server_does_not_release_holds_back_no_other(many):
+async def test_object_whose_finalizer_cannot_be_removed_does_not_block_others(many):
     topics, kafka = many
     again = await process(MemoryKube(failing={"orders-7"}), kafka, *topics)
     assert {key.name: decision.step for key, decision in again.items()} == {"orders-7": DeletionStep.HOLD}
     assert kafka.replicas == {}
 
 
-async def test_while_kafka_is_away_all_wait_and_are_told(kafka):
+async def test_deletion_is_held_with_a_message_while_kafka_is_unreachable(kafka):
     kafka.broken["describe_topics"] = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
     (decision,) = (await process(MemoryKube(), kafka, leaving())).values()
     assert (decision.step, decision.message) == (DeletionStep.HOLD, "no broker answers")
 
 
-async def test_while_the_client_is_replaced_they_wait_and_nobody_is_told():
+async def test_deletion_is_retried_without_event_while_the_client_is_replaced():
     kube = MemoryKube()
     (decision,) = (await process(kube, None, leaving())).values()
     assert (decision.step, kube.announced) == (DeletionStep.RETRY, [])
 
 
-# -- who has to be asked first ---------------------------------------------------------------------------------------
+# -- confirmation by a user ------------------------------------------------------------------------------------------
 
 
 def all_of(topics):
     return MemoryKafka({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
 
 
-async def test_ten_may_go_and_eleven_wait_for_a_person():
+async def test_ten_deletions_pass_and_eleven_need_confirmation():
     for count, gone in ((10, 10), (11, 0)):
         topics = burst(count)
         kafka = all_of(topics)
@@ -229,7 +229,7 @@ async def test_ten_may_go_and_eleven_wait_for_a_person():
         assert len(again) == count - gone
 
 
-async def test_a_burst_in_one_namespace_holds_up_no_deletion_of_another():
+async def test_burst_in_one_namespace_does_not_hold_deletions_of_another():
     topics, single = burst(11, namespace="loud"), leaving("calm", namespace="calm")
     kafka = all_of([*topics, single])
     again = await process(MemoryKube(), kafka, *topics, single, prod=topology())
@@ -238,14 +238,14 @@ async def test_a_burst_in_one_namespace_holds_up_no_deletion_of_another():
     assert "calm" not in kafka.replicas
 
 
-async def test_what_went_in_one_namespace_counts_for_no_other():
+async def test_deletions_in_one_namespace_do_not_count_for_another():
     topics, more = burst(10, namespace="loud"), burst(10, "more", namespace="calm")
     kafka = all_of([*topics, *more])
     assert await process(MemoryKube(), kafka, *topics, *more, prod=topology()) == {}
     assert kafka.replicas == {}
 
 
-async def test_what_a_person_confirms_goes_and_the_word_counts_once():
+async def test_confirmed_deletions_are_carried_out_and_the_confirmation_is_removed():
     topics, more = burst(11), leaving("more")
     kube, kafka = MemoryKube(), all_of([*topics, more])
     house = House(kube, kafka, *topics, prod=topology())
@@ -273,7 +273,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_is_not_just_what_waits_confirms_nothing(wrong):
+async def test_confirmation_of_other_deletions_than_the_waiting_ones_is_rejected(wrong):
     topics = burst(11)
     kube, kafka = MemoryKube(), all_of(topics)
     house = House(kube, kafka, *topics, prod=topology())
@@ -284,7 +284,7 @@ async def test_what_is_not_just_what_waits_confirms_nothing(wrong):
     assert (kube.removed, kube.announced) == ([CONFIRM_DELETIONS], [Reason.DELETION_HELD])
 
 
-async def test_what_an_annotation_says_in_vain_is_not_repeated_at_length():
+async def test_event_about_an_invalid_confirmation_is_short_and_printable():
     topics = burst(11)
     kube = MemoryKube()
     told = []
@@ -298,7 +298,7 @@ async def test_what_an_annotation_says_in_vain_is_not_repeated_at_length():
     assert event.message.isprintable()
 
 
-async def test_a_confirmation_is_not_filled_with_other_topics_meanwhile():
+async def test_confirmation_does_not_apply_to_topics_that_replaced_the_confirmed_ones():
     topics = burst(11)
     kafka = all_of([*topics, leaving("ledger")])
     house = House(MemoryKube(), kafka, *topics, prod=topology())
@@ -311,7 +311,7 @@ async def test_a_confirmation_is_not_filled_with_other_topics_meanwhile():
     assert "ledger" in kafka.replicas
 
 
-async def test_another_namespace_makes_no_confirmation_stale_and_gets_none():
+async def test_confirmation_applies_to_one_namespace_and_stays_valid_if_another_changes():
     topics, others = burst(11), burst(12, namespace="loud", name="noise")
     kafka = all_of([*topics, *others])
     house = House(MemoryKube(), kafka, *topics, *others, prod=topology())
@@ -324,7 +324,7 @@ async def test_another_namespace_makes_no_confirmation_stale_and_gets_none():
     assert sorted(kafka.replicas) == sorted(one.topic_name for one in others)
 
 
-async def test_several_namespaces_are_confirmed_at_once():
+async def test_several_namespaces_can_be_confirmed_at_once():
     topics, others = burst(11), burst(12, namespace="loud", name="noise")
     kafka = all_of([*topics, *others])
     house = House(MemoryKube(), kafka, *topics, *others, prod=topology())
@@ -334,7 +334,7 @@ async def test_several_namespaces_are_confirmed_at_once():
     assert kafka.replicas == {}
 
 
-async def test_a_confirmation_given_before_is_kept_until_its_namespace_waits_whatever_else_waits():
+async def test_early_confirmation_is_kept_until_its_namespace_has_waiting_deletions():
     topics, others = burst(11), burst(12, namespace="loud", name="noise")
     kube, kafka = MemoryKube(), all_of([*topics, *others])
     house = House(kube, kafka, *others, prod=confirming(confirmation(*topics)))
@@ -347,7 +347,7 @@ async def test_a_confirmation_given_before_is_kept_until_its_namespace_waits_wha
 
 
 @pytest.mark.parametrize("fits", [True, False])
-async def test_of_several_confirmations_those_of_namespaces_where_nothing_waits_yet_are_kept(fits):
+async def test_only_confirmations_of_namespaces_with_waiting_deletions_are_removed(fits):
     topics, others = burst(11), burst(12, namespace="loud", name="noise")
     kube, kafka = MemoryKube(), all_of([*topics, *others])
     house = House(kube, kafka, *topics, prod=topology())
@@ -364,7 +364,7 @@ async def test_of_several_confirmations_those_of_namespaces_where_nothing_waits_
     assert kube.removed == [CONFIRM_DELETIONS]
 
 
-async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
+async def test_sparing_one_of_eleven_held_deletions_keeps_the_other_ten_held():
     topics = burst(11)
     kafka = all_of(topics)
     house = House(MemoryKube(), kafka, *topics, prod=topology())
@@ -374,7 +374,7 @@ async def test_to_spare_one_of_eleven_does_not_delete_the_ten_others():
     assert len(kafka.replicas) == 11
 
 
-async def test_a_restart_forgets_neither_who_waits_nor_who_went():
+async def test_restart_keeps_held_deletions_and_counts_recent_ones():
     waited = leaving(status=known("id-of-orders", conditions=[condition("Stalled", "True", "DeletionHeld")]))
     kafka = all_of([waited])
     assert held_by(await process(MemoryKube(), kafka, waited, prod=topology())) == {Reason.DELETION_HELD}
@@ -385,7 +385,7 @@ async def test_a_restart_forgets_neither_who_waits_nor_who_went():
     assert await process(MemoryKube(), all_of([other]), other, prod=topology(status=went)) == {}
 
 
-async def test_what_goes_is_recorded_before_it_is_gone(kafka):
+async def test_deletion_is_recorded_before_it_is_carried_out(kafka):
     house = House(MemoryKube(), kafka, leaving(), prod=topology())
     await house.process()
     ((status, calls),) = house.recorded
@@ -393,7 +393,7 @@ async def test_what_goes_is_recorded_before_it_is_gone(kafka):
     assert calls == 0
 
 
-async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_one_too():
+async def test_burst_that_arrives_while_the_first_topic_is_compared_holds_that_topic_too():
     first, *others = burst(11)
     kafka = all_of([first])
     house = House(MemoryKube(), kafka, first, prod=topology())
@@ -409,21 +409,21 @@ async def test_many_that_were_asked_for_while_the_first_was_compared_keep_that_o
     assert list(kafka.replicas) == ["orders-0"]
 
 
-async def test_where_the_api_server_does_not_tell_what_else_ends_nothing_is_deleted(kafka):
+async def test_nothing_is_deleted_if_the_terminating_namespaces_cannot_be_read(kafka):
     (decision,) = (await process(MemoryKube(around=AWAY), kafka, leaving())).values()
     assert decision.step is DeletionStep.HOLD
     assert "nobody answers" in decision.message
     assert "orders" in kafka.replicas
 
 
-async def test_a_definition_that_ends_takes_objects_along_and_no_topic(kafka):
+async def test_deletion_of_the_crd_releases_objects_and_keeps_topics(kafka):
     kube = MemoryKube(around=Terminating(definitions=("kafkatopics.rackspan.dev",)))
     assert await process(kube, kafka, leaving()) == {}
     assert kube.announced == ["Released"]
     assert "orders" in kafka.replicas
 
 
-async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_whose_turn_comes():
+async def test_terminating_namespace_with_one_deleted_topic_needs_confirmation_of_all_its_topics():
     living = leaving("later", deleted=None)
     kube = MemoryKube(around=Terminating(namespaces={"shop": datetime.now(UTC)}))
     kafka = all_of([leaving(), living])
@@ -438,14 +438,14 @@ async def test_the_end_of_a_namespace_waits_even_for_one_topic_and_counts_those_
     assert kafka.replicas == {}
 
 
-async def test_a_namespace_that_ended_long_ago_is_let_go_and_the_topic_is_kept(kafka):
+async def test_object_is_released_and_topic_kept_if_its_namespace_terminates_for_too_long(kafka):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
     assert await process(kube, kafka, leaving()) == {}
     assert "orders" in kafka.replicas
 
 
 @pytest.mark.parametrize(("exists", "counted"), [(True, "kafka/prod"), (False, "")])
-async def test_errors_are_counted_only_for_topologies_that_exist(kafka, monkeypatch, exists, counted):
+async def test_errors_have_no_topology_name_if_the_topology_does_not_exist(kafka, monkeypatch, exists, counted):
     names = []
     monkeypatch.setattr(topic_finalizer, "count_error", lambda topology, *_: names.append(topology))
     house = House(MemoryKube(failing={"orders"}), kafka, leaving())
@@ -455,7 +455,7 @@ async def test_errors_are_counted_only_for_topologies_that_exist(kafka, monkeypa
     assert names == [counted]
 
 
-async def test_a_later_namespace_of_the_name_does_not_end(kafka):
+async def test_later_namespace_of_the_same_name_is_not_treated_as_terminating(kafka):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
     house = House(kube, kafka, leaving("old"))
     assert await house.process() == {}
@@ -467,8 +467,8 @@ async def test_a_later_namespace_of_the_name_does_not_end(kafka):
 
 
 @pytest.mark.parametrize("moment", ["terminating", "topics"])
-async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka, moment):
-    """While the API server, or Kafka, was being asked."""
+async def test_topic_is_kept_if_its_policy_changes_to_retain_during_a_request(kafka, moment):
+    """The change arrives during the request to the API server or to Kafka."""
     kube = MemoryKube()
     house = House(kube, kafka, leaving(), prod=topology())
     asked = kube if moment == "terminating" else kafka
@@ -485,8 +485,8 @@ async def test_a_topic_whose_object_says_retain_at_the_last_moment_is_kept(kafka
 
 
 @pytest.mark.parametrize("change", ["retain", "pause"])
-async def test_what_an_object_says_while_its_deletion_is_recorded_counts(kafka, change):
-    """The API server may take seconds for the status of a RackTopology."""
+async def test_topic_is_kept_if_its_object_changes_while_the_deletion_is_recorded(kafka, change):
+    """The API server may take seconds to write the status of a RackTopology."""
     house = House(MemoryKube(), kafka, leaving(), leaving("other"), prod=topology())
     kafka.replicas["other"] = ((0, 3, 2),)
     spared = {"deletionPolicy": "Retain"} if change == "retain" else {"annotations": {PAUSED: "true"}}
@@ -504,7 +504,7 @@ async def test_what_an_object_says_while_its_deletion_is_recorded_counts(kafka, 
 
 
 class SlowKafka(MemoryKafka):
-    """Deletes once it is let, and knows how many deletions were under way at most."""
+    """Deletes topics after `go` is set, and records the highest number of concurrent deletions."""
 
     def __init__(self, topics):
         super().__init__({one.topic_name: ((0, 3, 2),) * 3 for one in topics})
@@ -520,7 +520,7 @@ class SlowKafka(MemoryKafka):
 
 
 async def until(condition):
-    """Let all others go on until it is so; without a clock, and not for ever."""
+    """Run other tasks until the condition is true, without a clock. Fail after 10,000 steps."""
     for _ in range(10_000):
         if condition():
             return
@@ -528,7 +528,7 @@ async def until(condition):
     pytest.fail("it never came to that")
 
 
-async def test_one_deletion_is_under_way_and_all_that_come_meanwhile_are_the_next_one_in_order():
+async def test_deletions_requested_during_a_turn_share_the_next_turn_in_order():
     topics = burst(6)
     kube, kafka = MemoryKube(), SlowKafka(topics)
     house = House(kube, kafka, *topics)
@@ -546,7 +546,7 @@ async def test_one_deletion_is_under_way_and_all_that_come_meanwhile_are_the_nex
     assert kafka.replicas == {}
 
 
-async def test_finalizers_are_removed_while_the_next_turn_is_under_way():
+async def test_finalizers_are_removed_while_the_next_turn_runs():
     topics = burst(2)
     kube, kafka = MemoryKube(), SlowKafka(topics)
     house = House(kube, kafka, *topics)
@@ -563,7 +563,7 @@ async def test_finalizers_are_removed_while_the_next_turn_is_under_way():
 
 
 @pytest.mark.parametrize("change", ["retain", "definition", "burst", "recreated", "another cluster"])
-async def test_what_changes_while_a_turn_is_waited_for_counts(change):
+async def test_topic_is_kept_after_a_change_during_the_wait_for_a_turn(change):
     first, waits, *more = burst(2 if change != "burst" else 14)
     kube, kafka = MemoryKube(), SlowKafka([first, waits])
     house = House(kube, kafka, first, waits, prod=topology())
@@ -592,7 +592,7 @@ async def test_what_changes_while_a_turn_is_waited_for_counts(change):
 # -- brokers that lag --------------------------------------------------------------------------------------------------
 
 
-async def test_a_topic_that_one_broker_does_not_show_yet_is_not_believed_gone(kafka):
+async def test_topic_missing_only_in_the_first_read_is_not_treated_as_deleted(kafka):
     kube = MemoryKube()
     house = House(kube, kafka, leaving())
     kafka._hidden["orders"] = 1
@@ -605,7 +605,7 @@ async def test_a_topic_that_one_broker_does_not_show_yet_is_not_believed_gone(ka
     assert kube.announced == ["Deleted"]
 
 
-async def test_a_topic_that_the_second_broker_does_not_show_is_not_believed_gone_either(kafka):
+async def test_topic_missing_only_in_the_second_read_is_not_treated_as_deleted(kafka):
     house = House(MemoryKube(), kafka, leaving())
     look = kafka.topics
 
@@ -620,7 +620,7 @@ async def test_a_topic_that_the_second_broker_does_not_show_is_not_believed_gone
     assert kafka.replicas == {}
 
 
-async def test_a_topic_that_both_looks_miss_is_gone():
+async def test_topic_missing_in_both_reads_is_treated_as_deleted():
     kube = MemoryKube()
     kafka = MemoryKafka({})
     assert await process(kube, kafka, leaving()) == {}
@@ -628,8 +628,8 @@ async def test_a_topic_that_both_looks_miss_is_gone():
     assert len(kafka.made("describe_topics")) == 2
 
 
-async def test_the_pause_counts_from_the_beginning_of_a_batch_and_not_anew_in_its_turn(kafka, monkeypatch):
-    """So that the pauses of batches overlap with each other and with their looks."""
+async def test_pause_counts_from_the_start_of_a_batch_and_does_not_restart_in_its_turn(kafka, monkeypatch):
+    """So the pauses of batches overlap with each other and with the reads."""
     monkeypatch.setattr(topic_finalizer, "_LAG_SECONDS", 0.5)
     loop, slept, passed = asyncio.get_running_loop(), [], 0.0
     monkeypatch.setattr(loop, "time", lambda: passed)

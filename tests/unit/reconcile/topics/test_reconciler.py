@@ -1,4 +1,4 @@
-"""A batch of objects through the API server: what befalls one of them is not the others' matter."""
+"""A batch of objects with a Kubernetes API server: a failure of one object does not affect the others."""
 
 import asyncio
 import re
@@ -51,7 +51,7 @@ class World:
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, _recorded)
 
     def topology(self, asks):
-        """The RackTopology asks for what it does in that state."""
+        """Set the spec of the RackTopology to the spec of that state."""
         self.cache.topologies[topology().key] = replace(topology(), spec=asks.spec)
 
     async def work(self):
@@ -72,14 +72,14 @@ def world():
     return World()
 
 
-async def test_topics_wait_until_the_cluster_was_observed_with_what_the_topology_asks_for_now(world):
+async def test_topics_wait_until_the_cluster_is_observed_with_the_current_spec_of_the_topology(world):
     world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {}
     never = state(allowedNamespaces={"from": "All"}, adoption="Never")
     world.topology(never)
     world.add(topic("orders"), topic("new"))
     await world.work()
     assert world.observer.woken, "the topology is observed soon"
-    assert world.kube.condition("orders", "Ready") is None, "what it said before adopts nothing any more"
+    assert world.kube.condition("orders", "Ready") is None, "the previous adoption policy is not applied"
     assert "new" not in world.kafka.replicas
 
     world.observer.state = never
@@ -93,12 +93,12 @@ async def test_topics_wait_while_the_client_is_replaced(world):
     await world.work()
     world.observer.admin = world.kafka
     await asyncio.wait_for(world.work(), 5)
-    assert "orders" in world.kafka.replicas, "though the state is the same, which queues nothing"
+    assert "orders" in world.kafka.replicas, "the topic is retried, although an unchanged state queues nothing"
 
 
 @pytest.mark.parametrize("anew", [True, False], ids=["made anew elsewhere", "gone"])
 @pytest.mark.parametrize("fails", [True, False])
-async def test_a_topic_that_leaves_while_it_is_looked_at_is_looked_at_no_more(world, anew, fails):
+async def test_topic_deleted_or_recreated_elsewhere_during_its_pass_is_not_reconciled_again(world, anew, fails):
     lies = ((0, 1, 2), (0, 1, 2), (0, 1, 2))
     world.kafka.replicas["orders"], world.kafka.own["orders"] = lies, {}
     planned, key = world.loop._plans.of, ObjectKey("shop", "orders")
@@ -122,20 +122,20 @@ async def test_a_topic_that_leaves_while_it_is_looked_at_is_looked_at_no_more(wo
     world.kube.statuses.clear()
     world.loop.add([key])
     await world.work()
-    assert (world.kafka.replicas, world.kube.statuses) == ({}, {}), "it is made in another cluster, or nowhere"
+    assert (world.kafka.replicas, world.kube.statuses) == ({}, {}), "another topology creates it, or none"
 
 
-async def test_a_finalizer_that_is_refused_is_told_and_holds_back_nobody_else(world):
+async def test_refused_finalizer_is_reported_and_does_not_block_other_topics(world):
     world.kube.refusing["set_finalizers", "refused"] = REFUSED
     world.add(topic("a"), topic("refused", finalizers=()), topic("z"))
     await world.work()
-    assert set(world.kafka.replicas) == {"a", "z"}, "what its finalizer guards is not made before it is there"
+    assert set(world.kafka.replicas) == {"a", "z"}, "no topic is created before its finalizer"
     assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
     told = world.kube.condition("refused", "Ready")
     assert (told["status"], told["message"]) == ("False", "a policy says no")
 
 
-async def test_a_finalizer_that_cannot_be_taken_off_holds_back_nobody_else(world):
+async def test_finalizer_that_cannot_be_removed_is_reported_and_does_not_block_other_topics(world):
     world.kube.refusing["set_finalizers", "refused"] = REFUSED
     world.add(*(_deleted(topic(name)) for name in ("a", "refused")), topic("z"))
     await world.work()
@@ -145,7 +145,7 @@ async def test_a_finalizer_that_cannot_be_taken_off_holds_back_nobody_else(world
 
 
 @pytest.mark.parametrize("error", [REFUSED, ValueError("a defect")], ids=["refused", "a defect"])
-async def test_a_status_that_is_refused_holds_back_nobody_else(world, error):
+async def test_refused_status_does_not_block_other_topics(world, error):
     world.kube.refusing["replace_status", "mute"] = error
     world.add(topic("a"), topic("mute"), topic("z"))
     await world.work()
@@ -153,7 +153,7 @@ async def test_a_status_that_is_refused_holds_back_nobody_else(world, error):
     assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
 
 
-async def test_a_defect_over_one_topic_is_told_and_no_other_s(world, monkeypatch):
+async def test_unexpected_error_for_one_topic_is_reported_and_does_not_affect_others(world, monkeypatch):
     topic_status = statuses.topic_status
 
     def faulty(outcome, *arguments):
@@ -168,8 +168,8 @@ async def test_a_defect_over_one_topic_is_told_and_no_other_s(world, monkeypatch
     assert world.kube.condition("odd", "Ready")["reason"] == "UnexpectedError"
 
 
-async def test_keys_are_free_again_only_when_nothing_is_under_way_for_any_of_them(world):
-    """One fails at once, and another one's write is still on its way: a change to that one has to wait for it."""
+async def test_batch_ends_only_after_the_writes_for_all_its_keys_have_ended(world):
+    """One key fails at once while the write for the other is in progress. Its next change must wait for that write."""
     world.kube.refusing["set_finalizers", "refused"] = REFUSED
     answer, asked, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
     slow, replace_status = world.kube.set_finalizers, world.kube.replace_status
@@ -195,7 +195,7 @@ async def test_keys_are_free_again_only_when_nothing_is_under_way_for_any_of_the
 
 
 class Blocks:
-    """A placer that somebody else wrote: it ends when it is let go."""
+    """A third-party placer that blocks until `go` is set."""
 
     def __init__(self):
         self.asked = 0
@@ -215,11 +215,11 @@ def blocks(world):
     placer.go.set()
 
 
-async def test_a_placer_that_blocks_holds_up_its_own_topics_only(world, blocks, monkeypatch):
+async def test_blocking_placer_delays_only_its_own_topics(world, blocks, monkeypatch):
     monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
     world.add(topic("a"), topic("held", placement={"placer": "Blocks"}), topic("z"))
     working = asyncio.create_task(world.work())
-    while not all(world.kube.condition(name, "Ready") for name in ("a", "z")):  # noqa: ASYNC110  # that it turns is tested
+    while not all(world.kube.condition(name, "Ready") for name in ("a", "z")):  # noqa: ASYNC110  # tests that the loop is free
         await asyncio.sleep(0.001)
     assert world.kube.condition("a", "Ready")["status"] == world.kube.condition("z", "Ready")["status"] == "True"
     assert not working.done()
@@ -228,7 +228,7 @@ async def test_a_placer_that_blocks_holds_up_its_own_topics_only(world, blocks, 
     assert "held" in world.kafka.replicas
 
 
-async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(world, blocks, monkeypatch):
+async def test_placer_that_times_out_is_not_called_again_before_its_call_has_ended(world, blocks, monkeypatch):
     monkeypatch.setattr(threads, "PLACER_SECONDS", 0.01)
     world.add(*(topic(name, placement={"placer": "Blocks"}) for name in ("held", "other")), topic("z"))
     await world.work()
@@ -238,16 +238,16 @@ async def test_a_placer_that_takes_too_long_is_left_alone_until_it_has_ended(wor
     assert world.kube.condition("z", "Ready")["status"] == "True"
     assert world.dependencies.third_party._left_behind == {"Blocks"}
     blocks.go.set()
-    while world.dependencies.third_party._left_behind:  # noqa: ASYNC110  # no event tells it
+    while world.dependencies.third_party._left_behind:  # noqa: ASYNC110  # there is no event for it
         await asyncio.sleep(0.001)
-    assert blocks.asked == 1, "not again while one call has not ended"
+    assert blocks.asked == 1, "no second call before the first has ended"
     monkeypatch.setattr(threads, "PLACER_SECONDS", 600)
     world.loop.add([topic("held").key])
     await world.work()
     assert "held" in world.kafka.replicas
 
 
-async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
+async def test_topic_in_kafka_above_the_size_limit_is_not_judged(world):
     world.kafka.replicas["vast"], world.kafka.own["vast"] = ((0, 1, 2),) * 200_000, {}
     world.add(topic("vast"), topic("z"))
     await world.work()
@@ -257,7 +257,7 @@ async def test_what_kafka_claims_is_not_judged_beyond_a_size(world):
     assert world.kube.condition("z", "Ready")["status"] == "True"
 
 
-async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
+async def test_statuses_are_computed_outside_the_event_loop(world, monkeypatch):
     topic_status, threads = statuses.topic_status, set()
 
     def spied(*arguments):
@@ -267,10 +267,10 @@ async def test_conclusions_are_drawn_off_the_event_loop(world, monkeypatch):
     monkeypatch.setattr(statuses, "topic_status", spied)
     world.add(topic("a"), topic("z"))
     await world.work()
-    assert threads == {"thinking"}, "in a pool of its own: names of hosts are resolved in asyncio's"
+    assert threads == {"thinking"}, "a separate pool, because asyncio resolves host names in its own"
 
 
-async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monkeypatch):
+async def test_owner_of_a_topic_is_determined_once_for_all_objects_that_claim_it(world, monkeypatch):
     looked_for = []
     claims = world.cache.claims
     monkeypatch.setattr(world.cache, "claims", lambda one: looked_for.append(one.key) or claims(one))
@@ -281,7 +281,7 @@ async def test_who_owns_a_topic_is_found_once_for_all_that_claim_it(world, monke
     assert told.count("True") == 1
 
 
-async def test_topics_are_not_said_to_be_ready_while_kafka_is_out_of_sight_for_long(world):
+async def test_ready_topics_become_unknown_after_kafka_is_unreachable_for_long(world):
     world.kafka.replicas["unfair"], world.kafka.own["unfair"] = ((0, 1, 2),) * 3, {}
     world.add(topic("fine"), topic("unfair"))
     await world.work()
@@ -300,13 +300,13 @@ async def test_topics_are_not_said_to_be_ready_while_kafka_is_out_of_sight_for_l
     assert (told["status"], told["reason"]) == ("Unknown", "KafkaUnreachable")
     assert re.fullmatch(r"not seen in Kafka since 20\d\d-.*Z; this status may be out of date: refused", told["message"])
     assert world.kube.condition("fine", "Reconciling")["status"] == "True"
-    assert world.kube.condition("unfair", "Ready") == before, "it was not ready when it was seen last"
-    assert await later(silent, 900.0) == told, "each is written once"
+    assert world.kube.condition("unfair", "Ready") == before, "it was not ready before Kafka became unreachable"
+    assert await later(silent, 900.0) == told, "each status is written once"
     assert (await later(seen))["status"] == "True"
     assert world.kube.condition("fine", "Reconciling") is None
 
 
-async def test_a_topic_that_was_changed_while_kafka_is_out_of_sight_is_told_once(world):
+async def test_topic_changed_while_kafka_is_unreachable_has_reason_topology_not_ready(world):
     world.add(topic("fine"))
     await world.work()
     status = world.kube.statuses["fine"]
@@ -320,7 +320,7 @@ async def test_a_topic_that_was_changed_while_kafka_is_out_of_sight_is_told_once
 
 
 async def _recorded():
-    """The RackTopology's status is written."""
+    """Do nothing, as if the status of the RackTopology was written."""
 
 
 def _deleted(one):
@@ -328,7 +328,7 @@ def _deleted(one):
 
 
 @pytest.mark.parametrize("paused", [{}, {"annotations": {"rackspan.dev/paused": "true"}}])
-async def test_compliance_is_judged_once_a_pass(world, monkeypatch, paused):
+async def test_compliance_is_judged_once_per_pass(world, monkeypatch, paused):
     judge, asked = placement.judge, []
 
     def counted(*arguments):
@@ -339,7 +339,7 @@ async def test_compliance_is_judged_once_a_pass(world, monkeypatch, paused):
     durable = topic("a", durability={"minDomains": {"zone": 2}})
     world.add(durable)
     await world.work()
-    assert len(asked) == 1, "where the topic is made"
+    assert len(asked) == 1, "when the topic is created"
     world.add(topic("a", durability={"minDomains": {"zone": 2}}, generation=2, **paused))
     await world.work()
-    assert len(asked) == 2, "and where it is looked at anew"
+    assert len(asked) == 2, "and when it is reconciled again"

@@ -1,4 +1,4 @@
-"""What a KafkaTopic's status says follows from what was seen and done."""
+"""The status of a KafkaTopic, computed from the state in Kafka and the changes that were made."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision, dec
 from rackspan.reconcile.topics.topic_status import failed_status, topic_status
 
 LATER = NOON + timedelta(minutes=1)
-FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
+FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # replicas on the brokers of EVEN
 PAUSED = {"rackspan.dev/paused": "true"}
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 
@@ -34,7 +34,7 @@ def concluded(found, where=None, now=NOON):
     return topic_status(found, where or state(EVEN), now)
 
 
-def test_a_topic_that_is_as_asked_is_ready_and_compliant():
+def test_topic_that_matches_its_spec_is_ready_and_compliant():
     status = concluded(outcome(topic(generation=7)))
     assert told(status, "Ready") == ("True", "InSync")
     assert told(status, "Compliant") == ("True", "Compliant")
@@ -51,7 +51,7 @@ def test_a_topic_that_is_as_asked_is_ready_and_compliant():
     }
 
 
-def test_what_acknowledged_writes_survive_is_told():
+def test_durability_reports_which_failures_acknowledged_writes_survive():
     durability = concluded(outcome(topic())).durability
     assert [(one.level, one.domains, one.keeps_writes, one.stays_writable) for one in durability.levels] == [
         ("zone", 2, True, True),
@@ -64,7 +64,7 @@ def test_what_acknowledged_writes_survive_is_told():
     assert [(one.domains, one.keeps_writes) for one in weak.levels] == [(1, False), (1, False)]
 
 
-def test_what_writes_survive_is_not_told_of_a_topic_that_is_not_there_and_kept_where_configs_are_not_known():
+def test_durability_is_removed_for_a_missing_topic_and_kept_if_configs_are_unknown():
     before = concluded(outcome(topic()))
     again = topic(status=before.to_dict())
     assert concluded(Outcome(again, seen(*FAIR), None)).durability == before.durability
@@ -73,23 +73,23 @@ def test_what_writes_survive_is_not_told_of_a_topic_that_is_not_there_and_kept_w
 
 
 @pytest.mark.parametrize("order", [((0, 1, 2), (1, 2, 3)), ((2, 1, 0), (3, 2, 1)), ((3, 1, 2), (1, 2, 0))])
-def test_other_replicas_with_the_same_guarantee_change_nothing_in_it(order):
+def test_durability_is_the_same_for_different_replicas_with_the_same_guarantee(order):
     told_before = concluded(outcome(topic(partitions=2), ((0, 1, 2), (1, 2, 3)))).durability
     assert concluded(outcome(topic(partitions=2), order)).durability == told_before
 
 
-def test_min_insync_replicas_equal_to_the_replication_factor_is_warned_of():
+def test_ready_message_warns_if_min_insync_replicas_equals_the_replication_factor():
     assert "one replica that lags stops acks=all writes" in sentence(concluded(outcome(topic(), min_insync=3)))
     single = outcome(topic(replicationFactor=1), ((0,), (1,), (2,)), min_insync=1)
     assert "lags" not in sentence(concluded(single))
 
 
-def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
+def test_non_compliant_topic_reports_partition_count_moves_and_samples():
     rows = ((0, 3, 1), (0, 1, 2), (0, 3, 4))
     status = concluded(outcome(topic(), rows))
     assert told(status, "Ready") == ("False", "NotCompliant")
     assert told(status, "Compliant") == ("False", "NotCompliant")
-    assert told(status, "Stalled") == ("True", "NotCompliant"), "no pass fixes it"
+    assert told(status, "Stalled") == ("True", "NotCompliant"), "no reconcile pass fixes it"
     assert (status.compliance.partitions, status.compliance.non_compliant, status.compliance.moves) == (3, 2, 2)
     assert [(item.partition, item.level, item.domain, item.excess) for item in status.compliance.samples] == [
         (0, "zone", "/z0", 1),
@@ -102,20 +102,20 @@ def test_what_is_not_spread_as_asked_is_told_with_count_moves_and_samples():
 
 
 @pytest.mark.parametrize("rows", [((0, 1), (1, 2), (2, 3)), ((0, 3), (1, 2), (0, 3, 1)), ((0, 1, 2), (1, 2), (2,))])
-async def test_moves_to_the_replication_factor_that_is_asked_for_count_with_and_without_a_plan(rows):
+async def test_moves_to_reach_the_replication_factor_are_counted_with_and_without_a_plan(rows):
     found = outcome(topic(), rows)
     without = concluded(found).compliance.moves
     found.plan = await planned(found)
     assert concluded(found).compliance.moves == found.plan.moves == without > 0
 
 
-def test_samples_are_few():
+def test_number_of_samples_is_limited():
     status = concluded(outcome(topic(partitions=50), ((0, 3, 1),) * 50))
     assert status.compliance.non_compliant == 50
     assert len(status.compliance.samples) == MAX_SAMPLES
 
 
-def test_domains_are_few_and_whole_levels_are_left_out():
+def test_domains_beyond_the_limit_are_left_out_by_whole_levels():
     racks = {broker: f"/r{broker % 2}/z{broker % 90}/h{broker}" for broker in range(180)}
     rows = tuple((broker,) for broker in range(180))
     wanted = topic(partitions=180, replicationFactor=1)
@@ -131,13 +131,13 @@ def test_domains_are_few_and_whole_levels_are_left_out():
         (((0, 1, 2), (1, 2), (2,)), "2 of 3 partitions have 1 to 2 replicas, the spec says 3"),
     ],
 )
-def test_another_replication_factor_is_told(rows, words):
+def test_status_reports_a_different_replication_factor(rows, words):
     status = concluded(outcome(topic(), rows))
     assert told(status, "Ready") == ("False", "ReplicationFactorDiffers")
     assert sentence(status) == words
 
 
-async def test_a_pending_plan_is_told_with_its_certificate():
+async def test_status_reports_a_pending_plan_with_its_lower_bound():
     found = outcome(topic(), ((0, 3, 1), (0, 1, 2), (0, 3, 4)))
     found.plan = await planned(found)
     status = concluded(found)
@@ -154,7 +154,7 @@ async def test_a_pending_plan_is_told_with_its_certificate():
     assert status.to_dict()["plan"]["samples"][0]["from"] == [0, 3, 1]
 
 
-async def test_a_plan_that_only_reorders_is_told():
+async def test_status_reports_a_plan_that_only_reorders():
     found = outcome(topic(placement={"leaders": ["/z2"]}))
     found.plan = await planned(found)
     status = concluded(found)
@@ -164,7 +164,7 @@ async def test_a_plan_that_only_reorders_is_told():
     assert (status.plan.moves, status.plan.reorders) == (0, 2)
 
 
-async def test_a_plan_that_only_takes_replicas_away_says_so():
+async def test_status_reports_a_plan_that_only_removes_replicas():
     found = outcome(topic(replicationFactor=2))
     found.plan = await planned(found)
     assert sentence(concluded(found)).startswith(
@@ -173,7 +173,7 @@ async def test_a_plan_that_only_takes_replicas_away_says_so():
     assert (concluded(found).plan.moves, concluded(found).plan.removals) == (0, 3)
 
 
-async def test_a_plan_tells_all_that_it_does():
+async def test_status_reports_moves_removals_and_reorders_of_a_plan():
     found = outcome(topic(replicationFactor=2, placement={"leaders": ["/z0"]}), ((0, 1, 2), (1, 0), (0, 3)))
     found.plan = await planned(found)
     assert (found.plan.moves, found.plan.removals, found.plan.reorders) == (1, 1, 1)
@@ -187,7 +187,7 @@ async def test_a_plan_tells_all_that_it_does():
     assert "copies nothing and removes 1 replica, and reorders the replicas of 1 partition; not executed yet: " in told
 
 
-async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
+async def test_status_reports_an_infeasible_plan_with_the_smallest_fix():
     found = outcome(topic(replicationFactor=7))
     found.plan = await planned(found)
     status = concluded(found)
@@ -199,7 +199,7 @@ async def test_that_there_can_be_no_plan_is_told_with_the_smallest_change():
     assert status.plan is None
 
 
-async def test_a_plan_for_racks_that_have_changed_back_is_not_said_to_fill_brokers():
+async def test_plan_for_racks_that_have_changed_since_is_reported_as_racks_settling():
     found = outcome(topic())
     found.plan = await planned(outcome(topic(), ((0, 3, 1), (0, 1, 2), (0, 3, 4))))
     status = concluded(found, replace(state(EVEN), settled=state(EVEN).racks))
@@ -208,7 +208,7 @@ async def test_a_plan_for_racks_that_have_changed_back_is_not_said_to_fill_broke
     assert sentence(status).startswith(f"plan {found.plan.hash} is for racks that have changed since; planned anew ")
 
 
-async def test_a_plan_of_ten_thousand_partitions_takes_little_room_in_a_status():
+async def test_plan_of_ten_thousand_partitions_is_shorter_than_1000_characters_in_the_status():
     found = outcome(topic(partitions=10_000), ((0, 3, 1),) * 10_000)
     found.plan = await planned(found)
     status = concluded(found)
@@ -220,7 +220,7 @@ async def planned(found):
     return (await TopologyPlan().of([(found.topic, found.seen)], state(EVEN)))[found.topic.key]
 
 
-def test_a_difference_to_an_assignment_is_told():
+def test_status_reports_a_difference_from_the_explicit_assignment():
     wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
     status = concluded(outcome(wanted, ((1, 0), (1, 2))))
     assert told(status, "Compliant") == ("False", "AssignmentDiffers")
@@ -229,7 +229,7 @@ def test_a_difference_to_an_assignment_is_told():
     assert "partition 0: replicas are [1, 0], the assignment says [0, 1]" in sentence(status)
 
 
-def test_an_assignment_that_does_not_spread_fairly_is_compliant_and_counted_apart():
+def test_unfair_explicit_assignment_is_compliant_and_counted_as_pinned():
     wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 3], [1, 2]]})
     status = concluded(outcome(wanted, ((0, 3), (1, 2))))
     assert told(status, "Compliant") == ("True", "Compliant")
@@ -240,7 +240,7 @@ def test_an_assignment_that_does_not_spread_fairly_is_compliant_and_counted_apar
     )
 
 
-def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that_up():
+def test_explicit_assignment_to_a_drained_broker_is_reported_as_holding_up_the_drain():
     wanted = topic(partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
     status = concluded(outcome(wanted, ((0, 1), (1, 2))), state(EVEN, drainBrokers=[0]))
     assert told(status, "Compliant") == told(status, "Ready") == ("False", "HoldsUpDrain")
@@ -252,13 +252,13 @@ def test_an_assignment_to_a_broker_that_is_to_be_drained_says_that_it_holds_that
     )
 
 
-def test_what_cannot_be_judged_is_unknown():
+def test_compliance_is_unknown_if_the_rack_of_a_broker_is_missing():
     status = concluded(outcome(topic(), ((0, 1, 6), *FAIR[1:])), state({**EVEN, 6: None}))
     assert told(status, "Compliant") == ("Unknown", "MissingRacks")
     assert told(status, "Ready") == ("False", "MissingRacks")
 
 
-def test_what_is_unknown_spoils_only_what_depends_on_it():
+def test_missing_rack_affects_only_partitions_on_that_broker():
     where = state({**EVEN, 6: None})
     status = concluded(outcome(topic(), FAIR), where)
     assert told(status, "Compliant") == ("True", "Compliant")
@@ -272,10 +272,10 @@ def test_what_is_unknown_spoils_only_what_depends_on_it():
     )
 
 
-# -- what is under way, or wrong -------------------------------------------------------------------------------------
+# -- changes in progress and failures --------------------------------------------------------------------------------
 
 
-def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
+def test_infeasible_spec_is_stalled_and_unreachable_kafka_is_reconciling():
     wrong = Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)
     stalled = concluded(outcome(topic(), decision=TopicDecision(problem=wrong)))
     assert told(stalled, "Stalled") == ("True", "Infeasible")
@@ -286,7 +286,7 @@ def test_a_wrong_spec_stalls_and_a_busy_kafka_does_not():
     assert told(retried, "Ready") == ("False", "KafkaUnreachable")
 
 
-def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
+def test_topic_is_reconciling_until_brokers_show_the_change():
     growing = outcome(topic(partitions=4), settled=False, decision=TopicDecision(grow=NewPartitions("orders", 4, None)))
     status = concluded(growing)
     assert told(status, "Ready") == ("False", "Updating")
@@ -296,7 +296,7 @@ def test_a_change_that_brokers_do_not_show_yet_is_reconciling():
     assert told(done, "Reconciling") is None
 
 
-def test_a_topic_that_is_not_there_yet_is_being_created():
+def test_topic_that_does_not_exist_yet_has_reason_creating():
     status = concluded(Outcome(topic()))
     assert told(status, "Ready") == ("False", "Creating")
     assert told(status, "Reconciling") == ("True", "Creating")
@@ -306,19 +306,19 @@ def test_a_topic_that_is_not_there_yet_is_being_created():
 @pytest.mark.parametrize(
     ("found", "reason"), [(seen((0, 3), topic_id="id-2"), "TopicIdMismatch"), (None, "TopicVanished")]
 )
-def test_nothing_is_told_any_more_of_a_topic_that_is_not_there(found, reason):
+def test_facts_of_a_vanished_or_replaced_topic_are_removed_from_the_status(found, reason):
     before = structs.replace(concluded(outcome(topic())), plan=TopicPlanStatus("abc", 1, 1, 0, 1))
     wanted = structs.replace(topic(), status=before)
     status = concluded(Outcome(wanted, found, decision=decide(wanted, found, {}, state(EVEN))), now=LATER)
     assert told(status, "Ready") == ("False", reason)
     assert told(status, "Stalled") == ("True", reason)
     assert told(status, "Compliant") == ("Unknown", reason)
-    assert (status.topic_id, status.cluster_id) == ("id-1", "kafka-1"), "it is what is missed"
+    assert (status.topic_id, status.cluster_id) == ("id-1", "kafka-1"), "the ids of the missing topic stay"
     assert status.compliance is status.placement is status.plan is status.placer is None
     assert status.partitions is status.replication_factor is status.min_in_sync_replicas is None
 
 
-def test_what_is_not_asked_for_any_more_is_not_called_compliant():
+def test_compliance_becomes_unknown_if_the_object_is_refused():
     before = concluded(outcome(topic()))
     conflict = Failure(Reason.TOPIC_CONFLICT, "an older object owns it", Remedy.SPEC)
     status = failed_status(structs.replace(topic(), status=before), conflict, LATER)
@@ -326,7 +326,7 @@ def test_what_is_not_asked_for_any_more_is_not_called_compliant():
     assert told(failed_status(topic(), conflict, LATER), "Compliant") is None
 
 
-def test_when_nothing_can_be_said_the_last_good_facts_stay():
+def test_last_known_facts_stay_while_kafka_is_unreachable():
     before = concluded(outcome(topic()))
     status = failed_status(structs.replace(topic(generation=2), status=before), AWAY, LATER)
     assert status.compliance == before.compliance
@@ -338,22 +338,22 @@ def test_when_nothing_can_be_said_the_last_good_facts_stay():
 # -- pause -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_paused_topic_without_anything_to_do_stays_ready():
+def test_paused_topic_that_matches_its_spec_stays_ready():
     status = concluded(outcome(topic(annotations=PAUSED)))
     assert told(status, "Paused") == ("True", "Paused")
     assert told(status, "Ready") == ("True", "Paused")
     assert sentence(status) == "paused; 3 partitions of 3 replicas are as asked"
 
 
-def test_a_paused_topic_is_seen_to_be_paused_whatever_else_there_is_to_say():
+def test_paused_topic_with_a_failure_keeps_the_reason_paused():
     refused = Failure(Reason.INVALID_CONFIG, "no such key", Remedy.SPEC)
     status = concluded(outcome(topic(annotations=PAUSED), failures=[refused]))
     assert told(status, "Ready") == ("False", "Paused")
     assert sentence(status) == "paused; InvalidConfig: no such key"
-    assert told(status, "Stalled") == ("True", "Paused"), "no pass goes on before the pause is over"
+    assert told(status, "Stalled") == ("True", "Paused"), "no pass can continue before the pause ends"
 
 
-def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
+def test_topic_with_an_invalid_pause_annotation_is_paused_and_stalled():
     unclear = {"rackspan.dev/paused": "until monday"}
     for found in (outcome(topic(annotations=unclear)), Outcome(topic(annotations=unclear))):
         status = concluded(found)
@@ -366,7 +366,7 @@ def test_a_pause_that_cannot_be_read_is_a_pause_and_waits_for_somebody():
         assert told(cleared, "Stalled") is told(cleared, "Paused") is None
 
 
-def test_a_paused_topic_tells_what_waits():
+def test_paused_topic_reports_the_changes_that_wait():
     waiting = TopicDecision(configure=ConfigChange("orders", {"retention.ms": "1"}))
     status = concluded(outcome(topic(annotations=PAUSED), paused_decision=waiting))
     assert told(status, "Ready") == ("False", "Paused")
@@ -376,18 +376,18 @@ def test_a_paused_topic_tells_what_waits():
     assert told(resumed, "Ready") == ("True", "InSync")
 
 
-def test_a_paused_topic_that_is_not_there_is_not_being_created():
+def test_missing_topic_that_is_paused_has_reason_paused_instead_of_creating():
     status = concluded(Outcome(topic(annotations=PAUSED)))
     assert told(status, "Ready") == ("False", "Paused")
 
 
-# -- laws ------------------------------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------------------------
 
 row = st.permutations(range(6)).flatmap(lambda order: st.integers(1, 4).map(lambda size: tuple(order[:size])))
 
 
 @given(st.lists(row, min_size=1, max_size=6), st.booleans(), st.sampled_from([None, AWAY]))
-def test_concluding_again_changes_nothing(rows, paused, problem):
+def test_status_computed_again_from_the_same_state_does_not_change(rows, paused, problem):
     wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {}, status=known())
 
     def once(status, now):
@@ -404,7 +404,7 @@ def test_concluding_again_changes_nothing(rows, paused, problem):
     st.booleans(),
     st.sampled_from([None, AWAY, Failure(Reason.INFEASIBLE, "no", Remedy.SPEC)]),
 )
-def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, settled, problem):
+def test_topic_is_reconciling_or_stalled_if_and_only_if_not_ready_or_not_settled(rows, paused, settled, problem):
     wanted = topic(partitions=len(rows), annotations=PAUSED if paused else {})
     failures = [problem] if problem else []
     status = concluded(outcome(wanted, rows, failures=failures, settled=settled))
@@ -417,13 +417,13 @@ def test_what_is_not_ready_either_goes_on_or_waits_for_somebody(rows, paused, se
 
 
 @given(st.lists(row, min_size=1, max_size=6))
-def test_ready_is_true_only_where_all_is_as_asked(rows):
+def test_ready_is_true_only_if_the_topic_matches_its_spec(rows):
     status = concluded(outcome(topic(partitions=len(rows)), rows))
     as_asked = judge(state(EVEN).racks.tree, rows).compliant and all(len(found) == 3 for found in rows)
     assert told(status, "Ready")[0] == str(as_asked)
 
 
-# -- whose it is -------------------------------------------------------------------------------------------------------
+# -- adoption and claims -----------------------------------------------------------------------------------------------
 
 CREATION = TopicDecision(create=NewTopic("orders", 3, 3, FAIR, {}))
 REFUSED = Failure(Reason.INVALID_CONFIG, "Kafka says INVALID_CONFIG", Remedy.SPEC)
@@ -431,11 +431,11 @@ EXISTS = Failure(Reason.KAFKA_REFUSED, "Kafka says TOPIC_ALREADY_EXISTS", Remedy
 BEGUN = {"creating": True}
 
 
-def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_not():
+def test_existing_topic_is_recorded_as_adopted_and_created_topic_is_not():
     adopted = concluded(outcome(topic()))
     assert adopted.adopted
-    assert concluded(outcome(topic(status=adopted.to_dict()))).adopted, "for good"
-    assert concluded(outcome(topic(status=known("another-id")))).adopted, "also by the annotation"
+    assert concluded(outcome(topic(status=adopted.to_dict()))).adopted, "adopted stays set"
+    assert concluded(outcome(topic(status=known("another-id")))).adopted, "adoption by the annotation counts too"
     for made in (outcome(topic(), decision=CREATION), outcome(topic(status=BEGUN)), outcome(topic(status=known()))):
         status = concluded(made)
         assert (status.adopted, status.creating) == (None, None)
@@ -464,19 +464,19 @@ def test_a_topic_that_was_there_is_recorded_as_adopted_and_one_that_was_made_is_
         "it may be ours",
     ],
 )
-def test_what_may_have_been_made_is_remembered(status, failures, new_claim, creating):
+def test_claim_stays_recorded_while_kafka_may_have_created_the_topic(status, failures, new_claim, creating):
     unseen = Outcome(topic(status=status), decision=CREATION, failures=failures, new_claim=new_claim)
     status = concluded(unseen)
     assert (status.creating, status.cluster_id) == (creating, CLUSTER if creating else None)
 
 
-def test_that_delete_does_not_apply_to_what_was_adopted_is_told():
+def test_ready_message_of_an_adopted_topic_with_policy_delete_names_the_confirmation():
     assert "rackspan.dev/confirm-delete=id-1" in sentence(concluded(outcome(topic(deletionPolicy="Delete"))))
     confirmed = topic(deletionPolicy="Delete", annotations={"rackspan.dev/confirm-delete": "id-1"})
     assert "confirm-delete" not in sentence(concluded(outcome(confirmed)))
 
 
-async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_told():
+async def test_other_brokers_lead_while_the_preferred_domain_is_offline_and_status_reports_it():
     where = state(EVEN)
     rows = tuple(replace(row, online=row.rack != ("z0",)) for row in where.racks.rows)
     offline = replace(where, racks=replace(where.racks, rows=rows))
@@ -495,4 +495,6 @@ async def test_others_lead_while_the_preferred_domain_is_offline_and_that_is_tol
     three = topic(placement={"leaders": ["/z0"]}, status=known())
     lies = ((1, 2, 4), (2, 4, 5), (5, 1, 2))
     plans = await TopologyPlan().of([(three, seen(*lies))], where)
-    assert {change.replicas[0] for change in plans[three.key].changes} <= {0, 3}, "what has to move leads there at last"
+    assert {change.replicas[0] for change in plans[three.key].changes} <= {0, 3}, (
+        "moved partitions get leaders in that domain"
+    )
