@@ -1,4 +1,4 @@
-"""Many topics go out in few calls that Kafka's controller can take."""
+"""Many topics are sent in few calls that Kafka's controller accepts."""
 
 from itertools import pairwise
 
@@ -13,12 +13,12 @@ costs = st.lists(st.integers(1, 12), max_size=60)
 
 @given(costs, st.integers(1, 20))
 @example([21, 1, 21], 20)
-def test_nothing_is_lost_and_the_order_is_kept(items, limit):
+def test_batches_keep_all_items_in_order(items, limit):
     assert [item for batch in batches(items, int, limit) for item in batch] == items
 
 
 @given(costs, st.integers(1, 20))
-def test_a_batch_is_within_the_limit_unless_one_item_alone_is_not(items, limit):
+def test_batch_is_within_the_limit_unless_a_single_item_is_not(items, limit):
     for batch in batches(items, int, limit):
         assert batch
         assert sum(batch) <= limit or len(batch) == 1
@@ -39,5 +39,5 @@ def test_records_are_counted_as_the_controller_does():
     assert config_records(ConfigChange("a", {"x": "1", "y": "2"})) == 2
 
 
-def test_the_limit_is_well_below_the_controller_s_cap():
+def test_limit_is_at_most_half_of_the_limit_of_the_controller():
     assert MAX_RECORDS <= 10_000 // 2

@@ -1,4 +1,4 @@
-"""A broker's going and coming back is told once, together with others', and not while it only restarts."""
+"""One Event when brokers go offline and one when they return, grouped, and none during a restart."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def told(absence, offline, at):
     ]
 
 
-def test_a_rolling_restart_is_no_news():
+def test_rolling_restart_has_no_event():
     absence, at = BrokerEvents(), 0.0
     for broker in NINE:
         for _ in range(int(DEBOUNCE_SECONDS) // 5):
@@ -25,7 +25,7 @@ def test_a_rolling_restart_is_no_news():
     assert told(absence, [], at) == []
 
 
-def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return():
+def test_broker_that_stays_offline_has_one_event_and_its_return_another():
     absence = BrokerEvents()
     assert told(absence, [3], 0) == []
     assert told(absence, [3], DEBOUNCE_SECONDS) == [("BrokerOffline", "broker 3 has been offline for minutes", True)]
@@ -34,7 +34,7 @@ def test_a_broker_that_stays_away_is_told_once_and_so_is_its_return():
     assert told(absence, [], 4 * DEBOUNCE_SECONDS) == []
 
 
-def test_brokers_that_go_together_are_told_together():
+def test_brokers_that_go_offline_together_share_one_event():
     absence = BrokerEvents()
     told(absence, [3], 0)
     told(absence, [3, 4], 5)
@@ -45,21 +45,21 @@ def test_brokers_that_go_together_are_told_together():
     assert told(absence, [5], DEBOUNCE_SECONDS + 15) == [("BrokersOnline", "brokers 3, 4 are online again", False)]
 
 
-def test_a_broker_that_is_taken_out_of_the_cluster_has_not_come_back():
+def test_removed_broker_has_no_online_event():
     absence = BrokerEvents()
     told(absence, [9], 0)
     told(absence, [9], DEBOUNCE_SECONDS)
     assert told(absence, [], DEBOUNCE_SECONDS + 5) == []
 
 
-def test_what_was_told_before_a_restart_of_the_operator_is_not_told_again():
+def test_brokers_announced_before_a_restart_of_the_operator_have_no_second_event():
     absence = BrokerEvents(announced=[3])
     assert told(absence, [3], 0) == told(absence, [3], 2 * DEBOUNCE_SECONDS) == []
     assert [reason for reason, *_ in told(absence, [], 3 * DEBOUNCE_SECONDS)] == ["BrokersOnline"]
 
 
 @pytest.mark.parametrize("count", [100, 5000])
-def test_an_event_names_a_hundred_brokers_at_most(count):
+def test_event_about_many_brokers_is_shorter_than_1000_characters(count):
     absence = BrokerEvents()
     every = list(range(1000, 1000 + count))
     assert not list(absence.due_events(REF, (), every, 0))

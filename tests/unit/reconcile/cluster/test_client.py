@@ -1,4 +1,4 @@
-"""The connection to Kafka, while Secrets change and the API server comes and goes."""
+"""The connection to Kafka while Secrets change and the API server is unreachable at times."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ GONE = FailureError(Failure(Reason.SECRET_NOT_FOUND, "there is no Secret user", 
 
 
 class World(MemoryKafka):
-    """An API server with one Secret, and a Kafka: both as connector and as every client that it makes."""
+    """An API server with one Secret, and a Kafka that is the connector and all its clients."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ def session(world):
     return Session(world, world)
 
 
-async def test_a_secret_that_changed_makes_a_new_client_and_one_that_did_not_makes_none(world, session):
+async def test_changed_secret_replaces_the_client_and_unchanged_secret_does_not(world, session):
     for password in (b"first", b"first", b"second"):
         world.password = password
         await session.connect(TOPOLOGY, fresh_secrets=True)
@@ -55,7 +55,7 @@ async def test_a_secret_that_changed_makes_a_new_client_and_one_that_did_not_mak
     assert world.closed == 1
 
 
-async def test_a_new_client_is_closed_though_the_end_came_while_that_of_before_was_closed(world, session):
+async def test_new_client_is_closed_if_closing_the_old_one_was_cancelled(world, session):
     async def cancelled():
         await closed()
         raise asyncio.CancelledError
@@ -69,14 +69,14 @@ async def test_a_new_client_is_closed_though_the_end_came_while_that_of_before_w
     assert world.closed == len(world.passwords) == 2
 
 
-async def test_while_the_api_server_is_away_the_client_stays(world, session):
+async def test_client_stays_while_the_api_server_is_unreachable(world, session):
     await session.connect(TOPOLOGY, fresh_secrets=True)
     world.trouble = AWAY
     await session.connect(TOPOLOGY, fresh_secrets=True)
     assert (world.passwords, world.closed) == (["first"], 0)
 
 
-async def test_while_it_is_away_a_client_that_failed_is_replaced_by_one_with_the_secrets_of_before(world, session):
+async def test_failed_client_is_replaced_with_known_secrets_while_the_api_server_is_unreachable(world, session):
     await session.connect(TOPOLOGY, fresh_secrets=True)
     await session.close()
     world.trouble = AWAY
@@ -84,7 +84,7 @@ async def test_while_it_is_away_a_client_that_failed_is_replaced_by_one_with_the
     assert world.passwords == ["first", "first"]
 
 
-async def test_a_secret_that_is_gone_is_not_replaced_by_what_it_was(world, session):
+async def test_deleted_secret_is_not_replaced_by_its_last_content(world, session):
     await session.connect(TOPOLOGY, fresh_secrets=True)
     await session.close()
     world.trouble = GONE
@@ -92,7 +92,7 @@ async def test_a_secret_that_is_gone_is_not_replaced_by_what_it_was(world, sessi
         await session.connect(TOPOLOGY, fresh_secrets=True)
 
 
-async def test_another_cluster_gets_no_secrets_of_before(world, session):
+async def test_known_secrets_are_not_sent_to_another_cluster(world, session):
     await session.connect(TOPOLOGY, fresh_secrets=True)
     await session.close()
     world.trouble = AWAY
@@ -101,7 +101,7 @@ async def test_another_cluster_gets_no_secrets_of_before(world, session):
         await session.connect(other, fresh_secrets=True)
 
 
-async def test_a_client_of_a_token_endpoint_has_keys_of_its_own(world):
+async def test_oauth_credentials_are_read_from_client_id_and_client_secret(world):
     found = {"login": {"clientId": b"me", "clientSecret": b"secret\n"}, "ca": {"ca.crt": b"PEM"}}
 
     async def secret(namespace, name):
@@ -120,7 +120,7 @@ async def test_a_client_of_a_token_endpoint_has_keys_of_its_own(world):
 
 
 @pytest.mark.parametrize("session", [{}, {"sessionToken": b"session\n"}])
-async def test_an_access_key_of_aws_may_be_temporary(world, session):
+async def test_aws_access_key_may_have_a_session_token(world, session):
     found = {"accessKeyId": b"me", "secretAccessKey": b"secret", **session}
 
     async def secret(namespace, name):

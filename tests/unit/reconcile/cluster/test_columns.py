@@ -1,4 +1,4 @@
-"""The columns of `kubectl get racktopologies`: the worst of all comes first, and `rackspan status` agrees."""
+"""The columns of `kubectl get racktopologies` show the worst fault first, and `rackspan status` agrees."""
 
 import itertools
 
@@ -41,12 +41,12 @@ def stood(*faults):
     return seen(*conditions, **{key: value for _, _, more in faults for key, value in more.items()})
 
 
-def test_where_nothing_is_wrong_it_is_in_sync():
+def test_topology_without_faults_is_in_sync():
     assert overall_state(seen().status) == "InSync"
 
 
-def test_brokers_without_a_rack_hide_nothing_that_waits_for_a_person():
-    """No label is wrong then, so no plan is: one that a label makes has to wait until that is looked at."""
+def test_drift_of_brokers_without_a_rack_does_not_hide_faults_that_need_a_user():
+    """Then no label, and so no plan, is wrong. A plan that follows from a wrong label must wait for the label."""
     unset = {"brokers": [{"id": at, "rack": f"/{at}", "drift": True} for at in range(9)]}
     moved = {"brokers": [*unset["brokers"][1:], {"id": 0, "rack": "/0", "reportedRack": "/1", "drift": True}]}
     for reason, fault, more in WORST_FIRST:
@@ -66,7 +66,7 @@ def test_brokers_without_a_rack_hide_nothing_that_waits_for_a_person():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_worst_of_several_faults_is_shown(count):
+def test_column_shows_the_worst_of_several_faults(count):
     for some in itertools.combinations(WORST_FIRST, count):
         assert overall_state(stood(*some).status) == some[0][0]
 
@@ -79,11 +79,11 @@ def test_the_worst_of_several_faults_is_shown(count):
         (None, NOT_MADE, "TopicsNotReady"),
     ],
 )
-def test_what_else_there_is(one, more, shown):
+def test_column_shows_stale_approvals_reassignments_and_topics_that_are_not_ready(one, more, shown):
     assert overall_state(stood((shown, one, more)).status) == shown
 
 
-def test_the_command_status_agrees_whether_anything_is_wrong():
+def test_column_and_status_command_agree_whether_there_is_a_fault():
     kinds = [*WORST_FIRST, ("Reassigning", MOVING, {"plan": PLAN}), ("TopicsNotReady", None, NOT_MADE)]
     for some in itertools.chain.from_iterable(itertools.combinations(kinds, count) for count in range(3)):
         found = stood(*some)
@@ -91,12 +91,12 @@ def test_the_command_status_agrees_whether_anything_is_wrong():
         assert (overall_state(found.status) == "InSync") == fine, some
 
 
-def test_offline_brokers_are_not_known_while_kafka_is_away():
+def test_number_of_offline_brokers_is_unknown_while_kafka_is_unreachable():
     assert offline_summary(seen(**OFFLINE).status) == "1"
     assert offline_summary(seen(AWAY, **OFFLINE).status) == "?"
 
 
-def test_a_plan_is_shown_by_the_beginning_of_its_hash():
+def test_plan_is_shown_with_the_first_eight_characters_of_its_hash():
     plan = TopologyPlanStatus(hash="d42a56bd0123", topics=1, moves=6, lower_bound=6, reorders=0, partitions=6)
     assert plan_summary(plan) == "d42a56bd, 6 moves"
     assert plan_summary(replace(plan, removals=2)) == "d42a56bd, 6 moves, 2 removals"

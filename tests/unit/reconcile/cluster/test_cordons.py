@@ -1,4 +1,4 @@
-"""Drained brokers are cordoned in Kafka: before nothing else, never those of others, and released at the end."""
+"""Drained brokers are cordoned in Kafka after they are empty, and released at the end. Others' cordons stay."""
 
 import itertools
 import logging
@@ -41,7 +41,7 @@ def about(*, cordon=True, recorded=(), deleting=False):
 
 @pytest.mark.parametrize("drains", [{"drain_brokers": (77,)}, {"drain_racks": ("/eu",)}, {}])
 @pytest.mark.parametrize("deleting", [True, False])
-def test_the_cordon_of_a_broker_that_is_empty_and_down_is_not_forgotten(drains, deleting):
+def test_cordon_of_an_empty_offline_broker_stays_recorded(drains, deleting):
     found = about(recorded=[77], deleting=deleting)
     found = structs.replace(found, spec=structs.replace(found.spec, **drains))
     changes = cordon_changes(found, {77}, view(), {77}, {77}, ())
@@ -52,7 +52,7 @@ def test_the_cordon_of_a_broker_that_is_empty_and_down_is_not_forgotten(drains, 
 
 @pytest.mark.parametrize("cordon", [True, False])
 @pytest.mark.parametrize("deleting", [True, False])
-def test_one_broker_in_every_state(cordon, deleting):
+def test_cordon_changes_for_one_broker_in_every_combination_of_states(cordon, deleting):
     for facts in itertools.product((False, True), repeat=6):
         drained, offline, cordoned, ours, able, empty = facts
         sets = [{1} if fact else set() for fact in (drained, offline, cordoned)]
@@ -69,11 +69,13 @@ def test_one_broker_in_every_state(cordon, deleting):
         assert changes.cordon == ({1} if due and able else set()), facts
         assert changes.unable == ({1} if due and not able else set()), facts
         assert changes.release == ({1} if ours and not wanted and not offline else set()), facts
-        assert changes.recorded == ({1} if ours or changes.cordon else set()), "others' cordons are theirs"
+        assert changes.recorded == ({1} if ours or changes.cordon else set()), (
+            "only the operator's cordons are recorded"
+        )
 
 
-def test_a_broker_that_comes_back_after_its_drain_was_taken_back_is_released():
-    """It was stopped while it was drained, and started again later."""
+def test_broker_that_returns_after_its_drain_was_removed_is_released():
+    """It was stopped during the drain and started again later."""
     changes = cordon_changes(about(), {1, 77}, view(), BROKERS, BROKERS, ())
     assert (changes.recorded, changes.release) == ({1, 77}, {1})
     back = replace(view(), rows=(*view().rows, replace(view().rows[0], id=77)))
@@ -88,7 +90,7 @@ def test_a_broker_that_comes_back_after_its_drain_was_taken_back_is_released():
         ({"drain_racks": ("/eu",), "drain": DrainSpec(cordon=False)}, True),
     ],
 )
-def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drained(spec, released):
+def test_broker_with_unknown_rack_keeps_its_cordon_while_racks_are_drained(spec, released):
     found = about(recorded=[1])
     found = structs.replace(found, spec=structs.replace(found.spec, **spec))
     seen = view(cordoned={1})
@@ -98,7 +100,7 @@ def test_a_broker_whose_rack_is_not_known_keeps_its_cordon_while_racks_are_drain
 
 @pytest.mark.parametrize("spec", [{"drain_racks": ("/eu",)}, {"drain_brokers": (1,)}])
 @pytest.mark.parametrize("draining", [True, False])
-def test_a_rack_that_only_an_operator_before_has_seen_ends_and_begins_no_cordon(spec, draining):
+def test_rack_drain_changes_no_cordon_of_a_broker_with_an_unproven_rack(spec, draining):
     waits = "drain_racks" in spec
     found = about(recorded=[] if draining else [1])
     found = structs.replace(found, spec=structs.replace(found.spec, **spec))
@@ -112,7 +114,7 @@ def test_a_rack_that_only_an_operator_before_has_seen_ends_and_begins_no_cordon(
 
 
 class Kafka:
-    """Cordons of brokers, which are set only once they are recorded."""
+    """The cordons of brokers. Each must be recorded before it is set."""
 
     def __init__(self, *, cordoned=(), refuses=(), dies=()):
         self.set, self.refuses, self.dies = set(cordoned), set(refuses), dies
@@ -137,7 +139,7 @@ class Kafka:
 
 
 async def reconcile(cordons, kafka, found, drained=(), offline=(), seen=None):
-    """One pass, which has `seen` these brokers cordoned; what it records is in the status of the object it gives."""
+    """Run one pass that has `seen` these brokers cordoned. Return whether Kafka changed, and the object as recorded."""
 
     async def record():
         kafka.recorded = cordons.shown(found.status).cordons
@@ -149,7 +151,7 @@ async def reconcile(cordons, kafka, found, drained=(), offline=(), seen=None):
     return changed, structs.replace(found, status=cordons.shown(found.status))
 
 
-async def test_drained_brokers_are_cordoned_and_released_and_those_of_others_stay():
+async def test_drained_brokers_are_cordoned_and_released_but_cordons_of_other_clients_stay():
     cordons, kafka = Cordons(), Kafka(cordoned={2, 5})
     changed, found = await reconcile(cordons, kafka, about(), drained={1, 2})
     assert (changed, kafka.set, found.status.cordons) == (True, {1, 2, 5}, (1,))
@@ -158,14 +160,14 @@ async def test_drained_brokers_are_cordoned_and_released_and_those_of_others_sta
     assert (changed, kafka.set, found.status.cordons) == (True, {2, 5}, ())
 
 
-async def test_a_cordon_that_somebody_has_set_just_now_is_theirs():
+async def test_cordon_set_by_another_client_since_the_last_observation_is_not_recorded():
     cordons, kafka = Cordons(), Kafka(cordoned={2})
     _, found = await reconcile(cordons, kafka, about(), drained={1, 2}, seen=())
     assert (kafka.asked, found.status.cordons) == ([1], (1,))
     assert (await reconcile(cordons, kafka, found, drained={1, 2}, seen=()))[1].status.cordons == (1,)
 
 
-async def test_an_operator_that_was_killed_in_between_knows_its_own_cordons():
+async def test_cordons_are_known_after_the_operator_was_killed_during_the_call():
     dying = Kafka(dies={"cordon"})
     changed, found = await reconcile(Cordons(), dying, about(), drained={1})
     assert (changed, found.status.cordons) == (False, (1,))
@@ -177,7 +179,7 @@ async def test_an_operator_that_was_killed_in_between_knows_its_own_cordons():
     assert (kafka.set, found.status.cordons) == (set(), ())
 
 
-async def test_a_broker_that_is_offline_when_the_drain_ends_is_released_once_it_is_back():
+async def test_broker_offline_at_the_end_of_its_drain_is_released_when_it_returns():
     kafka = Kafka(cordoned={1})
     _, found = await reconcile(Cordons(), kafka, about(recorded={1}), offline={1})
     assert (kafka.set, found.status.cordons) == ({1}, (1,))
@@ -185,11 +187,11 @@ async def test_a_broker_that_is_offline_when_the_drain_ends_is_released_once_it_
     assert (kafka.set, found.status.cordons) == (set(), ())
 
 
-async def test_what_kafka_refuses_is_told_and_tried_again_after_a_minute(monkeypatch):
+async def test_refused_cordon_is_reported_and_retried_after_a_minute(monkeypatch):
     cordons, kafka = Cordons(), Kafka(refuses={1})
     changed, found = await reconcile(cordons, kafka, about(), drained={1, 2})
     assert (changed, kafka.set, cordons.problem) == (True, {2}, f"broker 1: {REFUSED.message}")
-    assert found.status.cordons == (2,), "what Kafka refuses is not the operator's"
+    assert found.status.cordons == (2,), "a refused cordon is not recorded"
     await reconcile(cordons, kafka, found, drained={1, 2})
     asked = len(kafka.asked)
     assert await reconcile(cordons, kafka, found, drained={1, 2}) == (False, found)
@@ -214,7 +216,7 @@ async def test_what_kafka_refuses_is_told_and_tried_again_after_a_minute(monkeyp
         ({"uncordon"}, (), {"1 UncordonBroker": "KafkaClientFailed"}, (1,)),
     ],
 )
-async def test_each_change_is_in_the_audit_log_also_where_another_fails(dies, drained, lines, after, caplog):
+async def test_audit_log_has_each_cordon_change_even_if_another_fails(dies, drained, lines, after, caplog):
     caplog.set_level(logging.INFO, audit_log.LOGGER)
     cordons, kafka = Cordons(), Kafka(cordoned={1}, dies=dies, refuses={3})
     changed, found = await reconcile(cordons, kafka, about(recorded=(1,)), drained=drained)
@@ -226,7 +228,7 @@ async def test_each_change_is_in_the_audit_log_also_where_another_fails(dies, dr
     assert cordons.problem == (AWAY.message if dies else f"broker 3: {REFUSED.message}")
 
 
-async def test_brokers_without_cordons_are_told():
+async def test_drained_brokers_that_do_not_report_cordons_are_named_in_the_problem():
     cordons, kafka = Cordons(), Kafka()
     kafka.recorded = (1, 2)
     for able, told in (((2,), True), ((1, 2), False)):
@@ -253,12 +255,12 @@ async def test_cordons_are_released_when_the_operator_is_removed(cluster_id, ref
         for name, cordons in (("prod", [1, 2]), ("calm", []))
     ]
     await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
-    assert kafka.set == ({1, 2, 5} if left is None else {5, *left}), "those of others stay"
+    assert kafka.set == ({1, 2, 5} if left is None else {5, *left}), "cordons of other clients stay"
     written = {name: tuple(status.get("cordons", ())) for name, status in kube.statuses.items()}
     assert written == ({} if left is None else {"prod": left})
 
 
-async def test_a_topology_that_may_not_be_changed_holds_up_no_other_when_the_operator_is_removed():
+async def test_topology_with_a_refused_status_does_not_block_the_release_for_others():
     kafka = Kafka(cordoned={1})
     admin = MagicMock(
         uncordon=kafka.uncordon, close=AsyncMock(), cluster=AsyncMock(return_value=ClusterDescription("kafka-1", ()))
@@ -274,11 +276,11 @@ async def test_a_topology_that_may_not_be_changed_holds_up_no_other_when_the_ope
     ]
     kept = await release_cordons(kube, MagicMock(connect=AsyncMock(return_value=admin)))
     assert {name: tuple(status.get("cordons", ())) for name, status in kube.statuses.items()} == {"mine": ()}
-    assert {key.name: brokers for key, brokers in kept.items()} == {"mine": (), "theirs": ()}, "Kafka has released them"
+    assert {key.name: brokers for key, brokers in kept.items()} == {"mine": (), "theirs": ()}, "Kafka has released all"
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_cordons_in_another_cluster_are_told_and_not_released_in_this_one(restarted):
+async def test_cordons_left_in_another_cluster_are_an_event_and_not_released_in_this_one(restarted):
     first, second = Cordons(), Kafka(cordoned={1, 5})
     found = about()
     assert first.leave(found, "kafka-1") is None
@@ -289,13 +291,13 @@ async def test_cordons_in_another_cluster_are_told_and_not_released_in_this_one(
     event = cordons.leave(found, "kafka-2")
     assert (event.reason, event.warning) == (Reason.CORDONS_LEFT, True)
     assert event.message.startswith("the cordon of broker 1 is left in Kafka cluster kafka-1, ")
-    assert cordons.leave(found, "kafka-2") is None, "told once"
+    assert cordons.leave(found, "kafka-2") is None, "one Event only"
     assert cordons.shown(found.status).cordons == ()
     _, found = await reconcile(cordons, second, found)
     assert (second.set, found.status.cordons) == ({1, 5}, ())
 
 
-async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
+async def test_no_broker_is_cordoned_if_the_status_cannot_be_written():
     async def record():
         return False
 
@@ -305,7 +307,7 @@ async def test_where_the_status_cannot_be_written_kafka_is_not_asked():
 
 
 @pytest.mark.parametrize("lost", [True, False])
-async def test_a_cordon_that_somebody_sets_after_one_could_not_be_recorded_is_theirs(lost):
+async def test_cordon_set_by_another_client_after_a_failed_record_is_not_released(lost):
     async def record():
         if lost:
             raise FailureError(AWAY)
@@ -320,7 +322,7 @@ async def test_a_cordon_that_somebody_sets_after_one_could_not_be_recorded_is_th
     assert (kafka.set, found.status.cordons) == ({1}, ())
 
 
-async def test_a_drain_that_is_put_back_after_its_cordon_was_given_up_cordons_at_once():
+async def test_drain_that_is_added_again_after_a_failed_record_cordons_at_once():
     async def record():
         return False
 
@@ -330,11 +332,11 @@ async def test_a_drain_that_is_put_back_after_its_cordon_was_given_up_cordons_at
     assert kafka.set == {1}
 
 
-async def test_a_topology_whose_cordoned_brokers_are_gone_waits_for_none_and_names_them():
+async def test_topology_does_not_wait_for_cordoned_brokers_that_no_longer_exist():
     cordons, kafka = Cordons(), Kafka()
     found = about(recorded=[1], deleting=True)
-    assert cordons.releases(found), "before it was tried"
+    assert cordons.releases(found), "before the first attempt"
     gone = replace(view(), rows=tuple(row for row in view().rows if row.id != 1))
     await cordons.reconcile(found, gone, BROKERS, (), kafka, AsyncMock(return_value=True), ())
     assert not cordons.releases(found)
-    assert cordons.held(found) == (1,), "the Event CordonsLeft names it"
+    assert cordons.held(found) == (1,), "for the Event CordonsLeft"

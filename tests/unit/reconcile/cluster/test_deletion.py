@@ -1,4 +1,4 @@
-"""A RackTopology goes last, and says what deletions through it wait for."""
+"""A RackTopology is deleted last, and its messages say how to confirm deletions that wait."""
 
 from unittest.mock import AsyncMock
 
@@ -26,7 +26,7 @@ def going(name="orders", **spec):
     return topic(name, deletionPolicy="Delete", status=known(), finalizers=[FINALIZER], **spec)
 
 
-def test_a_topology_outlives_those_whose_topics_go_only_through_it():
+def test_topology_is_blocked_by_kafka_topics_whose_topics_are_to_be_deleted():
     near, far = going(name="near", namespace="kafka"), going(name="far")
     assert blocking_topics(topology(), [near, far], AROUND) == (near.key, far.key)
     assert blocking_topics(topology(), [], AROUND) == ()
@@ -35,7 +35,7 @@ def test_a_topology_outlives_those_whose_topics_go_only_through_it():
     assert "(kafka/near, shop/far)" in told.message
 
 
-def test_with_its_namespace_a_topology_waits_for_nothing_that_does_not_go_with_it():
+def test_topology_in_a_terminating_namespace_waits_only_for_terminating_kafka_topics_there():
     terminating = Terminating(namespaces={"kafka": NOON})
     lives, far = going(name="lives", namespace="kafka"), going(name="far", deleted="2026-01-31T12:00:00Z")
     goes = going(name="goes", namespace="kafka", deleted="2026-01-31T12:00:00Z")
@@ -47,7 +47,7 @@ def held(namespace, count):
     return HeldDeletions(namespace, count, f"{namespace}:{count:032}")
 
 
-def test_it_is_told_how_to_confirm():
+def test_message_says_how_to_confirm_deletions():
     waiting = [*(ObjectKey("shop", f"orders-{number}") for number in range(5)), ObjectKey("bank", "ledger")]
     told = how_to_confirm(topology(), waiting, (held("bank", 1), held("shop", 5)))
     assert told == (
@@ -60,7 +60,7 @@ def test_it_is_told_how_to_confirm():
     )
 
 
-def test_more_namespaces_than_a_message_holds_are_in_the_status():
+def test_message_counts_namespaces_above_the_limit_and_refers_to_the_status():
     names = [f"team-{number:04}" for number in range(2_000)]
     waiting = [ObjectKey(name, "x" * 253) for name in names]
     told = how_to_confirm(topology(), waiting, tuple(held(name, 1) for name in names[:100]))
@@ -77,7 +77,7 @@ def going_topology():
     ("cordoned", "can_be_released", "goes", "told"),
     [((), False, True, []), ((1, 2), True, False, []), ((1, 2), False, True, ["CordonsLeft"])],
 )
-async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_cannot(
+async def test_topology_waits_for_cordons_that_can_be_released_and_names_the_others_in_an_event(
     cordoned, can_be_released, goes, told
 ):
     kube, cache, going = MemoryCluster(), Cache(), going_topology()
@@ -92,11 +92,11 @@ async def test_it_waits_for_cordons_that_can_be_released_and_names_those_that_ca
     assert all("the cordon of brokers 1, 2 is left in Kafka" in event.message for event in kube.announced)
 
 
-async def test_cordons_are_said_to_be_left_once_and_not_before_the_finalizer_is_gone():
+async def test_event_about_left_cordons_is_recorded_once_after_the_finalizer_is_removed():
     kube, cache, going = MemoryCluster(), Cache(), going_topology()
     cache.topologies[going.key] = going
     finalizer = TopologyFinalizer(going.key, dependencies_of(cache, kube), lambda: (), lambda _: (1,), lambda _: False)
-    write, kube.set_finalizers = kube.set_finalizers, AsyncMock(return_value=None)  # somebody else has changed it
+    write, kube.set_finalizers = kube.set_finalizers, AsyncMock(return_value=None)  # another client has changed it
     await finalizer.reconcile()
     assert kube.announced == []
     kube.set_finalizers = write
@@ -107,8 +107,8 @@ async def test_cordons_are_said_to_be_left_once_and_not_before_the_finalizer_is_
 @pytest.mark.parametrize(
     ("about", "finalizers", "goes"), [("prod", [FINALIZER], False), ("prod", [], True), ("other", [FINALIZER], True)]
 )
-async def test_it_is_the_way_to_kafka_until_its_reassignments_are_let_go(about, finalizers, goes):
-    """They are once their throttles are cleared, or cannot be: by an operator that was started meanwhile, too."""
+async def test_topology_keeps_its_finalizer_while_its_reassignments_have_one(about, finalizers, goes):
+    """Reassignments lose their finalizer when their throttles are cleared or cannot be, also after a restart."""
     kube, cache, going = MemoryCluster(), Cache(), going_topology()
     cache.topologies[going.key] = going
     cache.put_reassignment(

@@ -1,4 +1,4 @@
-"""What is told of brokers and racks that are to be emptied: nothing is called empty for want of knowledge."""
+"""The status of drained brokers and racks. Nothing is reported as empty while facts are missing."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def assessment(drains):
     return status.value, reason.value
 
 
-def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
+def test_remaining_replicas_are_reported_by_owner_and_by_blocking_reason():
     topics = [
         managed("planned", plan=True, compliant="False"),
         managed("stuck", compliant="False"),
@@ -64,19 +64,19 @@ def test_what_is_left_is_told_by_whose_topics_it_is_of_and_what_it_waits_for():
     assert summary(drains) == "0 of 1 drained, 17 replicas left"
 
 
-def test_an_internal_topic_that_is_declared_is_managed():
+def test_internal_topic_with_a_kafka_topic_object_counts_as_managed():
     drains = drain_statuses(draining(drainBrokers=[0]), held(b0={"__x": 1}), [managed("x", topicName="__x", plan=True)])
     assert (drains[0].replicas.managed, drains[0].replicas.internal) == (1, 0)
 
 
-def test_a_drain_is_done_when_kafka_shows_nothing():
+def test_drain_is_done_when_kafka_shows_no_replica():
     drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["z1"]), held(b0={}, b1={}, b4={}), [])
     assert [(drain.target, drain.drained) for drain in drains] == [("0", True), ("/z1", True)]
     assert assessment(drains) == ("True", "Drained")
     assert summary(drains) == "2 of 2 drained"
 
 
-def test_what_is_not_done_comes_first():
+def test_unfinished_drains_come_first():
     drains = drain_statuses(draining(drainBrokers=[0], drainRacks=["/z1"]), held(b0={}, b1={}, b4={"t": 2}), [])
     assert [drain.target for drain in drains] == ["/z1", "0"]
     assert assessment(drains) == ("False", "Draining")
@@ -91,7 +91,7 @@ def test_what_is_not_done_comes_first():
         ({"drainRacks": ["/eu/\u0378"]}, "UnknownRack", "no broker is in /eu/\u0378: correct spec.drainRacks"),
     ],
 )
-def test_what_nobody_knows_is_never_drained(spec, reason, words):
+def test_unknown_broker_or_rack_is_never_drained(spec, reason, words):
     drains = drain_statuses(draining(**spec), held(b77={}), [])
     assert assessment(drains) == ("False", reason)
     assert drains[0].drained is False
@@ -99,20 +99,20 @@ def test_what_nobody_knows_is_never_drained(spec, reason, words):
     assert words in drained_condition(drains)[2]
 
 
-def test_a_broker_that_is_down_and_nowhere_is_known_by_what_it_holds():
+def test_offline_broker_without_rack_is_known_by_its_replicas():
     where = draining(drainBrokers=[77], holders=[77])
     assert assessment(drain_statuses(where, held(b77={"t": 3}), [])) == ("False", "Draining")
     assert assessment(drain_statuses(where, held(b77={}), [])) == ("True", "Drained")
 
 
 @pytest.mark.parametrize("asked", [None, held(), held(b3={})], ids=["not", "for none", "for others"])
-def test_nothing_is_drained_that_kafka_was_not_asked_about(asked):
+def test_drain_is_unknown_until_kafka_has_reported_the_remaining_replicas(asked):
     drains = drain_statuses(draining(drainBrokers=[0]), asked, [])
     assert assessment(drains) == ("Unknown", "Waiting")
     assert drains[0].drained is None
 
 
-def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
+def test_rack_drain_is_unknown_while_a_broker_with_unknown_rack_may_be_in_it():
     where = draining({**EVEN, 6: None}, drainRacks=["/z0"])
     assert assessment(drain_statuses(where, held(b0={}, b3={}), [])) == ("Unknown", "MissingRacks")
     assert assessment(drain_statuses(where, held(b0={"t": 1}, b3={}), [])) == ("False", "Draining")
@@ -123,8 +123,8 @@ def test_a_broker_that_may_stand_anywhere_leaves_a_rack_open():
     )
 
 
-def test_a_broker_that_seems_to_have_left_the_rack_for_a_moment_is_still_drained_with_it():
-    """A label that is wrong for a second must not let somebody believe that the rack is empty."""
+def test_broker_whose_rack_changes_briefly_still_counts_for_the_drain_of_its_settled_rack():
+    """A label that is wrong for a second must not make the rack look empty."""
     lasting = draining(drainRacks=["/z0"])
     seen = replace(draining({**EVEN, 3: "/z1"}, drainRacks=["/z0"]), settled=lasting.racks)
     (drain,) = drains = drain_statuses(seen, held(b0={}, b3={"t": 7}), [])
@@ -133,14 +133,14 @@ def test_a_broker_that_seems_to_have_left_the_rack_for_a_moment_is_still_drained
     assert assessment(drain_statuses(seen, held(b0={}), [])) == ("Unknown", "Waiting")
 
 
-def test_the_same_rack_written_twice_is_one_drain_and_lists_stay_short():
+def test_rack_listed_twice_is_one_drain_and_its_samples_are_limited():
     topics = {f"t{number}": 1 for number in range(9)}
     drains = drain_statuses(draining(drainRacks=["z0", "/z0"]), held(b0=topics, b3={}), [])
     assert len(drains) == 1
     assert len(drains[0].blocks[0].samples) == MAX_DRAIN_SAMPLES
 
 
-def test_a_drain_that_is_not_asked_for_yet_is_told_with_the_plan_that_follows():
+def test_dry_run_of_a_drain_reports_remaining_replicas_with_its_new_plan():
     where = state(EVEN, drainBrokers=[0, 3])
     here = ((0, 1, 2),)
     old = known(plan={"hash": "a", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1})
@@ -161,8 +161,8 @@ def test_a_drain_that_is_not_asked_for_yet_is_told_with_the_plan_that_follows():
     assert (empty.target, empty.drained, empty.message) == ("3", True, "Kafka shows no replica there")
 
 
-def test_of_one_topic_what_can_move_is_told_apart_from_what_cannot_with_why():
-    """Only broker 5, in zone z2, takes anything new: that is a place beside broker 1, and none beside broker 5."""
+def test_movable_and_infeasible_replicas_of_one_topic_are_reported_separately():
+    """Only broker 5 takes new replicas: partition 0 on brokers 0, 1 can use it, partition 1 on 0, 5 already does."""
     where = state(EVEN, drainBrokers=[0])
     rows = tuple(replace(row, cordoned=row.id not in (0, 5)) for row in where.racks.rows)
     where = replace(where, racks=replace(where.racks, rows=rows))
@@ -184,7 +184,7 @@ def test_of_one_topic_what_can_move_is_told_apart_from_what_cannot_with_why():
     assert told.blocks == left.blocks
 
 
-def test_a_topic_that_is_assigned_there_in_part_moves_in_part():
+def test_topic_partly_assigned_to_a_drained_broker_is_reported_in_both_parts():
     fixed = managed("fixed", partitions=2, replicationFactor=2, placement={"assignment": [[0, 1], [1, 2]]})
     where = draining(drainBrokers=[0])
     made = plan_of(ObservedTopology(where, ((fixed, seen((0, 1), (0, 2), name="fixed")),)))

@@ -1,4 +1,4 @@
-"""What is told of drift: its brokers, and the topics that it makes non-compliant."""
+"""The report of drift: its brokers, and the topics that it makes non-compliant."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ REF = ObjectRef(KIND, ABOUT.key, ABOUT.meta.uid)
 
 
 def cluster(runs, reports=SPREAD):
-    """The state where brokers run in these zones, and report those."""
+    """Return the state in which brokers run in the zones of `runs` and report the zones of `reports`."""
     nodes = {f"n{id_}": {"zone": zone} for id_, zone in runs.items()}
     pods = [BrokerPod("kafka", f"kafka-{id_}", {}, {}, f"n{id_}") for id_ in runs]
     brokers = [BrokerDescription(id_, "h", zone) for id_, zone in reports.items()]
@@ -45,7 +45,7 @@ def sentence(status):
     return find_condition(status.conditions, "RacksInSync").message
 
 
-def test_a_topic_tells_how_much_of_it_drift_alone_made_non_compliant():
+def test_topic_counts_partitions_that_are_non_compliant_only_because_of_drift():
     moved = cluster({**SPREAD, 1: "a"})
     one = judged("orders", moved, (0, 1), (1, 2), (0, 2))
     assert (one.status.compliance.non_compliant, one.status.compliance.drifted) == (1, 1)
@@ -53,14 +53,14 @@ def test_a_topic_tells_how_much_of_it_drift_alone_made_non_compliant():
     assert told.endswith("; 1 of them only because brokers run elsewhere than they report")
 
 
-def test_what_was_wrong_before_is_not_blamed_on_drift():
+def test_partitions_that_are_non_compliant_without_drift_are_not_counted_as_drifted():
     reports = {0: "a", 1: "a", 2: "b", 3: "c"}
     one = judged("orders", cluster({**reports, 3: "a"}, reports), (0, 1), (0, 3))
     assert (one.status.compliance.non_compliant, one.status.compliance.drifted) == (2, 1)
     assert judged("orders", cluster(reports, reports), (0, 1)).status.compliance.drifted is None
 
 
-def test_the_topology_names_the_topics_and_counts_them():
+def test_topology_counts_drifted_topics_and_names_the_first_ten():
     moved = cluster({**SPREAD, 1: "a"})
     topics = [judged(f"t{number:02}", moved, (0, 1)) for number in range(12)] + [judged("good", moved, (0, 2))]
     found = status(moved, topics)
@@ -76,7 +76,7 @@ def test_the_topology_names_the_topics_and_counts_them():
     assert (over.drift.count, over.drift.topics) == (0, None)
 
 
-def test_where_no_topic_is_affected_no_moves_are_named():
+def test_drift_message_without_affected_topics_names_no_moves():
     assert sentence(status(cluster({**SPREAD, 1: "a"}))).endswith("broker 1 reports a after its next restart")
 
 
@@ -87,7 +87,7 @@ DEEP = topology(
 
 
 def deep(*reports, nodes=("r1", "r2"), aliases=None):
-    """The message where brokers 0, 1, ... run in racks r1, r2, r1, ... of zone eu and report these."""
+    """Return the message if brokers 0, 1, ... run in racks r1, r2, r1, ... of zone eu and report these racks."""
     about = structs.replace(DEEP, spec=structs.replace(DEEP.spec, rack_aliases=aliases or {}))
     racks = [nodes[at % 2] for at in range(len(reports))]
     labels = {f"n{at}": {"zone": "eu", **({"rack": rack} if rack else {})} for at, rack in enumerate(racks)}
@@ -97,7 +97,7 @@ def deep(*reports, nodes=("r1", "r2"), aliases=None):
     return sentence(topology_status(about, status_inputs(where, where.racks, ()), NOON)).split("; ", 1)[1]
 
 
-def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():
+def test_drift_message_for_a_flat_rack_names_the_alias_that_fixes_it():
     flat = "broker.rack eu-1c is not a path of 2 levels"
     alias = f'{flat}; if it names the same place, set spec.rackAliases: {{"eu-1c": "/eu/r1"}}'
     assert deep("eu-1c") == alias
@@ -108,31 +108,31 @@ def test_a_flat_rack_is_told_with_the_alias_that_ends_the_drift():
     assert deep("/eu/r2").startswith("if label rack of node n0 is wrong, correct it: ")
 
 
-def test_an_alias_is_a_quoted_string_whatever_the_rack_is_called():
+def test_alias_in_the_message_is_quoted_and_omitted_for_control_characters():
     assert deep('1: "x"').endswith(r'set spec.rackAliases: {"1: \"x\"": "/eu/r1"}')
-    assert deep("a\x1b[2J").endswith("; set broker.rack to /eu/r1"), "no alias is typed like that"
+    assert deep("a\x1b[2J").endswith("; set broker.rack to /eu/r1"), "no user types such an alias"
 
 
-def test_a_node_that_has_lost_a_label_gets_it_back_and_no_alias():
+def test_drift_message_for_a_missing_node_label_asks_for_the_label():
     assert deep("/eu/r1", nodes=(None, "r2")).startswith(
         "if node n0 has lost label rack, set it again: no replica has "
     )
 
 
-def test_an_alias_that_names_another_rack_is_corrected():
+def test_drift_message_for_a_wrong_alias_asks_for_its_correction():
     assert deep("eu-1c", aliases={"eu-1c": "/eu/r2"}) == (
         "spec.rackAliases says that eu-1c is /eu/r2, and broker 0 runs in /eu/r1: correct the alias, or the labels of "
         "its node"
     )
 
 
-def test_a_broker_without_a_rack_gets_that_of_its_node():
+def test_drift_message_for_a_broker_without_rack_names_the_rack_of_its_node():
     assert deep(None) == "broker 0 has no broker.rack: set it to /eu/r1, and restart the broker"
     several = "brokers 0, 1 have no broker.rack: set it, such as to /eu/r1 for broker 0, and restart them"
     assert deep(None, None) == several
 
 
-def test_each_cause_is_told_once_and_the_cheapest_first():
+def test_drift_message_has_each_cause_once_and_the_cheapest_fix_first():
     told = deep(None, "eu-1c", "/eu/r2", "/eu/r1", "/eu/r2")
     assert told.split("; ") == [
         "if label rack of node n2 is wrong, correct it: no replica has to move then",
@@ -143,7 +143,7 @@ def test_each_cause_is_told_once_and_the_cheapest_first():
     ]
 
 
-def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
+def test_drift_ends_only_after_the_broker_returns_with_the_rack_of_its_node():
     drifts = status(cluster({**SPREAD, 1: "a"}))
     away = cluster({**SPREAD, 1: "a"}, {0: "a", 2: "c"})
     waits = status(away, before=drifts)
@@ -154,7 +154,7 @@ def test_drift_is_over_only_once_the_broker_is_back_and_says_so():
     assert sentence(fixed) == "every broker reports the rack that its node has"
 
 
-def test_drift_is_not_over_while_a_broker_is_in_no_known_rack():
+def test_drift_does_not_end_while_the_rack_of_the_broker_is_unknown():
     before = status(cluster({**SPREAD, 1: "a"}))
     for without_pod_or_label in (cluster({0: "a", 2: "c"}, SPREAD), cluster({**SPREAD, 1: ""})):
         waits = status(without_pod_or_label, before=before)
@@ -165,16 +165,16 @@ def test_drift_is_not_over_while_a_broker_is_in_no_known_rack():
     assert sentence(fresh) == "every broker that is online and in a known rack reports the rack that its node has"
 
 
-def test_a_broker_that_goes_away_where_none_drifted_is_no_drift():
+def test_offline_broker_without_earlier_drift_is_no_drift():
     away = status(cluster(SPREAD, {0: "a", 2: "c"}), before=status(cluster(SPREAD)))
     assert find_condition(away.conditions, "RacksInSync").status.value == "True"
     assert sentence(away) == "every broker that is online and in a known rack reports the rack that its node has"
 
 
-def test_each_broker_that_drifts_and_what_it_does_to_topics_has_an_event():
+def test_each_additional_drifting_broker_and_the_affected_topics_have_an_event():
     calm, one, two = cluster(SPREAD), cluster({**SPREAD, 1: "a"}), cluster({0: "b", 1: "a", 2: "c"})
     first, drifted, worse = status(calm), status(one), status(two)
-    assert not list(drift_events(REF, first, drifted)), "the condition has an Event of its own"
+    assert not list(drift_events(REF, first, drifted)), "the condition has its own Event"
     assert [event.message for event in drift_events(REF, drifted, worse)] == ["broker 0 reports a and runs in b"]
     told = status(one, [judged("orders", one, (0, 1))])
     (event,) = drift_events(REF, drifted, told)
@@ -191,7 +191,7 @@ async def plan_and_status(where, plans, *rows):
     return found.plan, topic_status(found, where, NOON)
 
 
-async def test_a_label_that_flaps_is_judged_by_and_starts_no_plan():
+async def test_flapping_label_changes_compliance_but_starts_no_plan():
     settling, plans = Settling(), TopologyPlan()
 
     def observed(runs, now):
@@ -215,7 +215,7 @@ async def test_a_label_that_flaps_is_judged_by_and_starts_no_plan():
     assert find_condition(told.conditions, "Ready").reason == "PlanPending"
 
 
-def test_a_state_decides_otherwise_once_its_racks_have_lasted():
+def test_state_with_unsettled_racks_plans_with_the_settled_racks():
     where = cluster({**SPREAD, 1: "a"})
     unsettled = replace(where, settled=cluster(SPREAD).racks)
     assert unsettled != where

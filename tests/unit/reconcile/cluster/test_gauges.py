@@ -1,4 +1,4 @@
-"""The gauges of a topology tell what is known now, and nothing else."""
+"""The gauges of a topology report only facts that are known now."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ TOPICS = [
 
 
 def told(name):
-    """The topology's samples of a metric: by state where it has states."""
+    """Return the topology's samples of a metric, by state if it has states."""
     found = {}
     for family in REGISTRY.collect():
         for sample in family.samples:
@@ -50,7 +50,7 @@ def known():
     return replace(where, racks=replace(where.racks, rows=rows))
 
 
-def test_states_exclude_each_other_and_add_up():
+def test_topics_and_brokers_are_counted_once_by_state():
     measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
     assert told("rackspan_topics") == {"ready": 1, "stalled": 1, "pending": 1, "unknown": 2}
     assert told("rackspan_brokers") == {"online": 5, "offline": 1, "unknown": 0}
@@ -60,17 +60,17 @@ def test_states_exclude_each_other_and_add_up():
     assert told("rackspan_topology_ready") == {None: 1}
 
 
-def test_topics_that_only_drift_makes_non_compliant_are_counted():
+def test_gauge_counts_topics_that_are_non_compliant_only_because_of_drift():
     where = state()
     rows = (replace(where.racks.rows[0], drift=True), *where.racks.rows[1:])
     topics = [topic(name, status={"compliance": COMPLIANCE | extra}) for name, extra in (("a", DRIFTED), ("b", {}))]
     measure(NAME, status_inputs(where, replace(where.racks, rows=rows), topics), ready=True)
     assert (told("rackspan_drifted_brokers"), told("rackspan_drifted_topics")) == ({None: 1}, {None: 1})
     measure(NAME, status_inputs(where, where.racks, topics), ready=True)
-    assert told("rackspan_drifted_topics") == {None: 0}, "what a topic says of a drift that is over is old"
+    assert told("rackspan_drifted_topics") == {None: 0}, "a topic's count is outdated after the drift has ended"
 
 
-def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
+def test_gauges_report_unknown_or_nothing_while_kafka_is_unreachable():
     measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
     measure(NAME, status_inputs(AWAY, known().racks, TOPICS), ready=False)
     assert told("rackspan_topics") == {"ready": 0, "stalled": 0, "pending": 0, "unknown": 5}
@@ -80,10 +80,10 @@ def test_while_kafka_is_away_nothing_is_told_that_nobody_knows():
     assert told("rackspan_topology_ready") == {None: 0}
 
 
-def test_a_look_that_failed_is_no_successful_pass():
+def test_failed_observation_is_not_a_successful_pass():
     measure_observation(NAME, AWAY)
     assert told("rackspan_topology_connected") == {None: 0}
-    assert told("rackspan_last_successful_pass_timestamp_seconds") == {}, "it never was connected"
+    assert told("rackspan_last_successful_pass_timestamp_seconds") == {}, "it was never connected"
     measure_observation(NAME, state())
     assert told("rackspan_topology_connected") == {None: 1}
     passed = told("rackspan_last_successful_pass_timestamp_seconds")
@@ -93,7 +93,7 @@ def test_a_look_that_failed_is_no_successful_pass():
     assert told("rackspan_last_successful_pass_timestamp_seconds") == passed
 
 
-def test_all_of_a_topology_goes_with_it():
+def test_metrics_of_a_topology_are_removed_with_it():
     measure_observation(NAME, state())
     measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
     metrics.count_error(NAME, "retry", "KafkaUnreachable")

@@ -1,4 +1,4 @@
-"""What is asked of Kafka at once goes in few calls, and everybody gets the answer to what he asked."""
+"""Concurrent requests to Kafka share few calls, and each caller gets the response to its request."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ AWAY = FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY)
 
 
 class Kafka:
-    """Answers with each item's name in capitals, once it is let; `bad` names spoil the whole call."""
+    """Returns each item's name in capitals after `go` is set. A name in `bad` makes the whole call fail."""
 
     def __init__(self, bad=(), error=REFUSED, *, held=False):
         self.calls, self.bad, self.error = [], set(bad), error
@@ -49,7 +49,7 @@ def asked(names):
 
 
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1, max_size=4), max_size=12))
-def test_all_are_answered_by_one_call_at_a_time_within_the_limit(requests):
+def test_concurrent_requests_are_answered_by_one_call_at_a_time_within_the_limit(requests):
     async def run():
         kafka = Kafka()
         one = group(kafka)
@@ -62,7 +62,7 @@ def test_all_are_answered_by_one_call_at_a_time_within_the_limit(requests):
     asyncio.run(run())
 
 
-async def test_what_comes_while_a_call_is_under_way_goes_into_the_next_one():
+async def test_requests_during_a_call_share_the_next_call():
     kafka = Kafka(held=True)
     one = group(kafka)
     tasks = [asyncio.create_task(one.submit(asked([name]))) for name in "a"]
@@ -75,15 +75,15 @@ async def test_what_comes_while_a_call_is_under_way_goes_into_the_next_one():
     assert kafka.calls == [["a"], ["b", "c", "d"]]
 
 
-async def test_a_request_that_spoils_the_call_spoils_no_other():
+async def test_request_that_makes_a_call_fail_does_not_affect_others():
     kafka = Kafka(bad={"b"})
     one = group(kafka)
     answers = await asyncio.gather(*(one.submit(asked([name])) for name in "abc"), return_exceptions=True)
     assert answers == [{"a": "A"}, REFUSED, {"c": "C"}]
 
 
-async def test_what_has_no_answer_is_not_asked_again():
-    """Nobody knows whether Kafka has done it."""
+async def test_requests_without_response_are_not_repeated():
+    """It is unknown whether Kafka has made the change."""
     kafka = Kafka(bad={"b"}, error=AWAY)
     one = group(kafka)
     answers = await asyncio.gather(*(one.submit(asked([name])) for name in "abc"), return_exceptions=True)
@@ -91,7 +91,7 @@ async def test_what_has_no_answer_is_not_asked_again():
     assert kafka.calls == [["a", "b", "c"]]
 
 
-async def test_whoever_gives_up_takes_nobody_along():
+async def test_cancelled_request_does_not_affect_others():
     kafka = Kafka(held=True)
     one = group(kafka)
     sent, given_up, other = (asyncio.create_task(one.submit(asked([name]))) for name in "abc")
@@ -110,7 +110,7 @@ async def test_whoever_gives_up_takes_nobody_along():
         await given_up
 
 
-async def test_a_defect_is_told_to_all_that_met_with_it_and_the_next_call_goes_on():
+async def test_unexpected_error_is_raised_to_the_caller_and_the_next_call_works():
     kafka = Kafka(bad={"a"}, error=ValueError("defect"))
     one = group(kafka)
     with pytest.raises(ValueError, match="defect"):
@@ -118,12 +118,12 @@ async def test_a_defect_is_told_to_all_that_met_with_it_and_the_next_call_goes_o
     assert await one.submit(asked("b")) == {"b": "B"}
 
 
-async def test_what_kafka_leaves_out_is_left_out():
+async def test_result_leaves_out_items_without_response():
     assert await group(Kafka()).submit(asked(["a", "b-gone"])) == {"a": "A"}
     assert await group(Kafka()).submit({}) == {}
 
 
-async def test_topics_are_counted_by_the_call_that_reaches_kafka():
+async def test_batch_size_metric_counts_calls_that_reach_kafka():
     def counted(what):
         return REGISTRY.get_sample_value(f"rackspan_batch_topics_{what}", {"operation": "create_topics"}) or 0
 

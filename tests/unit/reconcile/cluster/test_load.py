@@ -1,4 +1,4 @@
-"""The load of brokers is what Kafka holds and what the operator has placed, whenever Kafka is counted."""
+"""The load of brokers is the replicas in Kafka and those just placed, at any time of a recount."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from rackspan.reconcile.ports import ReplicaCounts
 
 
 class LaggingKafka:
-    """A controller, and a broker that answers from what it has been shown of the controller's topics."""
+    """A controller, and a broker that may lag: it returns only the topics in `shown`."""
 
     def __init__(self):
         self.topics, self.shown = {}, {}
@@ -48,7 +48,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_nothing_that_is_placed_is_lost_or_counted_twice_whenever_kafka_is_counted(steps):
+def test_placed_replicas_are_counted_exactly_once_at_any_time_of_a_recount(steps):
     asyncio.run(_load_is_what_there_is(steps))
 
 
@@ -57,7 +57,7 @@ async def _load_is_what_there_is(steps):
     kafka.topics["others"] = kafka.shown["others"] = ((3, 0), (0, 1))
     await load.recount(kafka)
     for step, name, rows in [*steps, ("answer", None, None), ("count", None, None)]:
-        if step == "place" and name not in flying and count is None:  # placements wait for a count under way
+        if step == "place" and name not in flying and count is None:  # placements wait for a count in progress
             flying[name] = rows
             load.add(name, rows, kafka.topics.get(name, ()))
         elif step == "commit" and name in flying:
@@ -83,15 +83,15 @@ async def _load_is_what_there_is(steps):
     assert of(load) == counts(there)
 
 
-async def test_what_was_placed_long_ago_is_what_kafka_says(monkeypatch):
+async def test_old_placement_is_replaced_by_the_count_of_kafka(monkeypatch):
     monkeypatch.setattr(state, "_PLACED_SECONDS", 0.0)
     kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     load.add("a", ((0, 1),))
     await load.recount(kafka)
-    assert of(load) == counts({}), "somebody has deleted it"
+    assert of(load) == counts({}), "another client has deleted the topic"
 
 
-async def test_what_is_moved_after_it_was_placed_is_what_kafka_says():
+async def test_placement_that_is_moved_is_replaced_by_the_count_of_kafka():
     kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     load.add("a", ((0, 1),))
     load.settle(["a", "never placed"])
@@ -102,7 +102,7 @@ async def test_what_is_moved_after_it_was_placed_is_what_kafka_says():
 
 
 @pytest.mark.parametrize("name", ["a", "of nobody"])
-async def test_what_is_refused_twice_is_subtracted_once(name):
+async def test_placement_that_is_refused_twice_is_subtracted_once(name):
     load = BrokerLoad(ReplicaCounts({0: 5}, {0: 5}))
     load.add("a", ((0, 1),))
     load.remove(name)
@@ -111,7 +111,7 @@ async def test_what_is_refused_twice_is_subtracted_once(name):
     assert of(load) == (Counter({0: 5}), Counter({0: 5}))
 
 
-async def test_placements_wait_for_a_count_under_way():
+async def test_placements_wait_for_a_count_in_progress():
     kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     kafka.answering.clear()
     counting = asyncio.create_task(load.recount(kafka))

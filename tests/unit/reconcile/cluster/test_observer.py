@@ -1,4 +1,4 @@
-"""What is told of a cluster is what is decided by."""
+"""The observer publishes only facts that decisions are based on."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ TOPOLOGY = {
 
 @dataclass
 class SlowKafka(MemoryKafka):
-    """Brokers by id, each in a rack; counting replicas takes until `counting` is set."""
+    """Brokers by id, each in a rack. Replica counts are returned only after `counting` is set."""
 
     cordons: dict[int, bool] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=lambda: {0: "/a", 1: "/b"})
@@ -63,7 +63,7 @@ class SlowKafka(MemoryKafka):
         return self.cordons
 
 
-async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
+async def test_racks_are_published_only_when_topics_are_placed_with_them():
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
     observer = Observer(PROD, dependencies_of(cache, kube, kafka))
@@ -76,14 +76,14 @@ async def test_racks_are_told_no_sooner_than_topics_are_placed_by_them():
     looking = asyncio.create_task(observer.observe())
     for _ in range(10):
         await asyncio.sleep(0)
-    assert observer.racks is observer.state.racks is before, "the status would tell of a rack that nothing goes by yet"
+    assert observer.racks is observer.state.racks is before, "the status would show a rack that no decision uses yet"
     kafka.counting.set()
     await looking
     assert observer.racks is observer.state.racks
     assert observer.racks.known_racks[1] == ("c",)
 
 
-async def test_a_broker_without_a_node_keeps_no_rack_by_labels_that_the_spec_no_longer_names():
+async def test_broker_without_node_loses_its_rack_when_the_spec_names_other_labels():
     spec = {**TOPOLOGY["spec"], "rackSource": "Nodes", "brokers": {"podSelector": {}}}
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka(held={0: 1, 1: 1})
     kafka.counting.set()
@@ -105,12 +105,12 @@ async def test_a_broker_without_a_node_keeps_no_rack_by_labels_that_the_spec_no_
     assert await racks("zone", 1) == {0: ("z0",), 1: ("z1",)}
     del kafka.racks[1]
     cache.put_pod({"metadata": {"namespace": "shop", "name": "kafka-1"}, "spec": {}})
-    assert await racks("zone", 2) == {0: ("z0",), 1: ("z1",)}, "where it was last seen"
+    assert await racks("zone", 2) == {0: ("z0",), 1: ("z1",)}, "its last known rack"
     assert await racks("room", 3) == {0: ("r0",), 1: None}
-    assert await racks("room", 4) == {0: ("r0",), 1: None}, "it is known, and its replicas are not moved away"
+    assert await racks("room", 4) == {0: ("r0",), 1: None}, "the broker stays known, and its replicas are not moved"
 
 
-async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_was(monkeypatch):
+async def test_broker_that_does_not_report_its_cordon_keeps_its_last_report(monkeypatch):
     monkeypatch.setattr(observer_module, "_CORDON_SECONDS", 0.0)
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
@@ -122,7 +122,7 @@ async def test_a_broker_that_does_not_tell_of_its_cordon_is_taken_to_be_as_it_wa
         assert observer.racks.tree.cordoned == cordoned
 
 
-async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long():
+async def test_cluster_is_out_of_sight_after_it_is_unreachable_for_long():
     cache, kube, kafka = Cache(), MemoryCluster(), SlowKafka()
     cache.put_topology(TOPOLOGY)
     kafka.counting.set()
@@ -131,21 +131,21 @@ async def test_a_cluster_is_out_of_sight_from_the_first_look_that_fails_for_long
     assert observer.out_of_sight is None
 
     kafka.away = True
-    assert await observer.observe(), "new topics are told"
+    assert await observer.observe(), "new topics get the failure"
     assert observer.out_of_sight is None
-    assert not await observer.observe(), "nothing new"
+    assert not await observer.observe(), "nothing has changed"
     observer._seen_at -= 3600
     assert observer.out_of_sight >= 3600
-    assert await observer.observe(), "each topic is told"
-    assert not await observer.observe(), "and told once"
+    assert await observer.observe(), "each topic is queued"
+    assert not await observer.observe(), "and only once"
     kafka.away = False
-    assert await observer.observe(), "it is seen again"
+    assert await observer.observe(), "the cluster responds again"
     assert observer.out_of_sight is None
 
 
 @dataclass
 class Name:
-    """What `kafka:9092` leads to."""
+    """The cluster that `kafka:9092` leads to."""
 
     leads_to: SlowKafka
 
@@ -154,7 +154,7 @@ class Name:
 
 
 @pytest.mark.parametrize(("cluster_id", "given"), [("kafka-1", True), ("kafka-2", False)])
-async def test_a_new_client_is_given_once_it_leads_to_the_cluster_of_the_state(cluster_id, given):
+async def test_new_client_is_published_only_if_it_reaches_the_cluster_of_the_state(cluster_id, given):
     first, second = SlowKafka(), SlowKafka(cluster_id=cluster_id)
     cache, kube, name = Cache(), MemoryCluster(), Name(first)
     cache.put_topology(TOPOLOGY)
@@ -171,7 +171,7 @@ async def test_a_new_client_is_given_once_it_leads_to_the_cluster_of_the_state(c
     for _ in range(10):
         await asyncio.sleep(0)
     assert observer.state.cluster_id == "kafka-1"
-    assert observer.admin is None, "what is done by that state would be done in whatever cluster this is"
+    assert observer.admin is None, "changes for the old state could reach another cluster"
     second.answering.set()
     await looking
     assert isinstance(observer.state, ClusterState) is given
@@ -186,7 +186,7 @@ def leading_to(cluster_id, generation, status):
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_what_was_seen_in_another_cluster_counts_for_nothing(restarted):
+async def test_facts_of_another_cluster_are_forgotten(restarted):
     first = SlowKafka(racks={0: "/a", 1: "/b", 7: "/c"}, held={7: 5}, cordons={1: True})
     second = SlowKafka(racks={0: "/b", 1: "/a"}, held={0: 2, 1: 3, 7: 1}, min_insync=2, cluster_id="kafka-2")
     first.counting.set()
@@ -207,14 +207,14 @@ async def test_what_was_seen_in_another_cluster_counts_for_nothing(restarted):
         second.held,
         2,
     )
-    assert after.remaining.replicas == {1: {"orders": 3}}, "a person removes a broker that is said to be empty"
+    assert after.remaining.replicas == {1: {"orders": 3}}, "users remove brokers that are reported as empty"
     assert not after.racks.tree.cordoned
-    assert after.racks.known_racks == {0: ("b",), 1: ("a",)}, "where broker 7 is, nobody has seen"
-    assert after.state.settled is None, "no plan goes by the racks of before"
+    assert after.racks.known_racks == {0: ("b",), 1: ("a",)}, "the rack of broker 7 is unknown"
+    assert after.state.settled is None, "no plan uses the earlier racks"
 
 
 @pytest.mark.parametrize("before", [True, False])
-async def test_a_broker_that_lags_behind_a_change_of_its_cordon_is_asked_again_at_the_next_look(before):
+async def test_broker_that_lags_behind_a_cordon_change_is_asked_again_at_the_next_observation(before):
     cache, kafka = Cache(), SlowKafka(cordons={0: False, 1: before})
     kafka.counting.set()
     cache.put_topology(TOPOLOGY)
@@ -226,12 +226,12 @@ async def test_a_broker_that_lags_behind_a_change_of_its_cordon_is_asked_again_a
 
     assert await cordoned() == [1] * before
     observer.cordons_changed()
-    assert await cordoned() == [1] * before, "the broker has not heard of it yet"
+    assert await cordoned() == [1] * before, "the broker does not show the change yet"
     kafka.cordons[1] = not before
     assert await cordoned() == [1] * (not before)
 
 
-async def test_a_level_called_broker_is_an_invalid_spec_and_kafka_is_not_asked():
+async def test_level_called_broker_is_an_invalid_spec_and_kafka_is_not_asked():
     cache, kafka = Cache(), SlowKafka()
     kafka.counting.set()
     cache.put_topology(changed(TOPOLOGY, {"spec": {"levels": [{"name": "zone"}, {"name": "broker"}]}}))

@@ -1,4 +1,4 @@
-"""Where brokers really run, from pods, nodes and Kafka."""
+"""The actual racks of brokers, from pods, nodes and Kafka."""
 
 import pytest
 from tests.support.rack_views import rack_view
@@ -40,7 +40,7 @@ def only_row(topology, nodes=None, pods=(), brokers=()):
     return row
 
 
-def test_a_broker_is_where_its_pod_s_node_is():
+def test_rack_of_a_broker_is_the_rack_of_its_node():
     row = only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker()])
     assert row.rack == ("eu", "eu-1a", "r1")
     assert (row.pods, row.node, row.host) == (("kafka-0",), "n0", "kafka-0:9092")
@@ -49,25 +49,25 @@ def test_a_broker_is_where_its_pod_s_node_is():
     assert not row.drift
 
 
-def test_what_kafka_reports_otherwise_is_drift_and_the_node_decides():
+def test_different_rack_in_kafka_is_drift_and_the_rack_of_the_node_counts():
     row = only_row(of_nodes(), {"n0": node("eu", "eu-1b", "r1")}, [pod()], [broker()])
     assert row.rack == ("eu", "eu-1b", "r1")
     assert row.drift
 
 
 @pytest.mark.parametrize("reported", [None, "", "a//b", "/eu"])
-def test_a_broker_that_reports_nothing_sensible_drifts_too(reported):
+def test_missing_or_invalid_rack_in_kafka_is_drift(reported):
     assert only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker(rack=reported)]).drift
 
 
-def test_a_broker_that_is_down_is_where_its_pod_is_and_does_not_drift():
+def test_offline_broker_has_the_rack_of_its_pod_without_drift():
     row = only_row(of_nodes(), {"n0": node("eu", "eu-1a", "r1")}, [pod()])
     assert row.rack == ("eu", "eu-1a", "r1")
     assert not row.online
     assert not row.drift
 
 
-def test_a_path_may_end_early_but_have_no_gap():
+def test_rack_path_may_end_early_but_not_have_a_gap():
     early = only_row(of_nodes(), {"n0": node("eu", "eu-1a")}, [pod()], [broker(rack="/eu/eu-1a")])
     assert early.rack == ("eu", "eu-1a")
     assert not early.drift
@@ -90,18 +90,18 @@ def test_a_path_may_end_early_but_have_no_gap():
         ),
     ],
 )
-def test_why_a_rack_is_not_known_is_told(nodes, pods, sentence):
+def test_missing_rack_has_a_message_with_its_cause(nodes, pods, sentence):
     view = rack_view(of_nodes(), nodes, pods, [broker()])
     assert [row.problem.message for row in view.missing] == [sentence]
     assert view.missing[0].problem.reason == "MissingRacks"
 
 
-def test_two_pods_that_claim_one_broker_are_duplicates():
+def test_two_pods_with_the_same_broker_id_are_duplicates():
     view = rack_view(of_nodes(), {"n0": node("eu")}, [pod("a-0"), pod("b-0")], [broker()])
     assert [row.pods for row in view.duplicates] == [("a-0", "b-0")]
 
 
-def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
+def test_pods_of_other_namespaces_labels_or_names_are_no_brokers():
     pods = [pod(namespace="other"), BrokerPod("kafka", "web-0", {"app": "web"}, {}, "n0"), pod("kafka-tools")]
     assert rack_view(of_nodes(), {"n0": node("eu")}, pods, []).rows == ()
 
@@ -117,13 +117,13 @@ def test_pods_elsewhere_and_of_other_labels_are_no_brokers():
         (BrokerIdSpec("Label", "word"), None),
     ],
 )
-def test_a_pod_tells_its_broker_id_in_several_ways(source, found):
+def test_broker_id_is_read_from_name_label_or_annotation(source, found):
     facts = pod("kafka-7", labels={"id": "3", "word": "three"}, annotations={"id": "4"})
     assert broker_id_of(source, facts) == found
 
 
 @pytest.mark.parametrize("name", ["kafka", "kafka-", "kafka-x", "kafka-\u0663", "kafka--1x"])
-def test_a_pod_without_a_number_at_its_end_is_no_broker(name):
+def test_pod_name_without_a_number_at_its_end_has_no_broker_id(name):
     assert broker_id_of(BrokerIdSpec(), pod(name)) is None
 
 
@@ -137,7 +137,7 @@ def test_a_pod_without_a_number_at_its_end_is_no_broker(name):
         (BrokerIdSpec("Annotation", "id"), pod(annotations={"id": "9" * 5_000})),
     ],
 )
-def test_a_number_that_no_broker_can_have_is_passed_over_and_told(source, facts):
+def test_pod_with_an_impossible_broker_id_is_ignored_and_reported(source, facts):
     of_pods = {"podSelector": {"matchLabels": {"app": "kafka"}}, "brokerId": {"from": source.from_}}
     of_pods["brokerId"] |= {"offset": source.offset, **({"key": source.key} if source.key else {})}
     good = pod("good", "n0", annotations={"id": "1"}) if source.key else pod(f"good-{1 - source.offset}", "n0")
@@ -146,7 +146,7 @@ def test_a_number_that_no_broker_can_have_is_passed_over_and_told(source, facts)
     assert view.ignored_pods == (facts.name,)
 
 
-def test_zeros_in_front_make_no_other_number():
+def test_leading_zeros_do_not_change_the_broker_id():
     assert broker_id_of(BrokerIdSpec(), pod("kafka-" + "0" * 5_000 + "7")) == 7
     assert broker_id_of(BrokerIdSpec(), pod("kafka-2147483647")) == 2**31 - 1
 
@@ -159,7 +159,7 @@ def test_racks_can_come_from_kafka_and_an_alias_is_no_drift():
     assert only_row(flat, brokers=[broker(rack=None)]).problem.message == "Kafka reports no broker.rack"
 
 
-def test_an_alias_holds_on_both_sides():
+def test_alias_applies_to_the_racks_of_nodes_and_of_kafka():
     aliased = of_nodes(rackAliases={"/eu/eu-1a/r1": "/north/a/1"})
     row = only_row(aliased, {"n0": node("eu", "eu-1a", "r1")}, [pod()], [broker(rack="/eu/eu-1a/r1")])
     assert row.rack == ("north", "a", "1")
@@ -173,14 +173,14 @@ def test_an_alias_holds_on_both_sides():
         ("a//b", "broker.rack 'a//b' is not a rack path"),
     ],
 )
-def test_a_rack_that_cannot_be_a_path_of_the_topology_is_invalid(rack, sentence):
+def test_rack_that_is_not_a_path_of_the_topology_is_invalid(rack, sentence):
     view = rack_view(topology(), {}, [], [broker(rack=rack)])
     assert view.missing[0].problem.reason == "InvalidRack"
     assert view.missing[0].problem.message.startswith(sentence)
-    assert view.tree.capacity == 1, "the tree can still be made"
+    assert view.tree.capacity == 1, "the tree can still be built"
 
 
-def test_draining_takes_the_capacity_away():
+def test_drained_brokers_are_not_eligible_and_have_no_capacity():
     spec = {"drainBrokers": [0], "drainRacks": ["/us/us-1a"]}
     racks = {0: "/eu/a/r1", 1: "/eu/a/r1", 2: "/us/us-1a/r1", 3: "/us/us-1ab/r1", 4: "/us"}
     view = rack_view(topology(**spec), {}, [], [broker(number, rack) for number, rack in racks.items()])
@@ -188,13 +188,13 @@ def test_draining_takes_the_capacity_away():
     assert view.tree.capacity == 3
 
 
-def test_domains_are_counted_per_level_as_far_as_paths_go():
+def test_domains_are_counted_per_level_to_the_depth_of_each_path():
     racks = {0: "/eu/a/r1", 1: "/eu/b/r1", 2: "/us"}
     view = rack_view(topology(), {}, [], [broker(number, rack) for number, rack in racks.items()])
     assert view.domain_counts() == (("region", 2), ("zone", 2), ("rack", 2))
 
 
-def test_with_a_gap_to_be_ignored_no_broker_has_a_rack():
+def test_no_broker_has_a_rack_if_a_missing_rack_is_ignored():
     brokers = [broker(0, "/eu/a/r1"), broker(1, None)]
     strict = rack_view(topology(), {}, [], brokers)
     assert strict.tree.missing_racks == (1,)
@@ -204,23 +204,23 @@ def test_with_a_gap_to_be_ignored_no_broker_has_a_rack():
     assert [item.rack for item in whole.tree.brokers] == [("eu", "a", "r1")]
 
 
-# -- brokers that are away ---------------------------------------------------------------------------------------------
+# -- offline brokers ---------------------------------------------------------------------------------------------------
 
 PLACES = {0: ("eu", "eu-1a", "r1"), 1: ("eu", "eu-1b", "r1")}
 
 
-def test_a_broker_that_is_away_is_where_it_was_last_seen():
+def test_offline_broker_has_its_last_known_rack():
     row = rack_view(of_nodes(), {}, [], [], PLACES).rows[1]
     assert (row.id, row.rack, row.online, row.problem) == (1, ("eu", "eu-1b", "r1"), False, None)
 
 
-def test_a_broker_that_runs_without_a_pod_is_nowhere():
+def test_online_broker_without_pod_has_no_rack():
     view = rack_view(of_nodes(), {}, [], [broker()], PLACES)
     assert view.rows[0].rack is None
     assert view.known_racks == {1: ("eu", "eu-1b", "r1")}
 
 
-def test_this_run_s_knowledge_counts_more_than_the_status_and_a_broker_without_replicas_is_forgotten():
+def test_last_racks_prefer_own_observations_and_exclude_brokers_without_replicas():
     rows = [{"id": 1, "rack": "/us/us-1a/r1"}, {"id": 2, "rack": "/us/us-1a/r2"}, {"id": 3, "rack": None}]
     about = topology(status={"brokers": [{**row, "online": True} for row in rows]})
     assert last_seen(PLACES, about, {1, 2, 3}) == {1: ("eu", "eu-1b", "r1"), 2: ("us", "us-1a", "r2")}
@@ -239,7 +239,7 @@ OTHER_LABELS = [{"name": name, "nodeLabel": f"example.org/{name}"} for name in L
         {"brokers": {"podSelector": {"matchLabels": {"app": "other"}}}},
     ],
 )
-def test_a_rack_by_an_earlier_spec_is_not_known_and_its_broker_is_not_gone(spec):
+def test_last_rack_of_an_earlier_spec_is_unknown_but_its_broker_stays_listed(spec):
     before = of_nodes()
     status = {"rackHash": before.spec.rack_hash, "brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]}
     assert last_seen({}, of_nodes(status=status), {1}) == {1: ("eu", "eu-1b", "r1")}
@@ -249,12 +249,12 @@ def test_a_rack_by_an_earlier_spec_is_not_known_and_its_broker_is_not_gone(spec)
 
 
 @pytest.mark.parametrize("spec", [{}, {"drainBrokers": [1]}, {"missingRackPolicy": "Ignore"}, {"adoption": "Allowed"}])
-def test_other_fields_of_a_spec_leave_the_last_racks_as_they_are(spec):
+def test_other_spec_fields_do_not_change_the_last_racks(spec):
     status = {"rackHash": of_nodes().spec.rack_hash, "brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]}
     assert last_seen({}, of_nodes(status=status, **spec), {1}) == {1: ("eu", "eu-1b", "r1")}
 
 
-def test_a_last_rack_that_is_deeper_than_the_levels_is_not_known_and_its_broker_is_not_gone():
+def test_last_rack_deeper_than_the_levels_is_unknown_but_its_broker_stays_listed():
     about = topology(levels=[{"name": "region"}], status={"brokers": [{"id": 1, "rack": "/eu/eu-1b/r1"}]})
     (row,) = rack_view(about, {}, [], [], last_seen({}, about, {1})).rows
     assert (row.id, row.rack, row.online) == (1, None, False)
@@ -268,16 +268,16 @@ NODES = {"n0": node("eu", "eu-1a", "r1")}
 
 
 @pytest.mark.parametrize("labels", [{}, {"rackspan.dev/broker-pods-for": "another"}])
-def test_nothing_is_told_of_pods_whose_namespace_does_not_consent(labels):
+def test_pods_of_a_namespace_without_consent_are_not_shown(labels):
     view = rack_view(ELSEWHERE, NODES, THERE, [broker()], holders={1}, consent=labels)
     (row,) = view.rows
     assert (row.pods, row.node, row.rack) == ((), None, None)
     assert row.problem.reason == "BrokerPodsNotShared"
     assert "label it rackspan.dev/broker-pods-for=kafka" in row.problem.message
-    assert not view.ignore_missing, "nothing is placed without racks because of it"
+    assert not view.ignore_missing, "topics are not placed without racks because of it"
 
 
-def test_of_pods_elsewhere_only_those_of_kafka_s_brokers_are_told():
+def test_only_pods_of_known_brokers_are_shown_from_another_namespace():
     consent = {"rackspan.dev/broker-pods-for": "kafka"}
     view = rack_view(ELSEWHERE, NODES, THERE, [broker()], holders={1}, consent=consent)
     assert [(row.id, row.pods) for row in view.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]

@@ -1,4 +1,4 @@
-"""Plans are made from racks that have lasted: a label that flaps starts none."""
+"""Plans use only racks that have been stable. A label that flaps starts no plan."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ ABOUT = topology(**ZONES)
 
 
 def view(zones, about=ABOUT):
-    """Brokers by id with the zone of their node; None where the node has no label."""
+    """Return a view of brokers by id with the zone of their node, None if the node has no label."""
     nodes = {f"n{id_}": {"zone": zone} if zone else {} for id_, zone in zones.items()}
     pods = [BrokerPod("kafka", f"kafka-{id_}", {}, {}, f"n{id_}") for id_ in zones]
     return rack_view(about, nodes, pods, [BrokerDescription(id_, "h", f"/{zones[id_]}") for id_ in zones])
@@ -25,13 +25,13 @@ def racks(view):
     return {row.id: row.rack and row.rack[0] for row in view.rows}
 
 
-def test_what_is_seen_first_has_lasted():
+def test_first_racks_count_as_settled():
     settling, seen = Settling(), view({0: "a", 1: "b"})
     assert settling.settled(ABOUT, seen, 0.0) is seen
     assert settling.due_in(0.0) is None
 
 
-def test_a_change_counts_once_it_has_lasted():
+def test_changed_rack_counts_after_it_has_been_stable():
     settling, changed = Settling(), view({0: "b", 1: "b"})
     settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
     assert racks(settling.settled(ABOUT, changed, 1.0)) == {0: "a", 1: "b"}
@@ -46,7 +46,7 @@ def test_a_change_counts_once_it_has_lasted():
         st.tuples(st.floats(0.01, RACKS_SETTLE_SECONDS * 0.99), st.sampled_from(["a", "b", "c", None])), max_size=40
     )
 )
-def test_a_label_that_changes_again_and_again_never_counts(changes):
+def test_flapping_label_never_counts(changes):
     settling, now, zone = Settling(), 0.0, "a"
     settling.settled(ABOUT, view({0: "a", 1: "z"}), now)
     for seconds, wanted in changes:
@@ -55,7 +55,7 @@ def test_a_label_that_changes_again_and_again_never_counts(changes):
         assert found == {0: None if zone is None else "a", 1: "z"}
 
 
-def test_a_rack_that_is_not_known_is_not_planned_with():
+def test_unknown_rack_is_not_replaced_by_the_settled_rack():
     settling = Settling()
     settling.settled(ABOUT, view({0: "a"}), 0.0)
     assert racks(settling.settled(ABOUT, view({0: None}), 1.0)) == {0: None}
@@ -63,13 +63,13 @@ def test_a_rack_that_is_not_known_is_not_planned_with():
     assert settling.settled(ABOUT, back, 2.0) is back
 
 
-def test_other_brokers_and_new_ones_do_not_wait():
+def test_unchanged_and_new_brokers_do_not_wait():
     settling = Settling()
     settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
     assert racks(settling.settled(ABOUT, view({0: "c", 1: "b", 2: "d"}), 1.0)) == {0: "a", 1: "b", 2: "d"}
 
 
-def test_a_broker_that_is_gone_is_forgotten():
+def test_removed_broker_is_forgotten():
     settling = Settling()
     settling.settled(ABOUT, view({0: "a", 1: "b"}), 0.0)
     settling.settled(ABOUT, view({0: "a"}), 1.0)
@@ -77,7 +77,7 @@ def test_a_broker_that_is_gone_is_forgotten():
     assert settling.settled(ABOUT, again, 2.0) is again
 
 
-def test_what_a_person_changes_in_the_spec_counts_at_once():
+def test_change_of_the_spec_counts_at_once():
     settling = Settling()
     settling.settled(ABOUT, view({0: "a"}), 0.0)
     other = topology(**ZONES, rackAliases={"a": "/b"})
@@ -86,7 +86,7 @@ def test_what_a_person_changes_in_the_spec_counts_at_once():
     assert settling.settled(other, renamed, 1.0) is renamed
 
 
-def test_whether_a_rack_is_drained_is_told_by_the_rack_that_lasts():
+def test_settled_rack_determines_whether_a_broker_is_drained():
     about = topology(**ZONES, drainRacks=["/b"])
     settling = Settling()
     settling.settled(about, view({0: "a"}, about), 0.0)
@@ -96,13 +96,13 @@ def test_whether_a_rack_is_drained_is_told_by_the_rack_that_lasts():
 
 
 @pytest.mark.parametrize(("rack_hash", "zone"), [(ABOUT.spec.rack_hash, "a"), ("of another spec", "b")])
-def test_an_operator_that_starts_goes_on_from_the_status_of_its_predecessor(rack_hash, zone):
+def test_new_operator_starts_with_the_racks_of_the_status(rack_hash, zone):
     status = {"rackHash": rack_hash, "brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "no path//"}]}
     about = topology(**ZONES, status=status)
     assert racks(Settling().settled(about, view({0: "b", 1: "b"}, about), 0.0)) == {0: zone, 1: "b"}
 
 
-def test_what_a_predecessor_saw_last_is_proven_once_this_operator_has_seen_it_for_as_long():
+def test_racks_of_the_status_are_unproven_until_this_operator_has_seen_them_stable():
     status = {"rackHash": ABOUT.spec.rack_hash, "brokers": [{"id": 0, "rack": "/b"}, {"id": 1, "rack": "/b"}]}
     about = topology(**ZONES, status=status)
     settling, flapped, right = Settling(), view({0: "b", 1: "b"}, about), view({0: "a", 1: "b"}, about)

@@ -1,4 +1,4 @@
-"""What a RackTopology's status says follows from the state."""
+"""The status of a RackTopology, computed from the state."""
 
 import json
 import re
@@ -38,11 +38,11 @@ WRONG = Failure(Reason.CLUSTER_ID_MISMATCH, "another cluster", Remedy.SPEC)
 
 
 OBSERVED = ("kafka", "levels", "rack_source", "rack_aliases", "brokers", "missing_rack_policy")
-"""The fields of a spec by which brokers and their racks are observed."""
+"""The fields of a spec that determine how brokers and their racks are observed."""
 
 
 def status_of(where, racks=None, topics=(), about=None, now=NOON):
-    """The status where brokers were observed as the spec asks."""
+    """Return the status for brokers that were observed with the current spec."""
     racks = racks or (None if isinstance(where, Failure) else where.racks)
     about = about or topology()
     if not isinstance(where, Failure):
@@ -51,7 +51,7 @@ def status_of(where, racks=None, topics=(), about=None, now=NOON):
     return topology_status(about, status_inputs(where, racks, topics), now)
 
 
-def test_a_topology_that_is_fit_to_act_on_is_ready():
+def test_usable_topology_is_ready():
     status = status_of(state())
     assert told(status, "Ready") == ("True", "InSync")
     assert told(status, "Connected") == ("True", "Connected")
@@ -62,7 +62,7 @@ def test_a_topology_that_is_fit_to_act_on_is_ready():
     assert [broker.rack for broker in status.brokers] == list(SIX.values())
 
 
-def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
+def test_bytes_of_an_unchanged_plan_stay_while_topics_are_reconciled_again():
     plan = {"hash": "21cb6c3a84622ccf", "moves": 1, "lowerBound": 1, "reorders": 0, "partitions": 1}
     topics = [topic("crowded", status={"plan": plan})]
     first = status_of(state(), topics=topics)
@@ -70,7 +70,7 @@ def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
     sizes = ({"bytes": 1_100}, {"bytes": 2_250})
     both = [topic(f"crowded-{at}", status={"plan": plan | more}) for at, more in enumerate(sizes)]
     assert status_of(state(), topics=both).plan.bytes == 3_400
-    assert status_of(state(), topics=[*both, *topics]).plan.bytes is None, "of one it is not known"
+    assert status_of(state(), topics=[*both, *topics]).plan.bytes is None, "the size of one topic is unknown"
     measured = structs.replace(first, plan=structs.replace(first.plan, bytes=5_000))
     again = status_of(state(), topics=topics, about=structs.replace(topology(), status=measured))
     assert again.plan == measured.plan
@@ -86,7 +86,7 @@ def test_the_bytes_of_a_plan_are_told_on_while_topics_are_looked_at_again():
         (("False", "False"), "no plan: 2 topics are not compliant, and their condition Ready says why"),
     ],
 )
-def test_without_a_plan_topics_that_are_not_compliant_are_not_said_to_need_no_change(compliant, said):
+def test_reassigned_message_without_a_plan_counts_topics_that_are_not_compliant(compliant, said):
     topics = [in_state(f"t{at}", Ready=one, Compliant=one) for at, one in enumerate(compliant)]
     status = topology_status(topology(), status_inputs(state(), state().racks, topics, planned=NO_PLAN), NOON)
     assert (told(status, "Reassigned"), sentence(status, "Reassigned")) == (("True", "InSync"), said)
@@ -103,7 +103,7 @@ def test_topics_are_counted_by_state():
     assert (counts.total, counts.ready, counts.non_compliant, counts.stalled) == (4, 1, 1, 1)
 
 
-def test_while_kafka_is_away_the_last_good_facts_stay():
+def test_last_known_facts_stay_while_kafka_is_unreachable():
     before = status_of(state())
     status = status_of(AWAY, state().racks, about=structs.replace(topology(), status=before), now=LATER)
     assert told(status, "Ready") == ("False", "KafkaUnreachable")
@@ -113,19 +113,19 @@ def test_while_kafka_is_away_the_last_good_facts_stay():
     assert (status.cluster_id, status.brokers) == (before.cluster_id, before.brokers)
 
 
-def test_a_wrong_cluster_stalls():
+def test_topology_connected_to_a_wrong_cluster_is_stalled():
     status = status_of(WRONG)
     assert told(status, "Stalled") == ("True", "ClusterIdMismatch")
     assert told(status, "Reconciling") is None
     assert status.cluster_id is None
 
 
-def test_a_cluster_without_brokers_is_not_ready():
+def test_topology_without_brokers_is_not_ready():
     empty = replace(state(), racks=rack_view(topology(), {}, [], []))
     assert told(status_of(empty), "Ready") == ("False", "NoBrokers")
 
 
-def test_missing_racks_are_told_unless_they_are_to_be_ignored():
+def test_missing_racks_make_the_topology_not_ready_unless_they_are_ignored():
     gap = {**SIX, 6: None}
     strict = status_of(state(gap))
     assert told(strict, "Ready") == ("False", "MissingRacks")
@@ -136,12 +136,12 @@ def test_missing_racks_are_told_unless_they_are_to_be_ignored():
     assert relaxed.missing_racks.count == 1
 
 
-def test_a_rack_that_is_no_path_is_told_before_one_that_is_only_missing():
+def test_invalid_rack_is_reported_before_a_missing_rack():
     status = status_of(state({**SIX, 6: None, 7: "/a/b/c/d"}, levels=[{"name": level} for level in "xyz"]))
     assert told(status, "Ready") == ("False", "InvalidRack")
 
 
-def test_two_pods_with_one_broker_id_are_told():
+def test_two_pods_with_the_same_broker_id_are_reported():
     about = topology(rackSource="Nodes", brokers={"podSelector": {}})
     pods = [BrokerPod("kafka", f"{name}-0", {}, {}, "n0") for name in "ab"]
     racks = rack_view(about, {}, pods, [BrokerDescription(0, "kafka:9092", None)])
@@ -152,7 +152,7 @@ def test_two_pods_with_one_broker_id_are_told():
 
 
 ETCD = 1_572_864
-"""The bytes that etcd takes of a request, by default."""
+"""The maximum size of a request to etcd in bytes, by default."""
 texts = st.one_of(
     st.text("abc-0/", max_size=60), st.text(max_size=40), st.sampled_from(["<" * 300, "\u2028" * 200, "😀" * 90])
 )
@@ -164,12 +164,12 @@ def row(number, **texts):
 
 
 def stored(status):
-    """The bytes of a status as the API server writes it: Go escapes what could be HTML."""
+    """Return the size of a status in bytes as the API server stores it: Go escapes HTML characters."""
     text = json.dumps(status.to_dict(), ensure_ascii=False, separators=(",", ":"))
     return len(re.sub("[<>&\u2028\u2029]", r"\\u0000", text).encode("utf-8", "replace"))
 
 
-def test_three_thousand_brokers_fit_with_all_that_is_told_of_them():
+def test_three_thousand_brokers_fit_into_the_status_with_all_fields():
     rows = tuple(
         row(
             number,
@@ -188,7 +188,7 @@ def test_three_thousand_brokers_fit_with_all_that_is_told_of_them():
     assert stored(status) < 1_050_000
 
 
-def test_of_more_brokers_than_fit_hosts_pods_and_nodes_are_left_out_first():
+def test_hosts_pods_and_nodes_are_left_out_first_if_brokers_do_not_fit():
     rows = tuple(
         row(number, host="h" * 250, pods=("p" * 250,), rack=("a", "b", f"r{number}")) for number in range(5_000)
     )
@@ -199,7 +199,7 @@ def test_of_more_brokers_than_fit_hosts_pods_and_nodes_are_left_out_first():
     assert told(status, "Ready") == ("True", "InSync")
 
 
-def test_brokers_that_do_not_fit_are_told():
+def test_brokers_that_do_not_fit_into_the_status_make_it_stalled_as_too_large():
     rows = tuple(row(number, rack=("a" * 1_000, "b", f"r{number}")) for number in range(5_000))
     status = status_of(state(), RackView(LEVELS, rows, ignore_missing=False))
     assert status.broker_count == 5_000
@@ -210,7 +210,7 @@ def test_brokers_that_do_not_fit_are_told():
 
 
 @given(st.lists(st.tuples(texts, texts, texts, texts), min_size=1, max_size=20), st.integers(1, 100))
-def test_a_status_fits_into_etcd_whatever_brokers_are_called(some, times):
+def test_status_fits_into_etcd_with_any_names_of_brokers(some, times):
     rows = tuple(
         row(number, host=host, pods=(pod,) * times, node=node, reported_rack=reported)
         for number, (host, pod, node, reported) in enumerate(some * times)
@@ -220,7 +220,7 @@ def test_a_status_fits_into_etcd_whatever_brokers_are_called(some, times):
     assert status.lists_all_brokers == (len(status.brokers) == len(rows))
 
 
-def test_very_many_pods_with_one_broker_id_are_counted():
+def test_many_pods_with_the_same_broker_id_are_shortened_to_a_count():
     pods = [BrokerPod("kafka", f"kafka-{number}", {"app": "kafka", "id": "1"}, {}, "n1") for number in range(2_000)]
     selector = {"podSelector": {"matchLabels": {"app": "kafka"}}, "brokerId": {"from": "Label", "key": "id"}}
     of_pods = topology(rackSource="Nodes", brokers=selector)
@@ -230,7 +230,7 @@ def test_very_many_pods_with_one_broker_id_are_counted():
     assert stored(status) < 20_000
 
 
-def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
+def test_pod_with_an_impossible_broker_id_is_reported_and_the_topology_stays_ready():
     about = topology(
         rackSource="Nodes", levels=[{"name": "region", "nodeLabel": "region"}], brokers={"podSelector": {}}
     )
@@ -243,7 +243,7 @@ def test_a_pod_whose_number_no_broker_can_have_is_told_and_stops_nothing():
     assert sentence(status, "RacksInSync").endswith(words)
 
 
-def test_drift_is_told_and_does_not_stop_anything():
+def test_drift_is_reported_and_the_topology_stays_ready():
     levels = [{"name": name, "nodeLabel": name} for name in ("region", "zone", "rack")]
     about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
     node = {"region": "eu", "zone": "eu-1b", "rack": "r1"}
@@ -256,7 +256,7 @@ def test_drift_is_told_and_does_not_stop_anything():
     assert (status.drift.count, status.drift.brokers) == (1, (0,))
 
 
-def test_a_level_that_no_broker_has_is_told_with_its_label():
+def test_level_without_any_labeled_node_is_reported_with_its_label():
     levels = [{"name": name, "nodeLabel": label} for name, label in (("zone", "zone"), ("rack", "example.com/rcak"))]
     about = topology(rackSource="Nodes", levels=levels, brokers={"podSelector": {}})
     nodes = {f"n{at}": {"zone": f"z{at}", "example.com/rack": "r1"} for at in range(2)}
@@ -271,7 +271,7 @@ def test_a_level_that_no_broker_has_is_told_with_its_label():
     )
     nodes["n1"]["example.com/rcak"] = "r1"
     deeper = status_of(replace(state(), racks=rack_view(about, nodes, pods, seen)), about=about)
-    assert told(deeper, "Ready") == ("True", "InSync"), "paths may differ in depth"
+    assert told(deeper, "Ready") == ("True", "InSync"), "rack paths may have different depths"
 
 
 SPECIFIED = [{"name": name, "nodeLabel": f"example.com/{name}"} for name in LEVELS]
@@ -288,7 +288,7 @@ OTHER_SPECS = {
 
 
 @pytest.mark.parametrize("spec", OTHER_SPECS.values(), ids=OTHER_SPECS)
-def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spec):
+def test_observed_generation_does_not_include_a_spec_that_was_not_observed_yet(spec):
     before = status_of(state())
     edited = structs.replace(topology(**spec), status=before)
     edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
@@ -299,13 +299,13 @@ def test_a_spec_by_which_nothing_was_observed_yet_is_not_said_to_be_observed(spe
     for failure in (AWAY, WRONG):
         failed = topology_status(edited, status_inputs(failure, state().racks, (), failed_spec=state().spec), LATER)
         assert told(failed, "Ready") == ("False", failure.reason)
-        assert failed.observed_generation == before.observed_generation, "the failure is of the spec before"
+        assert failed.observed_generation == before.observed_generation, "the failure is about the previous spec"
         failed = topology_status(edited, status_inputs(failure, state().racks, (), failed_spec=edited.spec), LATER)
         assert failed.observed_generation == edited.meta.generation
 
 
 @pytest.mark.parametrize("seen", [state().racks, None], ids=["running", "restarted"])
-def test_racks_by_an_earlier_spec_are_never_taken_for_racks_by_the_present_one(seen):
+def test_racks_of_an_earlier_spec_are_not_treated_as_current(seen):
     before = status_of(state())
     assert structs.replace(topology(), status=before).has_current_racks
     edited = structs.replace(topology(levels=SPECIFIED[:2]), status=before)
@@ -315,7 +315,7 @@ def test_racks_by_an_earlier_spec_are_never_taken_for_racks_by_the_present_one(s
     assert not structs.replace(edited, status=failed).has_current_racks
 
 
-def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_asked_about_them():
+def test_observed_generation_waits_until_kafka_has_reported_replicas_of_new_drains():
     before = status_of(state())
     edited = structs.replace(topology(drainBrokers=[1]), status=before)
     edited = structs.replace(edited, meta=structs.replace(edited.meta, generation=edited.meta.generation + 1))
@@ -325,14 +325,14 @@ def test_drains_of_a_spec_are_not_said_to_be_observed_before_kafka_has_been_aske
     assert status.observed_generation == before.observed_generation
 
 
-def test_other_fields_of_a_spec_are_observed_with_the_next_status():
+def test_other_spec_fields_are_observed_with_the_next_status():
     edited = topology(maxDeletionsPerMinute=3)
     status = topology_status(edited, status_inputs(state(), state().racks, ()), LATER)
     assert told(status, "Ready") == ("True", "InSync")
     assert status.observed_generation == edited.meta.generation
 
 
-def test_a_level_that_no_broker_rack_reaches_is_told():
+def test_level_below_every_broker_rack_is_reported():
     where = state({0: "/eu/a", 1: "/us/b"}, levels=[{"name": level} for level in LEVELS])
     status = status_of(where)
     assert told(status, "Ready") == ("False", "EmptyLevel")
@@ -352,7 +352,7 @@ def drained(left, spec, now=NOON, about=None, where=None):
     )
 
 
-def test_a_drain_is_a_condition_while_it_is_asked_for():
+def test_condition_drained_exists_while_the_spec_has_drains():
     spec = {"drainBrokers": [0]}
     busy = drained({"t": 2}, spec)
     assert told(busy, "Drained") == ("False", "Draining")
@@ -366,25 +366,25 @@ def test_a_drain_is_a_condition_while_it_is_asked_for():
     assert ended.drains == ()
 
 
-def test_nothing_is_drained_while_kafka_is_away_or_the_spec_is_newer_than_the_answer():
+def test_drained_is_unknown_while_kafka_is_unreachable_or_the_response_is_outdated():
     spec = {"drainBrokers": [0]}
     before = drained({}, spec)
     about = structs.replace(asking_for(spec), status=before)
     away = drained({}, spec, LATER, about, AWAY)
     assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
-    assert away.drains == before.drains, "with the time at which they were seen"
+    assert away.drains == before.drains, "with the time of their observation"
     assert told(drained({}, spec, LATER, about, state()), "Drained") == ("Unknown", "Waiting")
 
 
 def without(*away, holders=()):
-    """The state while these brokers are down; `holders` are known only by the replicas on them."""
+    """Return the state in which these brokers are offline. `holders` are known only by the replicas on them."""
     where = state()
     rows = tuple(replace(row, online=row.id not in away) for row in where.racks.rows)
     load = BrokerLoad(ReplicaCounts(dict.fromkeys(holders, 1), {}))
     return replace(where, racks=replace(where.racks, rows=rows), load=load)
 
 
-def test_a_cordoned_broker_is_told_and_is_no_failure():
+def test_cordoned_broker_is_reported_and_the_topology_stays_ready():
     where = state()
     rows = tuple(replace(row, cordoned=row.id in {1, 4}) for row in where.racks.rows)
     status = status_of(replace(where, racks=replace(where.racks, rows=rows)))
@@ -394,10 +394,10 @@ def test_a_cordoned_broker_is_told_and_is_no_failure():
     assert words in sentence(status, "BrokersOnline")
 
 
-def test_a_broker_that_is_away_is_told_and_stops_nothing():
+def test_offline_broker_is_reported_and_the_topology_stays_ready():
     status = status_of(without(3, holders=[3, 7]))
     assert told(status, "BrokersOnline") == ("False", "BrokerOffline")
-    assert told(status, "Ready") == ("True", "BrokerOffline"), "a summary that is true, and no failure"
+    assert told(status, "Ready") == ("True", "BrokerOffline"), "Ready stays True with this reason"
     assert told(status, "Stalled") is told(status, "Reconciling") is None
     words = "5 of 7 brokers online (brokers 3, 7 offline)"
     assert words in sentence(status, "BrokersOnline")
@@ -409,14 +409,14 @@ def test_a_broker_that_is_away_is_told_and_stops_nothing():
     assert back.offline.count == 0
 
 
-def test_while_kafka_is_away_nobody_knows_which_brokers_are_online():
+def test_brokers_online_is_unknown_while_kafka_is_unreachable():
     before = status_of(without(3))
     status = status_of(AWAY, about=structs.replace(topology(), status=before), now=LATER)
     assert told(status, "BrokersOnline") == ("Unknown", "KafkaUnreachable")
 
 
 @pytest.mark.parametrize(("annotation", "reason"), [("true", "Paused"), ("maybe", "InvalidAnnotation")])
-def test_a_paused_topology_says_what_that_pauses(annotation, reason):
+def test_topology_with_a_pause_annotation_is_paused_and_ready(annotation, reason):
     about = topology()
     about = structs.replace(about, meta=structs.replace(about.meta, annotations={"rackspan.dev/paused": annotation}))
     status = status_of(state(), about=about)
@@ -425,6 +425,6 @@ def test_a_paused_topology_says_what_that_pauses(annotation, reason):
     assert told(status_of(state(), about=structs.replace(topology(), status=status)), "Paused") is None
 
 
-def test_looking_again_changes_nothing():
+def test_status_computed_again_from_the_same_state_does_not_change():
     first = status_of(state())
     assert status_of(state(), about=structs.replace(topology(), status=first), now=LATER) == first
