@@ -1,4 +1,4 @@
-"""Brokers' pods say the rack of their node: it is written where it differs, taken off, put back, and nowhere else."""
+"""The rack annotation of broker pods: it is added, corrected and removed. Other pods are not changed."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ FORBIDDEN = Failure("NotAuthorized", "pods/status is forbidden", Remedy.ACCESS)
 
 @dataclass
 class World:
-    """A topology whose broker runs on node n1 in /eu/a, and an operator that may write on pods of `allowed`."""
+    """A topology whose broker runs on node n1 in /eu/a, and an operator that may annotate pods of `allowed`."""
 
     allowed: tuple = ("kafka",)
     cache: Cache = field(default_factory=Cache)
@@ -29,7 +29,7 @@ class World:
     events: list = field(default_factory=list)
     forbidden: set = field(default_factory=set)
     refused: dict = field(default_factory=dict)
-    """By pod, why the API server does not take what is written on it."""
+    """By pod, why the API server refuses its annotation."""
 
     def __post_init__(self):
         self.restart()
@@ -69,13 +69,13 @@ class World:
         self.cache.put_topology(changed(changed(TOPOLOGY, {"metadata": metadata}), changes or {}))
 
     async def writes(self):
-        """What one pass writes."""
+        """Run one pass and return its writes."""
         self.written.clear()
         await self.loop.reconcile()
         return list(self.written)
 
 
-async def test_it_is_written_once_and_again_where_the_node_moves():
+async def test_rack_is_written_once_and_again_if_the_node_or_its_rack_changes():
     world = World()
     assert await world.writes() == [(POD, "/eu/a")]
     assert await world.writes() == []
@@ -87,14 +87,14 @@ async def test_it_is_written_once_and_again_where_the_node_moves():
 
 
 @pytest.mark.parametrize("edited", [None, "", "/eu/A", "/eu/a" * 5_000])
-async def test_what_somebody_edits_is_put_back(edited):
+async def test_edited_annotation_is_restored(edited):
     world = World()
     await world.writes()
     world.pod(rack=edited)
     assert await world.writes() == [(POD, "/eu/a")]
 
 
-async def test_it_goes_where_the_node_has_no_rack_any_more():
+async def test_annotation_is_removed_if_the_node_has_no_rack_any_more():
     world = World()
     await world.writes()
     world.node("n1")
@@ -107,7 +107,7 @@ async def test_it_goes_where_the_node_has_no_rack_any_more():
 
 
 @pytest.mark.parametrize("end", ["deleted", "deleting", "another selector", "racks from brokers"])
-async def test_it_goes_with_what_made_it_a_brokers_pod(end):
+async def test_annotation_is_removed_if_no_topology_selects_the_pod_any_more(end):
     world = World()
     await world.writes()
     match end:
@@ -124,7 +124,7 @@ async def test_it_goes_with_what_made_it_a_brokers_pod(end):
     assert await world.writes() == []
 
 
-async def test_an_operator_that_did_not_write_it_leaves_what_no_topology_selects():
+async def test_annotation_of_an_unselected_pod_stays_if_this_operator_did_not_write_it():
     world = World()
     stranger = ObjectKey("kafka", "web-1")
     world.pod(stranger, rack="/mine", app="web")
@@ -134,7 +134,7 @@ async def test_an_operator_that_did_not_write_it_leaves_what_no_topology_selects
     assert await world.writes() == []
 
 
-async def test_a_pod_that_waits_for_its_node_or_is_gone_is_left_alone():
+async def test_pod_without_node_and_deleted_pod_are_not_annotated():
     world = World()
     world.pod(node=None)
     assert await world.writes() == []
@@ -145,11 +145,11 @@ async def test_a_pod_that_waits_for_its_node_or_is_gone_is_left_alone():
 
 
 @pytest.mark.parametrize(("allowed", "written"), [((), []), (("shop",), []), ((EVERYWHERE,), [(POD, "/eu/a")])])
-async def test_nothing_is_written_where_the_chart_does_not_say_so(allowed, written):
+async def test_pods_are_annotated_only_in_namespaces_that_the_chart_allows(allowed, written):
     assert await World(allowed).writes() == written
 
 
-async def test_pods_of_another_namespace_take_its_consent():
+async def test_pods_of_another_namespace_are_annotated_only_with_its_consent():
     world = World()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
     world.topology("shop", {"spec": {"brokers": {"namespace": "kafka"}}})
@@ -158,7 +158,7 @@ async def test_pods_of_another_namespace_take_its_consent():
     assert await world.writes() == [(POD, "/eu/a")]
 
 
-async def test_of_two_topologies_with_one_pod_the_older_one_decides():
+async def test_older_of_two_topologies_determines_the_annotation_of_a_shared_pod():
     world = World()
     world.cache.put_namespace({"metadata": {"name": "kafka", "labels": {BROKER_PODS_FOR: "shop"}}})
     one_level = {"levels": [{"name": "zone", "nodeLabel": ZONE}], "brokers": {"namespace": "kafka"}}
@@ -167,7 +167,7 @@ async def test_of_two_topologies_with_one_pod_the_older_one_decides():
     assert await world.writes() == []
 
 
-async def test_an_error_nobody_expected_in_one_topology_holds_up_no_other_and_takes_nothing_off(monkeypatch):
+async def test_unexpected_error_in_one_topology_does_not_affect_others_and_removes_nothing(monkeypatch):
     world = World((EVERYWHERE,))
     await world.writes()
     other = ObjectKey("lab", "kafka-0")
@@ -184,14 +184,14 @@ async def test_an_error_nobody_expected_in_one_topology_holds_up_no_other_and_ta
     assert await world.writes() == [(other, "/eu/a")]
 
 
-async def test_a_right_that_is_missing_is_told_once_and_holds_up_no_other_namespace():
+async def test_missing_permission_is_reported_once_and_does_not_affect_other_namespaces():
     world = World((EVERYWHERE,))
     other, second = ObjectKey("lab", "kafka-0"), ObjectKey("kafka", "kafka-1")
     world.pod(other)
     world.pod(second)
     world.topology("lab", created="2026-02-01T00:00:00Z")
     world.forbidden.add("kafka")
-    assert await world.writes() == [(POD, "refused"), (other, "/eu/a")], "one request is enough to know"
+    assert await world.writes() == [(POD, "refused"), (other, "/eu/a")], "one request shows the missing permission"
     assert await world.writes() == [(POD, "refused")]
     (event,) = world.events
     assert (event.about.key, event.reason, event.warning) == (ObjectKey("kafka", "prod"), "NotAuthorized", True)
@@ -200,7 +200,7 @@ async def test_a_right_that_is_missing_is_told_once_and_holds_up_no_other_namesp
     assert await world.writes() == [(POD, "/eu/a"), (second, "/eu/a")]
 
 
-async def test_a_pod_that_is_refused_holds_up_no_other_pod():
+async def test_refused_pod_does_not_affect_other_pods():
     world, second, third = World(), ObjectKey("kafka", "kafka-1"), ObjectKey("kafka", "kafka-2")
     world.pod(second)
     world.pod(third)
@@ -212,7 +212,7 @@ async def test_a_pod_that_is_refused_holds_up_no_other_pod():
     assert "kafka-0 is invalid" in event.message
 
 
-async def test_an_api_server_that_does_not_answer_is_asked_once_for_each_namespace():
+async def test_unreachable_api_server_is_asked_once_per_namespace():
     world = World()
     world.pod(ObjectKey("kafka", "kafka-1"))
     world.refused[POD] = Failure("ApiServerUnreachable", "connection refused", Remedy.RETRY)

@@ -1,4 +1,4 @@
-"""Where racks are published: with the brokers, where a namespace asks for them, and nowhere without permission."""
+"""Racks are published in the brokers' namespace and in namespaces that request them, if the operator may do so."""
 
 import pytest
 from tests.unit.reconcile.examples import topology
@@ -22,11 +22,11 @@ def targets(labels, allowed=ANYWHERE, **spec):
     return target_namespaces(by_nodes(**spec), {"kafka": {}, **labels}, allowed)
 
 
-def test_racks_are_published_with_the_brokers_pods():
+def test_racks_are_published_in_the_namespace_of_the_broker_pods():
     assert targets({"other": {}}) == ("kafka",)
 
 
-def test_brokers_of_another_namespace_need_its_consent():
+def test_publication_in_another_namespace_of_brokers_needs_its_consent():
     elsewhere = {"brokers": {**BROKERS, "namespace": "pods"}}
     assert targets({"pods": {}}, **elsewhere) == ()
     assert targets({"pods": {BROKER_PODS_FOR: "kafka"}}, **elsewhere) == ("pods",)
@@ -37,28 +37,28 @@ def test_brokers_of_another_namespace_need_its_consent():
     ("label", "published"),
     [("kafka.prod", True), ("prod", False), ("stranger.prod", False), ("kafka.other", False), ("", False)],
 )
-def test_a_namespace_asks_for_the_racks_of_one_topology_by_its_whole_name(label, published):
-    """Whoever calls a topology `prod` in a namespace of their own gets in nowhere."""
+def test_namespace_requests_racks_by_namespace_and_name_of_a_topology(label, published):
+    """So a topology `prod` of another namespace cannot publish there."""
     assert ("clients" in targets({"clients": {PUBLISH_RACKS: label}})) == published
 
 
-def test_within_its_own_namespace_the_name_is_enough():
+def test_namespace_requests_racks_of_its_own_topology_by_name_only():
     elsewhere = {"brokers": {**BROKERS, "namespace": "pods"}}
     assert targets({"kafka": {PUBLISH_RACKS: "prod"}, "pods": {}}, **elsewhere) == ("kafka",)
 
 
-def test_nothing_is_published_where_the_operator_may_not():
+def test_nothing_is_published_in_namespaces_that_are_not_allowed():
     asks = {"clients": {PUBLISH_RACKS: "kafka.prod"}}
     assert targets(asks, NamespaceSet(("clients",))) == ("clients",)
     assert targets(asks, NamespaceSet()) == ()
 
 
-def test_racks_that_brokers_tell_are_not_published():
+def test_racks_that_come_from_brokers_are_not_published():
     told = topology(rackSource="Broker")
     assert target_namespaces(told, {"kafka": {PUBLISH_RACKS: "prod"}}, ANYWHERE) == ()
 
 
-def test_each_node_has_the_rack_that_placements_use_and_those_without_are_counted():
+def test_file_has_the_rack_of_each_node_and_nodes_without_rack_are_counted():
     nodes = {
         "n1": {"zone": "a", "rack": "r1"},
         "n2": {"zone": "a"},
@@ -78,14 +78,14 @@ def test_each_node_has_the_rack_that_placements_use_and_those_without_are_counte
     assert found.example == "node n4 has no label zone"
 
 
-def test_more_nodes_than_a_config_map_holds_are_a_failure():
+def test_more_nodes_than_fit_into_a_config_map_are_a_failure():
     nodes = {f"node-{number:0200}": {"zone": "a", "rack": "r" * 60} for number in range(5_000)}
     found = rack_text(by_nodes(), nodes)
     assert isinstance(found, Failure)
     assert (found.reason, found.message) == ("TooLarge", "the racks of 5,000 nodes take more than 1,000,000 bytes")
 
 
-def test_the_config_map_goes_with_a_topology_of_its_namespace():
+def test_config_map_has_an_owner_reference_only_to_a_topology_of_its_namespace():
     own, other = (config_map(by_nodes(), namespace, "# text\n") for namespace in ("kafka", "clients"))
     assert [owner["uid"] for owner in own["metadata"]["ownerReferences"]] == ["rt-1"]
     assert other["metadata"]["ownerReferences"] == []

@@ -1,4 +1,4 @@
-"""ConfigMaps follow nodes, namespaces and topologies; nobody else's is touched, and in doubt they stay."""
+"""ConfigMaps follow nodes, namespaces and topologies. Those of other owners do not change, and in doubt they stay."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 @dataclass
 class MemoryFiles:
-    """The ConfigMaps of a cluster; `strangers` are keys of those that Rackspan did not make."""
+    """The ConfigMaps of a cluster. `strangers` are the keys of those that Rackspan did not create."""
 
     there: dict = field(default_factory=dict)
     strangers: set = field(default_factory=set)
@@ -59,7 +59,7 @@ class MemoryFiles:
         self.there.pop(key, None)
 
     def edited(self, key):
-        """Somebody changed it by hand."""
+        """Change the file as a user does by hand."""
         meta, _ = self.there[key]
         self.version += 1
         self.there[key] = replace(meta, version=str(self.version)), {"nodes": "edited"}
@@ -129,7 +129,7 @@ class World:
         return find_condition(self.loop.status(topology, topology.status, NOON).conditions, RACKS_PUBLISHED)
 
     async def writes(self):
-        """What one pass asks for, apart from lists."""
+        """Run one pass and return its requests, apart from lists."""
         before = len(self.files.calls)
         await self.loop.reconcile()
         return [call for call in self.files.calls[before:] if call != "list"]
@@ -137,12 +137,12 @@ class World:
 
 @pytest.fixture
 def relisting(monkeypatch):
-    """Every pass lists what there is."""
+    """Make every pass list the ConfigMaps."""
     monkeypatch.setattr(loops, "_RESYNC_SECONDS", 0)
     monkeypatch.setattr(loops, "_RETRY_SECONDS", 0)
 
 
-async def test_what_went_with_its_namespace_is_not_published_there(relisting):
+async def test_file_deleted_with_its_namespace_does_not_count_as_published(relisting):
     world = World()
     topology = ObjectKey("kafka", "prod")
     world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
@@ -154,7 +154,7 @@ async def test_what_went_with_its_namespace_is_not_published_there(relisting):
     assert world.loop.published_rack(topology, "kafka", "n1") == "/eu/a"
 
 
-async def test_what_was_published_about_a_node_is_known_without_reading_the_file(monkeypatch):
+async def test_published_rack_of_a_node_is_known_without_parsing_the_file(monkeypatch):
     world, topology = World(), ObjectKey("kafka", "prod")
     await world.loop.reconcile()
     parsed = MagicMock(wraps=rack_file.parse_rack)
@@ -168,7 +168,7 @@ async def test_what_was_published_about_a_node_is_known_without_reading_the_file
     assert not parsed.called
 
 
-async def test_a_file_is_written_once_and_again_only_when_it_changes(relisting):
+async def test_file_is_written_once_and_again_only_when_it_changes(relisting):
     world = World()
     assert await world.writes() == [f"create {FILE}"]
     assert "n1 /eu/a\n" in world.files.text()
@@ -179,7 +179,7 @@ async def test_a_file_is_written_once_and_again_only_when_it_changes(relisting):
     assert world.changed == [FILE._replace(name="prod")] * 2
 
 
-async def test_after_a_restart_it_is_made_sure_of_once(relisting):
+async def test_file_is_replaced_once_after_a_restart_of_the_operator(relisting):
     world = World()
     await world.writes()
     world.restart()
@@ -187,7 +187,7 @@ async def test_after_a_restart_it_is_made_sure_of_once(relisting):
     assert await world.writes() == []
 
 
-async def test_what_somebody_edits_or_deletes_is_put_back(relisting):
+async def test_edited_or_deleted_file_is_restored(relisting):
     world = World()
     await world.writes()
     world.files.edited(FILE)
@@ -197,7 +197,7 @@ async def test_what_somebody_edits_or_deletes_is_put_back(relisting):
     assert await world.writes() == [f"create {FILE}"]
 
 
-async def test_a_change_between_the_list_and_the_write_is_seen_at_the_next_pass():
+async def test_change_between_list_and_write_is_handled_in_the_next_pass():
     world = World()
     await world.writes()
     world.files.edited(FILE)
@@ -209,7 +209,7 @@ async def test_a_change_between_the_list_and_the_write_is_seen_at_the_next_pass(
     assert world.condition().status == "True"
 
 
-async def test_a_namespace_that_takes_back_its_label_loses_its_file(relisting):
+async def test_file_is_deleted_if_its_namespace_removes_the_label(relisting):
     world = World()
     world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
     assert await world.writes() == [f"create {ObjectKey('clients', 'prod-racks')}", f"create {FILE}"]
@@ -219,7 +219,7 @@ async def test_a_namespace_that_takes_back_its_label_loses_its_file(relisting):
     assert FILE in world.files.there
 
 
-async def test_a_topology_that_is_gone_takes_its_files_with_it(relisting):
+async def test_files_of_a_deleted_topology_are_deleted(relisting):
     world = World()
     world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
     await world.writes()
@@ -228,19 +228,19 @@ async def test_a_topology_that_is_gone_takes_its_files_with_it(relisting):
     assert world.files.there == {}
 
 
-async def test_a_topology_whose_deletion_is_held_up_keeps_its_files(relisting):
+async def test_files_stay_while_the_deletion_of_their_topology_waits(relisting):
     world = World()
     await world.writes()
     topology = world.cache.topologies[ObjectKey("kafka", "prod")]
     meta = structs.replace(topology.meta, deletion_timestamp=NOON)
     world.cache.topologies[topology.key] = structs.replace(topology, meta=meta)
     world.node("n2", "eu", "b")
-    assert await world.writes() == [], "brokers that restart read them, and nothing new is made"
+    assert await world.writes() == [], "restarting brokers read the files, and no file changes"
     world.topology_deleted()
     assert await world.writes() == [f"delete {FILE}"]
 
 
-async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
+async def test_file_of_a_topology_that_cannot_be_read_stays(relisting):
     world = World()
     await world.writes()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
@@ -249,7 +249,7 @@ async def test_the_file_of_a_topology_that_cannot_be_read_stays(relisting):
 
 
 @pytest.mark.parametrize("uid", ["rt-1", "rt-2"])
-async def test_the_file_of_a_topology_that_can_be_read_just_when_others_are_listed_stays(relisting, monkeypatch, uid):
+async def test_file_stays_if_its_topology_becomes_readable_during_the_list(relisting, monkeypatch, uid):
     world = World()
     await world.writes()
     key = ObjectKey("kafka", "prod")
@@ -266,7 +266,7 @@ async def test_the_file_of_a_topology_that_can_be_read_just_when_others_are_list
     assert FILE in world.files.there
 
 
-async def test_the_file_of_a_topology_whose_namespace_may_not_be_read_stays_and_those_of_others_go(relisting):
+async def test_files_of_topologies_in_unreadable_namespaces_stay_and_others_are_deleted(relisting):
     world = World()
     world.namespace("other")
     world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
@@ -278,7 +278,7 @@ async def test_the_file_of_a_topology_whose_namespace_may_not_be_read_stays_and_
     assert FILE in world.files.there
 
 
-async def test_files_of_another_operators_topologies_stay(relisting):
+async def test_files_of_topologies_outside_the_watched_namespaces_stay(relisting):
     world = World()
     await world.writes()
     world.topology_deleted()
@@ -287,7 +287,7 @@ async def test_files_of_another_operators_topologies_stay(relisting):
     assert FILE in world.files.there
 
 
-async def test_a_config_map_of_somebody_else_is_not_touched_and_told(relisting):
+async def test_config_map_of_another_owner_is_reported_and_not_changed(relisting):
     world = World()
     world.files.strangers.add(FILE)
     await world.writes()
@@ -297,7 +297,7 @@ async def test_a_config_map_of_somebody_else_is_not_touched_and_told(relisting):
     assert found.message == "ConfigMap kafka/prod-racks is there already and belongs to another owner: rename one"
 
 
-async def test_a_topology_that_finds_its_file_taken_is_not_told_whose_it_is(relisting):
+async def test_condition_about_a_taken_config_map_does_not_name_the_other_topology(relisting):
     world = World()
     world.namespace("kafka", **{BROKER_PODS_FOR: "other"})
     brokers = {"namespace": "kafka", "podSelector": {"matchLabels": {"app": "kafka"}}}
@@ -312,19 +312,19 @@ async def test_a_topology_that_finds_its_file_taken_is_not_told_whose_it_is(reli
     )
 
 
-async def test_of_two_topologies_with_one_file_the_older_keeps_it(relisting):
+async def test_file_is_taken_over_by_another_topology_when_the_namespace_label_names_it(relisting):
     world = World()
     world.namespace("other")
     world.namespace("clients", **{PUBLISH_RACKS: "kafka.prod"})
     await world.writes()
     world.topology("other", uid="rt-2", created="2026-02-01T00:00:00Z")
     world.namespace("clients", **{PUBLISH_RACKS: "other.prod"})
-    await world.writes()  # the first takes its file away, the second finds none of its own yet
+    await world.writes()  # the first topology deletes its file, and the second cannot create one yet
     await world.writes()
     assert world.files.there[ObjectKey("clients", "prod-racks")][0].topology == ObjectKey("other", "prod")
 
 
-async def test_one_topologys_failure_is_no_other_ones(relisting):
+async def test_failure_of_one_topology_does_not_affect_others(relisting):
     world = World()
     world.namespace("broken")
     world.files.failing.add("broken")
@@ -335,7 +335,7 @@ async def test_one_topologys_failure_is_no_other_ones(relisting):
 
 
 @pytest.mark.parametrize(("how", "reason"), [("strangers", "ConfigMapTaken"), ("failing", "NotAuthorized")])
-async def test_a_namespace_whose_file_cannot_be_written_keeps_no_other_from_its_own(relisting, how, reason):
+async def test_file_that_cannot_be_written_does_not_block_files_of_other_namespaces(relisting, how, reason):
     world = World()
     for name in ("billing", "clients"):
         world.namespace(name, **{PUBLISH_RACKS: "kafka.prod"})
@@ -344,10 +344,10 @@ async def test_a_namespace_whose_file_cannot_be_written_keeps_no_other_from_its_
     await world.writes()
     assert "n1 /eu/a\n" in world.files.text()
     found = world.condition()
-    assert (found.status, found.reason) == ("False", reason), "the first failure is told"
+    assert (found.status, found.reason) == ("False", reason), "the condition reports the first failure"
 
 
-async def test_a_file_that_cannot_be_deleted_stays_alone(relisting):
+async def test_file_that_cannot_be_deleted_does_not_block_the_deletion_of_others(relisting):
     world = World()
     for name in ("billing", "clients"):
         world.namespace(name, **{PUBLISH_RACKS: "kafka.prod"})
@@ -365,7 +365,7 @@ async def test_a_file_that_cannot_be_deleted_stays_alone(relisting):
 
 
 @pytest.mark.parametrize("unlisted", ["shop", EVERYWHERE])
-async def test_a_namespace_whose_files_cannot_be_listed_keeps_them_and_ends_no_other(relisting, unlisted):
+async def test_files_that_cannot_be_listed_stay_and_files_of_other_namespaces_are_written(relisting, unlisted):
     world = World()
     world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
     world.namespace("other")
@@ -378,11 +378,11 @@ async def test_a_namespace_whose_files_cannot_be_listed_keeps_them_and_ends_no_o
     assert (world.condition().status, world.condition().message) == ("False", "forbidden")
     assert world.condition("other").status == ("False" if everywhere else "True")
     world.files.unlisted.clear()
-    assert "replace shop/prod-racks" in await world.writes(), "and not made anew"
+    assert "replace shop/prod-racks" in await world.writes(), "the file is replaced, not created"
     assert world.condition().status == "True"
 
 
-async def test_what_is_not_listed_any_more_is_asked_for_soon_and_forgotten_with_its_namespace():
+async def test_failed_list_is_retried_soon_and_forgotten_with_its_namespace():
     world = World()
     world.namespace("shop", **{PUBLISH_RACKS: "kafka.prod"})
     await world.writes()
@@ -403,14 +403,14 @@ async def test_topologies_over_the_quota_publish_nothing(relisting):
     assert await world.writes() == []
 
 
-async def test_where_nothing_may_be_published_nothing_is_asked():
+async def test_no_request_is_made_if_no_namespace_is_allowed():
     world = World(allowed=())
     await world.loop.reconcile()
     assert world.files.calls == []
     assert world.condition() is None
 
 
-async def test_nodes_without_labels_are_told():
+async def test_condition_counts_nodes_without_labels():
     world = World()
     world.node("n2")
     await world.writes()
@@ -421,7 +421,7 @@ async def test_nodes_without_labels_are_told():
 
 
 @pytest.mark.parametrize("where", ["target_namespaces", "rack_text", "config_map"])
-async def test_an_error_nobody_expected_in_one_topology_does_not_end_the_pass_for_all(relisting, monkeypatch, where):
+async def test_unexpected_error_in_one_topology_does_not_end_the_pass_for_others(relisting, monkeypatch, where):
     world, broken, real = World(), [], getattr(loops, where)
 
     def fails(topology, *rest):
@@ -436,11 +436,11 @@ async def test_an_error_nobody_expected_in_one_topology_does_not_end_the_pass_fo
     world.node("n2", "eu", "b")
     broken.append("kafka")
     before = world.files.text()
-    if where == "rack_text":  # both have the same levels, and the text is made once
+    if where == "rack_text":  # both have the same levels, so the text is computed once
         broken.append("other")
     writes = await world.writes()
     assert writes == ([] if where == "rack_text" else ["create other/prod-racks"])
-    assert world.files.text() == before, "in doubt it stays"
+    assert world.files.text() == before, "the file stays after the error"
     told = world.condition()
     assert (told.status.value, told.reason) == ("False", "UnexpectedError")
     assert told.message == "RuntimeError, see the operator's log"
@@ -449,7 +449,7 @@ async def test_an_error_nobody_expected_in_one_topology_does_not_end_the_pass_fo
     assert world.condition().reason == "RacksPublished"
 
 
-async def test_a_successor_keeps_the_condition_until_it_has_looked_itself():
+async def test_new_operator_keeps_the_condition_until_its_first_pass():
     world = World()
     await world.writes()
     topology = world.cache.topologies[ObjectKey("kafka", "prod")]

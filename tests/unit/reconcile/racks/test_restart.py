@@ -1,4 +1,4 @@
-"""Brokers that a restart mends are restarted one at a time, only while Kafka can spare them, and not in vain."""
+"""Drifted brokers are restarted one at a time, only while Kafka can spare them, and not again without effect."""
 
 import itertools
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ def message(one):
     return one.condition().message
 
 
-async def test_where_nothing_drifts_nothing_is_restarted_and_nothing_told():
+async def test_without_drift_there_is_no_restart_and_no_condition():
     one = world()
     await one.run(60)
     assert one.evicted == []
@@ -42,7 +42,7 @@ async def test_where_nothing_drifts_nothing_is_restarted_and_nothing_told():
     assert one.topology.status.restarts is None
 
 
-async def test_brokers_are_restarted_one_after_the_other_until_they_report_their_racks():
+async def test_drifted_brokers_are_restarted_one_at_a_time_until_they_report_their_racks():
     one = world(4)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
@@ -61,7 +61,7 @@ async def test_brokers_are_restarted_one_after_the_other_until_they_report_their
     assert one.told[1].message == "broker 1 is back in all ISRs and reports moved"
 
 
-async def test_by_default_and_where_the_chart_does_not_allow_it_nothing_is_restarted():
+async def test_nothing_is_restarted_if_the_spec_or_the_chart_does_not_allow_it():
     quiet = world()
     quiet.change(restart="Never")
     quiet.relabel(1, "moved")
@@ -77,7 +77,7 @@ async def test_by_default_and_where_the_chart_does_not_allow_it_nothing_is_resta
 
 
 @pytest.mark.parametrize("consent", [{}, {BROKER_PODS_FOR: "kafka"}, {RESTARTS_FOR: "stranger"}])
-async def test_pods_of_another_namespace_are_left_alone(consent):
+async def test_pods_of_another_namespace_without_consent_are_not_restarted(consent):
     one = world(allowed=NamespaceSet(("*",)))
     one.change(namespace="elsewhere")
     one.cache.namespaces["elsewhere"] = consent
@@ -87,7 +87,7 @@ async def test_pods_of_another_namespace_are_left_alone(consent):
     assert message(one).endswith("restart its pods: label it rackspan.dev/restarts-for=kafka")
 
 
-async def test_pods_of_another_namespace_are_restarted_where_it_and_the_release_say_so():
+async def test_pods_of_another_namespace_are_restarted_if_it_consents_and_the_release_allows_it():
     consent = {BROKER_PODS_FOR: "kafka", RESTARTS_FOR: "kafka"}
     refused = world(allowed=NamespaceSet(("kafka",)))
     allowed = world(allowed=NamespaceSet(("elsewhere",)))
@@ -100,7 +100,7 @@ async def test_pods_of_another_namespace_are_restarted_where_it_and_the_release_
     assert (allowed.evicted, allowed.drifted) == ([(1, "moved")], set())
 
 
-async def test_nothing_is_restarted_before_the_published_file_says_the_new_rack():
+async def test_restart_waits_until_the_published_file_has_the_new_rack():
     one = world()
     one.relabel(1, "moved", published=False)
     await one.run(60)
@@ -111,7 +111,7 @@ async def test_nothing_is_restarted_before_the_published_file_says_the_new_rack(
     assert one.drifted == set()
 
 
-async def test_a_broker_that_a_partition_needs_is_not_taken_away():
+async def test_broker_needed_for_min_insync_replicas_is_not_restarted():
     one = world(3, min_insync=2)
     one.crash(2, returns=False)
     await one.run(15)
@@ -129,7 +129,7 @@ NO_SPARE = [(1, [("alone", (1,))]), (2, [("pair", (1, 2))]), (3, [("all", (0, 1,
 
 
 @pytest.mark.parametrize(("min_insync", "partitions"), NO_SPARE)
-async def test_topics_that_have_no_spare_replica_hold_up_no_restart_and_are_told(min_insync, partitions):
+async def test_topics_without_spare_replica_do_not_block_a_restart_and_are_reported(min_insync, partitions):
     one = world(3, min_insync=min_insync, partitions=partitions)
     one.relabel(1, "moved")
     await one.run(120)
@@ -143,7 +143,7 @@ async def test_topics_that_have_no_spare_replica_hold_up_no_restart_and_are_told
 
 
 @pytest.mark.parametrize(("min_insync", "partitions"), NO_SPARE)
-async def test_topics_that_have_no_spare_replica_hold_up_restarts_where_the_topology_says_so(min_insync, partitions):
+async def test_topics_without_spare_replica_block_restarts_with_the_setting_hold(min_insync, partitions):
     one = world(3, min_insync=min_insync, partitions=partitions)
     one.change(topicsWithoutSpareReplica="Hold")
     one.relabel(1, "moved")
@@ -156,7 +156,7 @@ async def test_topics_that_have_no_spare_replica_hold_up_restarts_where_the_topo
     assert (one.evicted, one.drifted) == ([(1, "moved")], set())
 
 
-async def test_a_replica_that_is_not_in_sync_is_waited_for_also_where_there_is_no_spare_one():
+async def test_restart_waits_for_an_out_of_sync_replica_even_without_spare_replicas():
     one = world(3, min_insync=3)
     one.crash(2, returns=False)
     await one.run(15)
@@ -168,7 +168,7 @@ async def test_a_replica_that_is_not_in_sync_is_waited_for_also_where_there_is_n
     assert (one.evicted, one.drifted, one.wrong) == ([(1, "moved")], set(), [])
 
 
-async def test_a_broker_that_cannot_be_spared_holds_up_no_other():
+async def test_broker_that_cannot_be_spared_does_not_block_others():
     one = world(5, min_insync=1, partitions=[("alone", (0,)), ("orders", (1, 2, 3))])
     one.change(topicsWithoutSpareReplica="Hold")
     for id_ in (0, 1, 2):
@@ -177,7 +177,7 @@ async def test_a_broker_that_cannot_be_spared_holds_up_no_other():
     assert (one.evicted, one.drifted) == ([(1, "moved"), (2, "moved")], {0})
 
 
-async def test_a_disruption_budget_is_waited_for_and_nothing_is_recorded():
+async def test_restart_waits_for_the_pod_disruption_budget_and_records_nothing():
     one = world(budget=False)
     one.relabel(1, "moved")
     await one.run(60)
@@ -189,14 +189,14 @@ async def test_a_disruption_budget_is_waited_for_and_nothing_is_recorded():
     assert one.drifted == set()
 
 
-async def test_a_pod_that_nobody_would_make_again_is_left_alone():
+async def test_pod_without_controller_is_not_evicted():
     one = world(controller=False)
     one.relabel(1, "moved")
     await one.run(60)
     assert (one.evicted, told(one)) == ([], ("False", "RestartNotAllowed"))
 
 
-async def test_a_restart_that_did_not_mend_is_told_and_not_tried_again():
+async def test_restart_without_effect_is_reported_and_not_repeated():
     one = world(4)
     one.brokers[1].takes_rack = False
     for id_ in (1, 2):
@@ -211,14 +211,14 @@ async def test_a_restart_that_did_not_mend_is_told_and_not_tried_again():
     assert len(one.evicted) == 2
     one.relabel(1, "again")
     await one.run(600)
-    assert one.evicted[2:] == [(1, "again")], "another rack is another try"
+    assert one.evicted[2:] == [(1, "again")], "another rack allows another restart"
     one.relabel(1, "z1")
     await one.run(10)
     assert (told(one), one.topology.status.restarts) == (None, None)
 
 
 @pytest.mark.parametrize("mends", [True, False])
-async def test_a_restart_whose_node_has_no_rack_afterwards_is_judged_by_what_it_was_for(mends):
+async def test_restart_is_judged_by_its_target_rack_if_the_node_has_no_rack_afterwards(mends):
     one = world(4)
     one.brokers[1].takes_rack = mends
     one.relabel(1, "moved")
@@ -244,7 +244,7 @@ async def test_a_restart_whose_node_has_no_rack_afterwards_is_judged_by_what_it_
         ({"rack": None, "drift": True}, None, True),
     ],
 )
-def test_a_restart_is_judged_also_where_the_rack_is_not_known_or_another_one_by_now(facts, was_for, ends):
+def test_restart_is_judged_if_the_rack_is_unknown_or_has_changed_since(facts, was_for, ends):
     current = RestartingBroker(1, "k-1", "old", NOON, was_for, None)
     pod = PodFacts("new", "n", deleting=False, ready=True, has_controller=True)
     for ready_for, at_last in ((BACK, False), (GRACE, True)):
@@ -255,7 +255,7 @@ def test_a_restart_is_judged_also_where_the_rack_is_not_known_or_another_one_by_
             assert (found.not_mended and found.not_mended.rack) == (None if ends else "b")
 
 
-async def test_a_second_broker_waits_as_long_as_the_first_is_away():
+async def test_second_broker_waits_while_the_first_is_offline():
     one = world(5, min_insync=1)
     one.brokers[1].returns = False
     for id_ in (1, 3):
@@ -268,18 +268,18 @@ async def test_a_second_broker_waits_as_long_as_the_first_is_away():
     )
 
 
-async def test_a_broker_is_back_also_where_its_next_pod_has_another_name():
+async def test_broker_counts_as_back_if_its_new_pod_has_another_name():
     one = world(5, renames=True)
     one.brokers[1].takes_rack = False
     for id_ in (1, 3):
         one.relabel(id_, "moved")
     await one.run(600)
     assert (one.evicted, one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], {1}, [])
-    assert one.topology.status.restarts.not_mended[0].pod == "kafka-0-1", "the one that was evicted"
+    assert one.topology.status.restarts.not_mended[0].pod == "kafka-0-1", "the evicted pod"
 
 
 async def refused_during_a_restart():
-    """The release takes back that pods may be evicted, while one is."""
+    """Return a world in which evictions become forbidden while a broker restarts."""
     one = world(4)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
@@ -294,10 +294,12 @@ async def refused_during_a_restart():
     return one
 
 
-async def test_a_restart_that_may_not_be_looked_at_any_more_ends_by_what_kafka_says():
+async def test_restart_whose_pod_cannot_be_read_ends_when_kafka_shows_the_new_rack():
     one = await refused_during_a_restart()
     await one.run(115)
-    assert told(one) == ("True", "RestartNotAllowed"), "the pod may be about to end: Kafka alone cannot tell"
+    assert told(one) == ("True", "RestartNotAllowed"), (
+        "the old pod may still be terminating: Kafka alone does not show that"
+    )
     await one.run(60)
     assert [event.reason for event in one.told] == ["Restarting", "Restarted"]
     assert one.topology.status.restarts is None
@@ -305,7 +307,7 @@ async def test_a_restart_that_may_not_be_looked_at_any_more_ends_by_what_kafka_s
 
 
 @pytest.mark.parametrize("how", [{"returns": False}, {"takes_rack": False}, {"hidden": True}])
-async def test_a_restart_that_may_not_be_looked_at_any_more_is_given_up_where_kafka_does_not_say_so(how):
+async def test_restart_whose_pod_cannot_be_read_is_abandoned_if_kafka_does_not_show_the_new_rack(how):
     one = await refused_during_a_restart()
     for name, value in how.items():
         setattr(one if name == "hidden" else one.brokers[1], name, value)
@@ -313,10 +315,10 @@ async def test_a_restart_that_may_not_be_looked_at_any_more_is_given_up_where_ka
     assert one.topology.status.restarts.current.broker == 1
     await one.run(120)
     assert (one.topology.status.restarts, told(one)) == (None, ("False", "RestartNotAllowed"))
-    assert [event.reason for event in one.told] == ["Restarting"], "nobody knows whether it was mended"
+    assert [event.reason for event in one.told] == ["Restarting"], "it is unknown whether the restart had an effect"
 
 
-async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
+async def test_new_operator_continues_with_the_restarting_broker():
     one = world(5)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
@@ -329,7 +331,7 @@ async def test_an_operator_that_starts_goes_on_with_the_broker_that_restarts():
 
 
 @pytest.mark.parametrize("skew", [-600, 600])
-async def test_a_time_that_is_set_anew_neither_holds_up_a_restart_that_is_back_nor_ends_it_early(skew):
+async def test_change_of_the_wall_clock_neither_delays_nor_shortens_a_restart(skew):
     one, stays = world(), "broker 1 is back, and has to stay for 20 seconds"
     one.partitions = []
     one.relabel(1, "moved")
@@ -344,7 +346,7 @@ async def test_a_time_that_is_set_anew_neither_holds_up_a_restart_that_is_back_n
 
 @pytest.mark.parametrize("returns", [True, False])
 @pytest.mark.parametrize("restarted", ["before", "after", "never"])
-async def test_a_restart_in_the_cluster_before_is_none_of_the_one_that_the_topology_leads_to_now(restarted, returns):
+async def test_restart_is_forgotten_when_the_topology_connects_to_another_cluster(restarted, returns):
     one = world(5, min_insync=1)
     one.relabel(1, "moved")
     one.brokers[1].returns = returns
@@ -366,7 +368,7 @@ async def test_a_restart_in_the_cluster_before_is_none_of_the_one_that_the_topol
     ]
 
 
-async def test_without_a_record_of_it_nothing_is_evicted():
+async def test_nothing_is_evicted_if_the_restart_cannot_be_recorded():
     one = world(failing={"write"})
     one.relabel(1, "moved")
     await one.step()
@@ -374,7 +376,7 @@ async def test_without_a_record_of_it_nothing_is_evicted():
 
 
 @pytest.mark.parametrize(("fails_at", "edit_at"), [(2, None), (3, 2)])
-async def test_a_restart_that_was_recorded_and_never_asked_for_is_not_waited_for(fails_at, edit_at):
+async def test_recorded_restart_without_an_eviction_does_not_block_other_brokers(fails_at, edit_at):
     one = world(5, min_insync=1)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
@@ -398,7 +400,7 @@ async def test_a_restart_that_was_recorded_and_never_asked_for_is_not_waited_for
 
 
 @pytest.mark.parametrize("lost", ["evict", "refuse"])
-async def test_an_eviction_without_an_answer_is_waited_for_and_not_done_to_another(lost):
+async def test_eviction_without_response_is_awaited_before_another_broker_restarts(lost):
     one = world(5, failing={lost})
     for id_ in (1, 3):
         one.relabel(id_, "moved")
@@ -428,7 +430,7 @@ def held(one):
 
 
 async def kept_through(one, edit):
-    """One pass, with an edit while Kafka is asked for the last time, once the restart is recorded: no pod goes."""
+    """Run one pass with `edit` during the last request to Kafka, after the restart is recorded. No pod is evicted."""
     hosted, asked = one.hosted, []
 
     async def edited(id_):
@@ -446,7 +448,7 @@ async def kept_through(one, edit):
 
 @pytest.mark.parametrize("requested", [False, True])
 @pytest.mark.parametrize("edit", [off, deleted, gone, elsewhere, held])
-async def test_what_changes_while_kafka_is_asked_keeps_the_pod(edit, requested):
+async def test_pod_is_not_evicted_if_the_topology_changes_during_the_last_request_to_kafka(edit, requested):
     one = world(3, min_insync=3, allowed=NamespaceSet(("kafka",)))
     if requested:
         one.change(restart="Never", annotations={RESTART: "1"})
@@ -472,13 +474,13 @@ def hidden(one):
 
 
 @pytest.mark.parametrize("edit", [mended, moved_on, unpublished, hidden])
-async def test_a_rack_that_changes_while_kafka_is_asked_keeps_the_pod(edit):
+async def test_pod_is_not_evicted_if_its_rack_changes_during_the_last_request_to_kafka(edit):
     one = world(3)
     one.relabel(1, "moved")
     await kept_through(one, edit)
 
 
-async def test_what_was_seen_by_an_earlier_spec_restarts_nothing():
+async def test_observation_of_an_earlier_spec_restarts_nothing():
     one = world()
     one.relabel(1, "moved")
     seen = one.state
@@ -492,7 +494,7 @@ async def test_what_was_seen_by_an_earlier_spec_restarts_nothing():
     assert one.evicted == [(1, "moved")]
 
 
-async def test_a_rack_that_only_an_operator_before_has_seen_restarts_nothing_until_it_has_lasted_for_this_one():
+async def test_restart_waits_while_the_rack_is_unproven():
     one = world()
     one.relabel(1, "moved")
     one.unproven = frozenset({1})
@@ -505,7 +507,7 @@ async def test_a_rack_that_only_an_operator_before_has_seen_restarts_nothing_unt
 
 
 @pytest.mark.parametrize("request_", ["2", "kafka-2"])
-async def test_a_person_has_one_broker_restarted_once(request_):
+async def test_annotation_restarts_one_broker_once(request_):
     one = world()
     one.change(restart="Never", annotations={RESTART: request_})
     await one.run(300)
@@ -516,7 +518,7 @@ async def test_a_person_has_one_broker_restarted_once(request_):
 
 
 @pytest.mark.parametrize(("edit", "left"), [("status", None), ("3", "3")])
-async def test_a_restart_ends_though_its_topology_is_written_while_kafka_is_asked(edit, left):
+async def test_requested_restart_ends_even_if_the_topology_is_written_during_requests_to_kafka(edit, left):
     one = world(4)
     one.change(restart="Never", annotations={RESTART: "2"})
     hosted, remove, written = one.hosted, one.remove_annotation, itertools.count(1)
@@ -541,7 +543,7 @@ async def test_a_restart_ends_though_its_topology_is_written_while_kafka_is_aske
     assert one.topology.meta.annotations.get(RESTART) == left
 
 
-async def test_a_restart_that_a_person_asks_for_before_the_rack_is_published_is_none_in_vain():
+async def test_requested_restart_before_publication_does_not_count_as_without_effect():
     one = world()
     one.relabel(2, "moved", published=False)
     one.change(annotations={RESTART: "2"})
@@ -552,15 +554,15 @@ async def test_a_restart_that_a_person_asks_for_before_the_rack_is_published_is_
     assert (one.evicted[1:], one.drifted) == ([(2, "moved")], set())
 
 
-async def test_what_a_person_asks_for_is_as_safe_as_all_else():
+async def test_requested_restart_waits_until_the_broker_can_be_spared():
     one = world(min_insync=3)
     one.change(restart="Never", topicsWithoutSpareReplica="Hold", annotations={RESTART: "2"})
     await one.run(300)
     assert (one.evicted, told(one)) == ([], ("False", "RestartWaiting"))
-    assert one.topology.meta.annotations[RESTART] == "2", "it waits, until somebody takes it off"
+    assert one.topology.meta.annotations[RESTART] == "2", "the request stays until a user removes it"
 
 
-async def test_a_request_for_nobody_is_told():
+async def test_restart_request_for_an_unknown_pod_is_reported():
     one = world()
     one.change(annotations={RESTART: "kafka-17\x1b[2J"})
     await one.run(10)
@@ -568,7 +570,7 @@ async def test_a_request_for_nobody_is_told():
     assert message(one).endswith(r"is 'kafka-17\\x1b[2J'")
 
 
-async def test_while_kafka_is_away_nothing_is_restarted():
+async def test_nothing_is_restarted_while_kafka_is_unreachable():
     one = world(hidden=True)
     one.relabel(1, "moved")
     await one.run(60)
@@ -576,7 +578,7 @@ async def test_while_kafka_is_away_nothing_is_restarted():
 
 
 async def beside(namespace, *, shared_with=(), trusts=()):
-    """A broker is to be restarted, while a topology of that namespace and the same cluster restarts one."""
+    """Return a world with drift, in which a topology of `namespace` and the same cluster restarts a broker."""
     first, one = world(4), world(4)
     first.relabel(1, "moved")
     await first.step()
@@ -593,7 +595,7 @@ async def beside(namespace, *, shared_with=(), trusts=()):
 
 
 @pytest.mark.parametrize("where", [{"namespace": "kafka"}, {"namespace": "bank", "shared_with": ["kafka"]}])
-async def test_two_topologies_that_share_a_cluster_take_turns(where):
+async def test_restart_waits_while_another_topology_of_the_shared_cluster_restarts_a_broker(where):
     one = await beside(**where, trusts=["bank"])
     await one.step()
     assert one.evicted == []
@@ -601,14 +603,14 @@ async def test_two_topologies_that_share_a_cluster_take_turns(where):
 
 
 @pytest.mark.parametrize("consent", [{}, {"shared_with": ["kafka"]}, {"trusts": ["stranger"]}])
-async def test_a_stranger_who_claims_the_same_cluster_holds_up_no_restart_and_is_not_named(consent):
+async def test_topology_without_mutual_consent_does_not_block_a_restart_and_is_not_named(consent):
     one = await beside("stranger", **consent)
     await one.step()
     assert one.evicted == [(3, "moved")]
     assert "stranger" not in message(one)
 
 
-async def test_a_topology_whose_kafka_does_not_answer_holds_up_no_restart_of_another(monkeypatch):
+async def test_topology_with_unresponsive_kafka_does_not_block_restarts_of_another(monkeypatch):
     monkeypatch.setattr(restart, "_PATIENCE_SECONDS", 0.01)
     one = world(4, allowed=NamespaceSet(("*",)))
     meta = structs.replace(one.topology.meta, namespace="bank", uid="rt-2", creation_timestamp=NOON)
@@ -638,12 +640,12 @@ def broker(id_, **facts):
         ({"rack": "c"}, False),
     ],
 )
-def test_a_restart_in_vain_is_remembered_while_the_rack_is_not_known(facts, kept):
+def test_restart_without_effect_is_remembered_while_the_rack_is_unchanged_or_unknown(facts, kept):
     known = NotMended(1, "b")
     assert still_not_mended([known], [broker(1, **facts)]) == ((known,) if kept else ())
 
 
-async def test_a_node_that_loses_its_label_for_a_moment_costs_no_second_restart_in_vain():
+async def test_brief_loss_of_a_node_label_does_not_repeat_a_restart_without_effect():
     one = world(4)
     one.brokers[1].takes_rack = False
     one.relabel(1, "moved")
@@ -655,7 +657,7 @@ async def test_a_node_that_loses_its_label_for_a_moment_costs_no_second_restart_
     assert (one.evicted, told(one)) == ([(1, "moved")], ("False", "RestartDidNotMend"))
 
 
-def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
+def test_choose_prefers_restarts_then_waiting_brokers_then_restarts_without_effect():
     known = [NotMended(0, "b")]
     begins = choose([broker(2), broker(0), broker(1)], known, None, on_drift=True)
     assert [one.broker.id for one in begins] == [1, 2]
@@ -667,7 +669,7 @@ def test_what_still_can_be_restarted_hides_no_broker_that_cannot():
     assert choose([broker(0, drift=False)], (), None, on_drift=True) is None
 
 
-async def test_an_error_that_nobody_foresaw_is_told_by_its_topology_and_ends_no_pass(caplog):
+async def test_unexpected_error_is_reported_in_the_condition_and_later_passes_continue(caplog):
     one = world()
     one.relabel(1, "moved")
     published = one.published.pop(1)
