@@ -1,4 +1,4 @@
-"""Topologies, scans and clocks for tests of what starts scans."""
+"""Topologies, scans and times for tests of scans."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 
 def at(text):
-    """A moment in UTC, such as `2026-01-31 03:00`."""
+    """Return a time in UTC from text such as `2026-01-31 03:00`."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 

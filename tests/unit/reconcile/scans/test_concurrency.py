@@ -1,4 +1,4 @@
-"""Whose scan is next: no namespace holds up another, and who has waited longest goes first."""
+"""Limits of concurrent scans: no namespace blocks another, and the longest waiting scan starts first."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,32 +22,34 @@ def chosen(due, running=(), *, most=2, per_namespace=2):
     return {str(one) for one in ConcurrencyLimits(most, per_namespace).admit(due, [key(name) for name in running])}
 
 
-def test_all_that_fit_start_at_once():
+def test_scans_within_the_limits_start_at_once():
     assert chosen([waiting("a/x"), waiting("b/x")]) == {"a/x", "b/x"}
 
 
-def test_who_has_waited_longest_goes_first():
+def test_scan_that_has_waited_longest_starts_first():
     assert chosen([waiting("a/x", 1), waiting("b/x", 3), waiting("c/x", 2)], most=1) == {"b/x"}
 
 
-def test_a_namespace_with_many_topologies_holds_up_no_other():
+def test_namespace_with_many_topologies_does_not_block_another():
     many = [waiting(f"a/{number}", 60) for number in range(500)]
     assert chosen([*many, waiting("b/x")]) == {"a/0", "b/x"}
     assert chosen([*many, waiting("b/x")], ["a/500"]) == {"b/x"}
 
 
-def test_a_namespace_keeps_some_places_free_for_others_unless_it_is_trusted():
+def test_limit_per_namespace_does_not_apply_to_trusted_namespaces():
     many = [waiting(f"a/{number}") for number in range(4)]
     assert len(chosen(many, most=4)) == 2
     assert len(chosen([waiting(f"a/{number}", trusted=True) for number in range(4)], most=4)) == 4
 
 
-def test_where_all_places_are_taken_nobody_starts():
+def test_no_scan_starts_if_the_limit_is_reached():
     assert chosen([waiting("a/x")], ["b/x", "c/x"]) == set()
 
 
 @pytest.mark.parametrize("per_namespace", [1, 2])
-def test_a_scan_that_replaces_its_own_needs_no_further_place(per_namespace):
+def test_scan_that_replaces_a_running_scan_needs_no_free_place(per_namespace):
     again = waiting("a/x", replaces=True)
     assert chosen([again], ["a/x", "b/x"], per_namespace=per_namespace) == {"a/x"}
-    assert chosen([again, waiting("c/x")], ["a/x", "b/x"]) == set(), "or its place would never come free"
+    assert chosen([again, waiting("c/x")], ["a/x", "b/x"]) == set(), (
+        "else the place of the replaced scan would never be free"
+    )

@@ -1,4 +1,4 @@
-"""What is due, by a clock that the test sets: schedules, requests, changes, what overlaps, what never ends."""
+"""Which scans are due, by a clock that the test sets: schedules, requests, changes, overlaps and timeouts."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,28 +27,30 @@ def decided(now, *, known=None, runs=(), last=None, change=None, request=None, *
 # --- the schedule ----------------------------------------------------------------------------------------------------
 
 
-def test_a_scan_waits_for_its_time():
+def test_scheduled_scan_does_not_start_before_its_time():
     decision = decided("2026-01-31 02:59")
     assert decision.start is None
     assert decision.requeue_at == decision.scans.next_at == at("2026-01-31 03:00")
 
 
-def test_a_scan_starts_at_its_time():
+def test_scheduled_scan_starts_at_its_time():
     decision = decided("2026-01-31 03:00")
     assert decision.start.trigger is ScanTrigger.SCHEDULE
     assert decision.start.cause == "2026-01-31T03:00:00Z"
     assert decision.scans_if_started.last_scheduled_at == at("2026-01-31 03:00")
     assert decision.scans_if_started.next_at == at("2026-02-01 03:00")
-    assert decision.scans.last_scheduled_at == at("2026-01-30 03:00"), "unless it was started, it is still due"
+    assert decision.scans.last_scheduled_at == at("2026-01-30 03:00"), (
+        "the scan is still due if it could not be started"
+    )
 
 
-def test_a_scan_has_the_same_name_whoever_starts_it_and_when():
+def test_name_of_a_scan_depends_on_its_scheduled_time_only():
     names = {decided(now).start.name for now in ("2026-01-31 03:00", "2026-01-31 03:07")}
     assert len(names) == 1
     assert decided("2026-02-01 03:00").start.name not in names
 
 
-def test_names_leave_room_for_what_pods_append():
+def test_name_of_a_scan_is_short_enough_for_the_suffix_of_pods():
     long = decide(
         topology(name="p." * 120 + "x", schedule=NIGHTLY), scans(), None, (), at("2026-01-31 03:00"), None, {}
     )
@@ -56,32 +58,32 @@ def test_names_leave_room_for_what_pods_append():
     assert long.start.name.replace("-", "").isalnum()
 
 
-def test_two_topologies_of_one_name_have_scans_of_their_own():
+def test_two_topologies_of_the_same_name_have_different_scan_names():
     here = topology(schedule=NIGHTLY)
     there = structs.replace(here, meta=structs.replace(here.meta, namespace="other"))
     names = {decide(of, scans(), None, (), at("2026-01-31 03:00"), None, {}).start.name for of in (here, there)}
     assert len(names) == 2
 
 
-def test_what_was_started_is_not_started_again_when_it_could_not_be_written_down():
+def test_started_scan_is_not_started_again_if_the_status_was_not_written():
     decision = decided("2026-01-31 03:01", runs=[run(created="2026-01-31 03:00")])
     assert decision.start is None
     assert decision.scans.last_scheduled_at == at("2026-01-31 03:00")
     assert decision.scans.running == 1
 
 
-def test_only_the_latest_of_many_missed_times_is_made_up_for():
+def test_only_the_latest_of_many_missed_times_is_caught_up():
     decision = decided("2026-01-31 12:00", known=scans("2026-01-20 03:00"))
     assert decision.start.cause == "2026-01-31T03:00:00Z"
 
 
-def test_a_time_within_the_starting_deadline_is_made_up_for():
+def test_time_within_the_starting_deadline_is_caught_up():
     decision = decided("2026-01-31 03:09", startingDeadlineSeconds=600)
     assert decision.start is not None
     assert decision.scans_if_started.missed is None
 
 
-def test_a_time_beyond_the_starting_deadline_is_missed_and_counted():
+def test_time_beyond_the_starting_deadline_is_counted_as_missed():
     decision = decided("2026-01-31 03:11", known=scans("2026-01-28 03:00"), startingDeadlineSeconds=600)
     assert decision.start is None
     assert decision.scans.missed == 3
@@ -92,7 +94,7 @@ def test_a_time_beyond_the_starting_deadline_is_missed_and_counted():
     assert later.scans_if_started.missed is None
 
 
-def test_a_new_schedule_owes_nothing_for_the_time_before():
+def test_new_schedule_does_not_catch_up_earlier_times():
     assert decided("2026-01-31 12:00", known=NEVER).start is None
     assert decided("2026-01-31 12:00", known=NEVER).scans.last_scheduled_at == at("2026-01-31 12:00")
     other = decided("2026-01-31 12:00", known=scans("2026-01-29 03:00"), schedule="0 9 * * *")
@@ -100,7 +102,7 @@ def test_a_new_schedule_owes_nothing_for_the_time_before():
     assert other.scans.next_at == at("2026-02-01 09:00")
 
 
-def test_a_schedule_that_was_suspended_owes_nothing_either():
+def test_resumed_schedule_does_not_catch_up_times_of_the_suspension():
     suspended = decided("2026-01-31 03:00", suspend=True)
     assert suspended.start is None
     assert suspended.scans.schedule is None
@@ -109,26 +111,26 @@ def test_a_schedule_that_was_suspended_owes_nothing_either():
     assert resumed.requeue_at == at("2026-02-03 03:00")
 
 
-def test_a_schedule_follows_its_time_zone():
+def test_schedule_uses_its_time_zone():
     known = scans("2026-03-28 01:30", schedule="30 2 * * * Europe/Paris")
     decision = decided("2026-03-29 01:00", known=known, schedule="30 2 * * *", timeZone="Europe/Paris")
-    assert decision.start.cause == "2026-03-29T01:00:00Z", "02:30 does not exist that day, and is made up for at once"
+    assert decision.start.cause == "2026-03-29T01:00:00Z", "02:30 does not exist that day and is caught up at once"
 
 
-def test_a_schedule_that_never_comes_stops_nothing_but_itself():
+def test_schedule_without_any_time_is_invalid_and_does_not_block_requests():
     decision = decided("2026-01-31 03:00", schedule="0 0 30 2 *", request="now")
     assert decision.failure.reason == "InvalidSchedule"
     assert decision.start.trigger is ScanTrigger.REQUEST
 
 
-def test_a_clock_that_was_put_back_does_not_stop_scans_until_it_has_caught_up():
+def test_clock_that_was_set_back_does_not_stop_scheduled_scans():
     decision = decided("2026-01-31 12:00", known=scans("2027-01-31 03:00"))
     assert decision.start is None
     assert decision.requeue_at == at("2026-02-01 03:00")
     assert decided("2026-02-01 03:00", known=decision.scans).start is not None
 
 
-def test_a_clock_that_errs_by_seconds_starts_no_scan_twice():
+def test_clock_that_is_seconds_off_does_not_start_a_scan_twice():
     just_before = at("2026-01-31 03:00") - timedelta(seconds=20)
     decision = decide(topology(schedule=NIGHTLY), scans("2026-01-31 03:00"), None, (), just_before, None, {})
     assert decision.start is None
@@ -136,51 +138,51 @@ def test_a_clock_that_errs_by_seconds_starts_no_scan_twice():
     assert decide(topology(schedule=NIGHTLY), decision.scans, None, (), at("2026-01-31 03:00"), None, {}).start is None
 
 
-def test_a_clock_that_jumps_ahead_starts_one_scan():
+def test_clock_that_jumps_ahead_starts_one_scan():
     decision = decided("2027-06-01 12:00", known=scans("2026-01-30 03:00"))
     assert decision.start.cause == "2027-06-01T03:00:00Z"
     assert decided("2027-06-01 12:00", known=decision.scans_if_started).start is None
 
 
-# --- what overlaps ---------------------------------------------------------------------------------------------------
+# --- overlapping scans -----------------------------------------------------------------------------------------------
 
 YESTERDAY = run("yesterday", "2026-01-31 02:30")
 LONG = {"activeDeadlineSeconds": 86_400}
 
 
-def test_under_forbid_a_scan_waits_for_the_one_that_runs():
+def test_policy_forbid_makes_a_scan_wait_for_the_running_one():
     decision = decided("2026-01-31 03:00", runs=[YESTERDAY], **LONG)
     assert (decision.start, decision.delete) == (None, ())
     done = decided("2026-01-31 03:10", known=decision.scans, runs=[succeeded(YESTERDAY, 35)], **LONG)
     assert done.start.cause == "2026-01-31T03:00:00Z"
 
 
-def test_under_forbid_a_scan_that_waited_too_long_is_missed():
+def test_policy_forbid_counts_a_scan_that_waited_too_long_as_missed():
     decision = decided("2026-01-31 03:11", runs=[YESTERDAY], startingDeadlineSeconds=600, **LONG)
     assert (decision.start, decision.scans.missed) == (None, 1)
 
 
-def test_under_allow_a_scan_starts_beside_the_one_that_runs():
+def test_policy_allow_starts_a_scan_while_another_runs():
     decision = decided("2026-01-31 03:00", runs=[YESTERDAY], concurrencyPolicy="Allow", **LONG)
     assert decision.start is not None
     assert decision.delete == ()
     assert decision.scans_if_started.running == 2
 
 
-def test_under_replace_a_scan_ends_the_one_that_runs():
+def test_policy_replace_replaces_the_running_scan():
     decision = decided("2026-01-31 03:00", runs=[YESTERDAY], concurrencyPolicy="Replace", **LONG)
     assert decision.start is not None
     assert (decision.replaced, decision.delete) == ((YESTERDAY,), ())
     assert decision.scans_if_started.running == 1
 
 
-def test_a_scan_that_is_being_deleted_is_in_nobodys_way():
+def test_scan_that_is_being_deleted_does_not_block_the_next():
     decision = decided("2026-01-31 03:00", runs=[replace(YESTERDAY, deleting=True)])
     assert decision.start is not None
     assert decision.delete == ()
 
 
-def test_a_scan_that_never_ends_is_ended_and_does_not_stop_the_next():
+def test_overdue_scan_is_deleted_and_does_not_block_the_next():
     stuck = run("stuck", "2026-01-31 01:58")
     decision = decided("2026-01-31 03:00", runs=[stuck])
     assert decision.overdue == (stuck,)
@@ -188,24 +190,24 @@ def test_a_scan_that_never_ends_is_ended_and_does_not_stop_the_next():
     assert decision.start is not None
 
 
-def test_the_deadline_of_a_scan_is_its_own():
+def test_deadline_recorded_with_a_scan_takes_precedence_over_the_spec():
     own = run("slow", "2026-01-31 01:00", deadline=timedelta(hours=2))
     assert decided("2026-01-31 03:01", runs=[own]).overdue == ()
     assert decided("2026-01-31 03:02", runs=[own], activeDeadlineSeconds=86_400).overdue == (own,)
 
 
-def test_a_scan_that_takes_its_time_is_looked_at_when_its_deadline_has_passed():
+def test_running_scan_is_checked_again_after_its_deadline():
     decision = decided("2026-01-31 03:00", runs=[run(created="2026-01-31 02:59")], schedule="0 9 * * *")
     assert decision.overdue == ()
     assert decision.requeue_at == at("2026-01-31 04:00") + timedelta(seconds=1)
 
 
-def test_a_failed_scan_does_not_stop_the_next():
+def test_failed_scan_does_not_block_the_next():
     decision = decided("2026-01-31 03:00", runs=[failed(run(created="2026-01-30 03:00"))])
     assert decision.start is not None
 
 
-def test_the_latest_scans_stay_for_people_to_look_at():
+def test_finished_scans_beyond_the_history_limits_are_deleted():
     good = [succeeded(run(f"good-{day}", f"2026-01-{day} 03:00")) for day in range(20, 26)]
     bad = [failed(run(f"bad-{day}", f"2026-01-{day} 09:00")) for day in range(20, 23)]
     decision = decided("2026-01-31 02:00", runs=[*good, *bad])
@@ -219,7 +221,7 @@ def test_the_latest_scans_stay_for_people_to_look_at():
 # --- on demand -------------------------------------------------------------------------------------------------------
 
 
-def test_the_annotation_starts_one_scan_for_each_of_its_values():
+def test_annotation_starts_one_scan_for_each_new_value():
     first = decided("2026-01-31 12:00", request="a", schedule=None, known=NEVER)
     assert (first.start.trigger, first.start.cause) == (ScanTrigger.REQUEST, "a")
     assert first.scans_if_started.handled_request == "a"
@@ -227,7 +229,7 @@ def test_the_annotation_starts_one_scan_for_each_of_its_values():
     assert decided("2026-01-31 12:05", request="b", schedule=None, known=first.scans_if_started).start.cause == "b"
 
 
-def test_an_earlier_value_that_comes_again_is_a_new_request():
+def test_earlier_value_of_the_annotation_is_a_new_request_if_set_again():
     earlier = succeeded(run("scan-r1", "2026-01-31 10:00", ScanTrigger.REQUEST, "a"))
     last = LastScan("scan-r2", ScanTrigger.REQUEST, ScanState.COMPLETED, at("2026-01-31 11:00"))
     known = ScansStatus(handled_request="b")
@@ -236,14 +238,14 @@ def test_an_earlier_value_that_comes_again_is_a_new_request():
     assert decision.start.name != earlier.name
 
 
-def test_a_request_is_remembered_by_its_scan_when_it_could_not_be_written_down():
+def test_request_is_recovered_from_its_scan_if_the_status_was_not_written():
     made = run("scan-r1", "2026-01-31 12:00", ScanTrigger.REQUEST, "a")
     decision = decided("2026-01-31 12:01", request="a", known=NEVER, runs=[made], schedule=None)
     assert decision.start is None
     assert decision.scans.handled_request == "a"
 
 
-def test_requests_are_served_once_each_though_the_clock_was_set_back():
+def test_each_request_starts_one_scan_even_if_the_clock_was_set_back():
     ahead = succeeded(run("scan-a", "2026-01-31 13:00", ScanTrigger.REQUEST, "a"))
     older = succeeded(run("scan-0", "2026-01-31 11:00", ScanTrigger.REQUEST, "0"))
     made = run("scan-b", "2026-01-31 12:00", ScanTrigger.REQUEST, "b")
@@ -252,24 +254,24 @@ def test_requests_are_served_once_each_though_the_clock_was_set_back():
     same = decided("2026-01-31 12:00", request="a", known=known, runs=[older, ahead], last=last, schedule=None)
     assert (same.start, same.scans.handled_request) == (None, "a")
     lost = decided("2026-01-31 12:01", request="b", known=known, runs=[older, ahead, made], last=last, schedule=None)
-    assert (lost.start, lost.scans.handled_request) == (None, "b"), "it could not be written down"
+    assert (lost.start, lost.scans.handled_request) == (None, "b"), "the status was not written"
     last = LastScan("scan-b", ScanTrigger.REQUEST, ScanState.RUNNING, made.created)
     known = ScansStatus(handled_request="b")
     later = decided("2026-01-31 12:02", request="b", known=known, runs=[older, ahead, made], last=last, schedule=None)
     assert (later.start, later.scans.handled_request) == (None, "b"), "an earlier request is not the last one"
 
 
-def test_a_request_is_served_while_scans_are_suspended():
+def test_request_starts_a_scan_while_scans_are_suspended():
     assert decided("2026-01-31 12:00", request="a", suspend=True).start is not None
 
 
-def test_a_request_and_a_schedule_at_one_time_get_one_scan():
+def test_request_and_schedule_at_the_same_time_start_one_scan():
     decision = decided("2026-01-31 03:00", request="a")
     assert decision.start.trigger is ScanTrigger.REQUEST
     assert decided("2026-01-31 03:01", request="a", known=decision.scans_if_started).start is None
 
 
-def test_a_request_waits_its_turn():
+def test_request_waits_for_the_running_scan():
     waiting = decided("2026-01-31 12:00", request="a", runs=[run(created="2026-01-31 11:59")], schedule=None)
     assert waiting.start is None
     assert waiting.scans.handled_request is None
@@ -285,7 +287,7 @@ def changed_at(moment, mark="f1"):
 ON_CHANGE = {"afterTopologyChange": True, "schedule": None}
 
 
-def test_a_change_starts_a_scan_once_it_has_lasted_a_minute():
+def test_topology_change_starts_a_scan_after_it_has_been_stable_for_a_minute():
     early = decided("2026-01-31 12:00", known=NEVER, change=changed_at("2026-01-31 12:00"), **ON_CHANGE)
     assert early.start is None
     assert early.requeue_at == at("2026-01-31 12:01")
@@ -296,7 +298,7 @@ def test_a_change_starts_a_scan_once_it_has_lasted_a_minute():
     assert again.start is None
 
 
-def test_a_change_that_is_taken_back_and_made_again_is_scanned_each_time():
+def test_topology_change_that_is_reverted_and_repeated_is_scanned_each_time():
     names = set()
     known = NEVER
     for hour, mark in ((12, "f1"), (13, "f2"), (14, "f1"), (15, "f2")):
@@ -309,18 +311,18 @@ def test_a_change_that_is_taken_back_and_made_again_is_scanned_each_time():
 
 
 @pytest.mark.parametrize("compliance", [{"schedule": None}, {**ON_CHANGE, "suspend": True}])
-def test_a_change_starts_nothing_where_nobody_asked(compliance):
+def test_topology_change_starts_no_scan_if_not_requested_or_suspended(compliance):
     decision = decided("2026-01-31 12:30", known=NEVER, change=changed_at("2026-01-31 12:00"), **compliance)
     assert decision.start is None
 
 
-def test_a_fingerprint_changes_with_what_an_assessment_depends_on():
+def test_fingerprint_depends_only_on_inputs_of_the_assessment():
     before = fingerprint(topology())
-    assert before == fingerprint(topology(schedule=NIGHTLY)), "how scans are run is no reason for one"
+    assert before == fingerprint(topology(schedule=NIGHTLY)), "scan settings alone do not start a scan"
     assert before != fingerprint(topology(racks=("/eu/a", "/eu/c")))
     assert before != fingerprint(topology(racks=("/eu/a",)))
     of = topology()
     assert before != fingerprint(structs.replace(of, spec=structs.replace(of.spec, drain_brokers=(1,))))
     assert fingerprint(structs.replace(of, meta=structs.replace(of.meta, generation=2))) is None, "not reconciled yet"
     stale = structs.replace(of, status=structs.replace(of.status, rack_hash="of another spec"))
-    assert fingerprint(stale) is None, "racks by an earlier spec"
+    assert fingerprint(stale) is None, "the racks are of an earlier spec"

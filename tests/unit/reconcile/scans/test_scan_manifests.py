@@ -1,4 +1,4 @@
-"""The objects that run scans, as each engine needs them."""
+"""The Kubernetes objects that run scans, for each engine."""
 
 import json
 import shlex
@@ -33,7 +33,7 @@ def container(made):
 
 
 def spark_settings(made):
-    """What Spark's launcher reads of the environment, as it splits it."""
+    """Return the settings that Spark's launcher reads from the environment, split as the launcher does."""
     environment = {entry["name"]: entry.get("value") for entry in container(made)["env"]}
     words = shlex.split(environment["PYSPARK_SUBMIT_ARGS"])
     assert words[-1] == "pyspark-shell"
@@ -41,7 +41,7 @@ def spark_settings(made):
     return dict(word.split("=", 1) for word in words[1::2])
 
 
-def test_a_job_scans_in_one_pod_as_nobody():
+def test_job_scans_in_one_pod_without_root():
     made = body(activeDeadlineSeconds=600, backoffLimit=4)
     assert (made["apiVersion"], made["kind"]) == ("batch/v1", "Job")
     assert made["metadata"]["namespace"] == "rackspan"
@@ -53,11 +53,11 @@ def test_a_job_scans_in_one_pod_as_nobody():
     assert container(made)["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
     assert pod(made)["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "10Gi"}}]
     args = ["scan", "--topology", "kafka/prod", "--scan-id", START.name, "--publish", "--exit-zero"]
-    assert container(made)["args"] == args, "the scan chooses by the size of the cluster"
+    assert container(made)["args"] == args, "the scan chooses its master by the size of the cluster"
     assert container(body(engine="Job"))["args"] == [*args, "--master", "local[*]"]
 
 
-def test_a_history_on_a_volume_is_mounted_apart_for_each_topology():
+def test_history_volume_is_mounted_with_a_sub_path_per_topology():
     made = body(historyVolume={"claimName": "scans"}, retentionDays=30)
     assert container(made)["volumeMounts"][1] == {
         "name": "history",
@@ -70,14 +70,14 @@ def test_a_history_on_a_volume_is_mounted_apart_for_each_topology():
     assert args[args.index("--retention-days") + 1] == "30"
 
 
-def test_a_history_elsewhere_needs_no_volume():
+def test_history_in_an_object_store_needs_no_volume():
     made = body(historyLocation="s3a://bucket/x")
     assert [volume["name"] for volume in pod(made)["volumes"]] == ["tmp"]
     assert "s3a://bucket/x" in container(made)["args"]
 
 
 @pytest.mark.parametrize("engine", ["Auto", "SparkOnKubernetes", "SparkApplication"])
-def test_credentials_of_an_object_store_come_from_a_secret_to_whoever_writes_the_history(engine):
+def test_store_secret_is_given_only_to_the_container_that_writes_the_history(engine):
     given = [{"secretRef": {"name": "audit-store"}}]
     made = body(replace(SETUP, store_secret="audit-store"), engine=engine, historyLocation="s3://audit/x")
     writer = made["spec"]["driver"] if engine == "SparkApplication" else container(made)
@@ -86,12 +86,12 @@ def test_credentials_of_an_object_store_come_from_a_secret_to_whoever_writes_the
     assert "envFrom" not in json.dumps(body(engine=engine))
 
 
-def test_sparks_settings_reach_it_word_for_word():
+def test_spark_settings_are_passed_unchanged():
     conf = {"spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\"", "spark.x": "$HOME;rm -rf /"}
     assert spark_settings(body(sparkConf=conf)) == conf
 
 
-def test_spark_on_kubernetes_makes_the_pod_the_driver():
+def test_spark_on_kubernetes_uses_the_pod_as_driver():
     made = body(
         scan_setup(pod={"nodeSelector": {"scans": "yes"}}),
         engine="SparkOnKubernetes",
@@ -111,10 +111,12 @@ def test_spark_on_kubernetes_makes_the_pod_the_driver():
     assert settings["spark.sql.shuffle.partitions"] == "8"
     assert pod(made)["nodeSelector"] == {"scans": "yes"}
     names = [entry["name"] for entry in container(made)["env"]]
-    assert names.index("POD_IP") < names.index("PYSPARK_SUBMIT_ARGS"), "a value can only use what comes before it"
+    assert names.index("POD_IP") < names.index("PYSPARK_SUBMIT_ARGS"), (
+        "a value can only use variables defined before it"
+    )
 
 
-def test_executors_are_as_safe_and_placed_as_their_driver():
+def test_executors_have_the_security_context_and_scheduling_of_their_driver():
     there = {
         "nodeSelector": {"scans": "yes"},
         "tolerations": [{"operator": "Exists"}],
@@ -135,14 +137,14 @@ def test_executors_are_as_safe_and_placed_as_their_driver():
     assert spark_settings(made)["spark.kubernetes.executor.podTemplateFile"] == file
 
 
-def test_a_spark_application_leaves_the_master_to_spark_submit():
+def test_spark_application_leaves_the_master_to_spark_submit():
     made = body(engine="SparkApplication", backoffLimit=0)
     assert made["spec"]["arguments"][-1] == "--exit-zero"
     assert made["spec"]["mainApplicationFile"].startswith("local:///")
     assert made["spec"]["restartPolicy"] == {"type": "Never"}
 
 
-def test_executors_are_not_taken_for_scans():
+def test_executor_pods_have_the_label_of_their_topology():
     settings = spark_settings(body(engine="SparkOnKubernetes"))
     prefix = "spark.kubernetes.executor.label."
     labels = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
@@ -150,7 +152,7 @@ def test_executors_are_not_taken_for_scans():
 
 
 @pytest.mark.parametrize("name", ["prod", "p" * 253, "a." * 120 + "b"])
-def test_a_scan_is_read_as_what_was_made(name):
+def test_scan_of_a_created_job_is_read_with_its_topology_trigger_and_cause(name):
     made = body(name=name)
     labels = made["metadata"]["labels"]
     assert all(len(value) <= 63 for value in labels.values())
@@ -170,7 +172,7 @@ def test_a_scan_is_read_as_what_was_made(name):
         ({"type": "Complete", "status": "False"}, False, False),
     ],
 )
-def test_a_jobs_end_is_read_from_its_conditions(condition, finished, succeeded):
+def test_end_of_a_job_is_read_from_its_conditions(condition, finished, succeeded):
     made = body()
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
     run = read_run(RunKind.JOB, {**made, "status": {"conditions": [condition]}})
@@ -187,7 +189,7 @@ def test_a_jobs_end_is_read_from_its_conditions(condition, finished, succeeded):
         ("FAILED", True, False),
     ],
 )
-def test_an_applications_end_is_read_from_its_state(state, finished, succeeded):
+def test_end_of_a_spark_application_is_read_from_its_state(state, finished, succeeded):
     made = body(engine="SparkApplication")
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
     status = {"applicationState": {"state": state, "errorMessage": "no"}, "terminationTime": "2026-01-31T03:05:00Z"}
@@ -196,14 +198,14 @@ def test_an_applications_end_is_read_from_its_state(state, finished, succeeded):
 
 
 @pytest.mark.parametrize("engine", ScanEngine)
-def test_a_deadline_is_read_as_what_was_made(engine):
+def test_deadline_of_a_created_scan_is_read_for_every_engine(engine):
     made = body(engine=engine.value, activeDeadlineSeconds=600)
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
     assert read_run(kind_of(engine), made).deadline == timedelta(minutes=10)
 
 
 @pytest.mark.parametrize("seconds", [None, "", "soon", "-1", "0", str(10**30), "1e9999"])
-def test_a_deadline_that_is_none_is_not_known(seconds):
+def test_invalid_deadline_is_read_as_none(seconds):
     made = body(engine="SparkApplication")
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
     made["metadata"]["annotations"][SCAN_DEADLINE] = seconds
@@ -211,7 +213,7 @@ def test_a_deadline_that_is_none_is_not_known(seconds):
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "soon", "2026-01-31"])
-def test_times_that_somebody_else_wrote_end_no_pass(moment):
+def test_invalid_times_in_an_object_are_ignored(moment):
     made = body(engine="SparkApplication")
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "app-1"}
     made["metadata"]["annotations"][SCAN_CAUSE] = moment
@@ -250,12 +252,12 @@ def waiting(reason):
         ([{"phase": "Failed"}, waiting("ErrImagePull")], None),
     ],
 )
-def test_why_a_pod_does_not_start_is_read_from_its_status(statuses, why):
+def test_reason_why_a_pod_does_not_start_is_read_from_its_status(statuses, why):
     found = why_unstarted(RunKind.JOB, [{"status": status} for status in statuses])
     assert found == why if why is None else why in found
 
 
-def test_what_is_no_scan_is_passed_over():
+def test_job_without_the_labels_of_a_scan_is_ignored():
     made = body()
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
     made["metadata"]["labels"] = {"app.kubernetes.io/component": "scan"}
@@ -271,7 +273,7 @@ def test_what_is_no_scan_is_passed_over():
         ({"historyLocation": "gs://b/x"}, "historyLocation"),
     ],
 )
-def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance, word):
+def test_only_trusted_namespaces_may_choose_image_spark_settings_and_history(compliance, word):
     of = topology(**compliance)
     assert word in SETUP.failure(of).message
     for setup in (
@@ -290,34 +292,34 @@ def test_only_trusted_namespaces_choose_what_runs_beside_the_operator(compliance
         ({"limits": {"cpu": 1, "memory": "1Gi"}}, {"requests": {}, "limits": {"cpu": 1, "memory": "1Gi"}}),
     ],
 )
-def test_what_an_untrusted_scan_does_not_ask_for_is_bounded_too(asked, got):
+def test_resources_of_an_untrusted_scan_are_limited_even_if_not_specified(asked, got):
     bounded = scan_setup(allowance=allowance(cpu="2", memory="3Gi"))
     compliance = {"schedule": "@daily", **({"resources": asked} if asked else {})}
     assert container(body(bounded, **compliance))["resources"] == got
 
 
 @pytest.mark.parametrize("engine", ["SparkOnKubernetes", "SparkApplication"])
-def test_driver_and_executors_talk_to_nobody_else(engine):
+def test_driver_and_executors_use_authentication_encryption_and_fixed_ports(engine):
     made = body(engine=engine)
     settings = made["spec"]["sparkConf"] if engine == "SparkApplication" else spark_settings(made)
     assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
     assert settings["spark.network.crypto.saslFallback"] == "false"
-    assert not [key for key in settings if "secret" in key], "Spark makes one for each run"
+    assert not [key for key in settings if "secret" in key], "Spark creates a secret for each run"
     assert "0.0.0.0" not in settings.values()
     ports = (settings["spark.driver.port"], settings["spark.blockManager.port"])
-    assert ports == ("7078", "7079"), "those that the chart's NetworkPolicy lets in"
+    assert ports == ("7078", "7079"), "the ports that the chart's NetworkPolicy allows"
     off = {"sparkConf": {"spark.authenticate": "false"}}
     assert "sparkConf" in SETUP.failure(topology(engine=engine, **off)).message
 
 
-def test_what_executors_write_is_bounded():
+def test_local_storage_of_executors_is_limited():
     volume = "spark.kubernetes.executor.volumes.emptyDir.spark-local-dir-1.options.sizeLimit"
     assert spark_settings(body(engine="SparkOnKubernetes"))[volume] == "10Gi"
     application = body(engine="SparkApplication")["spec"]["sparkConf"]
     assert application[volume] == application[volume.replace("executor", "driver")] == "10Gi"
 
 
-def test_without_an_image_or_a_namespace_nothing_starts():
+def test_missing_image_or_namespace_for_scans_is_a_failure():
     assert "RACKSPAN_SCAN_IMAGE" in scan_setup(image=None).failure(topology()).message
     assert "RACKSPAN_SCAN_NAMESPACE" in scan_setup(None).failure(topology()).message
     assert SETUP.failure(topology(schedule="@daily", retentionDays=30)) is None

@@ -1,4 +1,4 @@
-"""The loop over all topologies: one that cannot be scanned is no other one's failure, and nothing is asked in vain."""
+"""The scan loop over all topologies: a failure of one does not affect others, and no needless request is made."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -27,7 +27,7 @@ REFUSED = Failure(Reason.NOT_AUTHORIZED, "no right to create jobs", Remedy.ACCES
 
 @dataclass
 class MemoryRuns:
-    """A namespace for scans. `refusing` are topologies' namespaces whose scans the API server does not take."""
+    """A namespace for scans. `refusing` are namespaces of topologies whose scans the API server refuses."""
 
     clock: object
     objects: dict = field(default_factory=dict)
@@ -85,7 +85,7 @@ class World:
         self.restart()
 
     def restart(self):
-        """Another process: what is not in an object is forgotten."""
+        """Start a new operator process, which knows only what objects contain."""
         dependencies = scan_dependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
         self.loop = ScansReconciler(dependencies, self.told.append)
 
@@ -105,26 +105,26 @@ def world():
     return World()
 
 
-async def test_where_nobody_asks_for_scans_nothing_is_asked(world):
+async def test_scans_are_listed_only_once_if_no_topology_requests_scans(world):
     world.topology()
     assert [await world.loop.reconcile() for _ in range(3)] == [60, 60, 60]
-    assert world.runs.lists == 1, "what an earlier operator left"
+    assert world.runs.lists == 1, "for scans of an earlier operator"
     assert world.told == []
 
 
-async def test_a_scan_is_slept_for_until_it_is_due(world):
+async def test_loop_sleeps_until_the_next_scan_is_due(world):
     world.topology(schedule="0 3 * * *")
     assert await world.loop.reconcile() == 60
     world.now = at("2026-01-31 02:59") + timedelta(seconds=50)
     assert await world.loop.reconcile() == 10
     world.now = at("2026-01-31 03:00")
-    assert await world.loop.reconcile() == 5, "one runs"
+    assert await world.loop.reconcile() == 5, "a scan runs"
     assert len(world.runs.objects) == 1
     await world.loop.reconcile()
     assert len(world.runs.objects) == 1
 
 
-async def test_a_schedule_that_is_taken_off_before_its_first_scan_is_told_no_more(world):
+async def test_status_and_metric_of_a_removed_schedule_are_removed(world):
     world.topology(schedule="0 3 * * *")
     await world.loop.reconcile()
     assert SCAN_NEXT.labels("kafka/prod")._value.get()
@@ -138,7 +138,7 @@ async def test_a_schedule_that_is_taken_off_before_its_first_scan_is_told_no_mor
 
 
 @pytest.mark.parametrize("before", [{"schedule": "every day"}, {"schedule": "0 3 * * *", "engine": "SparkApplication"}])
-async def test_why_scans_could_not_be_started_is_told_until_nobody_asks_for_them(world, before):
+async def test_start_failure_is_reported_until_scans_are_no_longer_requested(world, before):
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
     world.topology(**before)
     await world.loop.reconcile()
@@ -148,7 +148,7 @@ async def test_why_scans_could_not_be_started_is_told_until_nobody_asks_for_them
     assert world.facts().failure is None
 
 
-async def test_a_topology_that_is_refused_holds_back_no_other(world):
+async def test_topology_whose_scan_is_refused_does_not_block_others(world):
     world.runs.refusing = {"kafka"}
     world.topology(request="a")
     world.topology("shop", request="a")
@@ -162,7 +162,7 @@ async def test_a_topology_that_is_refused_holds_back_no_other(world):
     assert world.facts().failure is None
 
 
-async def test_a_scan_waits_until_racks_are_known_by_the_present_spec(world):
+async def test_scan_waits_until_racks_of_the_current_spec_are_known(world):
     world.topology(request="a", status={"rackHash": "of another spec"})
     world.topology("shop", request="a")
     await world.loop.reconcile()
@@ -174,7 +174,7 @@ async def test_a_scan_waits_until_racks_are_known_by_the_present_spec(world):
     assert world.facts().failure is None
 
 
-async def test_an_engine_that_is_off_stops_no_scans_of_other_topologies(world):
+async def test_unavailable_engine_does_not_block_scans_of_other_topologies(world):
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
     world.topology(request="a", engine="SparkApplication")
     world.topology("shop", request="a")
@@ -188,7 +188,7 @@ async def test_an_engine_that_is_off_stops_no_scans_of_other_topologies(world):
     assert {body["kind"] for body in world.runs.objects.values()} == {"Job", "SparkApplication"}
 
 
-async def test_why_jobs_cannot_be_listed_is_told_by_each_topology_that_asks_for_scans(world):
+async def test_failed_list_of_jobs_is_reported_by_each_topology_that_requests_scans(world):
     world.topology(schedule="@daily")
     world.topology("shop", request="a")
     ended = {"scanId": "a", "trigger": "Request", "state": "Completed", "startedAt": "2026-01-30T03:00:00Z"}
@@ -207,7 +207,7 @@ async def test_why_jobs_cannot_be_listed_is_told_by_each_topology_that_asks_for_
     assert (world.facts().failure, world.facts("shop").failure) == (None, None)
 
 
-async def test_an_orphan_that_cannot_be_deleted_holds_back_no_scan_and_no_other_orphan(world, monkeypatch):
+async def test_orphan_that_cannot_be_deleted_does_not_block_scans_or_other_orphans(world, monkeypatch):
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     for namespace in ("kafka", "shop"):
         world.topology(namespace, request="a")
@@ -231,7 +231,7 @@ async def test_an_orphan_that_cannot_be_deleted_holds_back_no_scan_and_no_other_
     ]
 
 
-async def test_where_it_cannot_be_asked_which_topologies_there_are_scans_start_all_the_same(world, monkeypatch):
+async def test_scans_start_even_if_topologies_cannot_be_listed(world, monkeypatch):
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.topology("shop", request="a")
     await world.loop.reconcile()
@@ -239,11 +239,11 @@ async def test_where_it_cannot_be_asked_which_topologies_there_are_scans_start_a
     world.topology(request="a")
     monkeypatch.setattr(world.kube, "listed", AsyncMock(side_effect=FailureError(REFUSED)))
     await world.loop.reconcile()
-    assert len(world.runs.objects) == 2, "one that may be an orphan, and the one that is due"
+    assert len(world.runs.objects) == 2, "the possible orphan and the scan that is due"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_to_be_gone(world, restarted):
+async def test_spark_application_that_cannot_be_listed_is_not_treated_as_deleted(world, restarted):
     world.topology(request="a", engine="SparkApplication")
     await world.loop.reconcile()
     world.runs.unlisted = {RunKind.SPARK_APPLICATION}
@@ -255,7 +255,7 @@ async def test_a_spark_application_that_cannot_be_seen_for_a_while_is_not_taken_
     assert world.facts().last.state == "Running"
 
 
-async def test_a_defect_that_one_topology_meets_with_holds_up_no_other(world, monkeypatch):
+async def test_unexpected_error_for_one_topology_does_not_block_others(world, monkeypatch):
     decide = loops.decide
 
     def broken(topology, *rest):
@@ -271,7 +271,7 @@ async def test_a_defect_that_one_topology_meets_with_holds_up_no_other(world, mo
     assert world.facts().failure.reason == Reason.UNEXPECTED_ERROR
 
 
-async def test_scans_beyond_what_may_run_wait_their_turn(world):
+async def test_scans_above_the_limit_wait_until_another_ends(world):
     world.setup = scan_setup(image="rackspan-scan:1", max_running=1)
     world.restart()
     world.topology(request="a")
@@ -282,7 +282,7 @@ async def test_scans_beyond_what_may_run_wait_their_turn(world):
     assert world.facts("shop").waits_since == world.now
     number = len(world.told)
     await world.loop.reconcile()
-    assert len(world.told) == number, "waiting is told once"
+    assert len(world.told) == number, "waiting is reported once"
     ended = {"type": "Complete", "status": "True", "lastTransitionTime": world.now.isoformat()}
     first["status"] = {"conditions": [ended]}
     await world.loop.reconcile()
@@ -290,7 +290,7 @@ async def test_scans_beyond_what_may_run_wait_their_turn(world):
     assert world.facts("shop").waits_since is None
 
 
-async def test_a_restart_before_the_status_was_written_starts_nothing_twice(world):
+async def test_restart_before_the_status_was_written_does_not_start_a_scan_twice(world):
     world.topology(request="a", schedule="0 3 * * *")
     await world.loop.reconcile()
     world.restart()
@@ -299,7 +299,7 @@ async def test_a_restart_before_the_status_was_written_starts_nothing_twice(worl
     assert world.facts().scans.handled_request == "a"
 
 
-async def test_news_are_told_only_when_there_are_any(world):
+async def test_status_change_is_requested_only_if_facts_have_changed(world):
     world.topology(request="a")
     await world.loop.reconcile()
     number = len(world.told)
@@ -308,25 +308,25 @@ async def test_news_are_told_only_when_there_are_any(world):
     assert len(world.told) == number
 
 
-async def test_scans_of_a_topology_that_is_gone_go_too(world, monkeypatch):
+async def test_scans_of_a_deleted_topology_are_deleted(world, monkeypatch):
     world.topology(request="a")
     await world.loop.reconcile()
     world.cache.drop_topology(ObjectKey("kafka", "prod"))
     await world.loop.reconcile()
-    assert world.runs.objects, "it may only not be listed yet"
+    assert world.runs.objects, "the topology may not be listed yet"
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.kube.there = {ObjectKey("kafka", "prod"): "uid-1"}
     await world.loop.reconcile()
-    assert world.runs.objects, "the API server still has it"
+    assert world.runs.objects, "the API server still has the topology"
     world.kube.there, world.kube.denied = {}, frozenset({"kafka"})
     await world.loop.reconcile()
-    assert world.runs.objects, "its namespace may not be read"
+    assert world.runs.objects, "the namespace of the topology cannot be read"
     world.kube.denied = frozenset()
     await world.loop.reconcile()
     assert world.runs.objects == {}
 
 
-async def test_scans_of_a_topology_that_can_be_read_just_when_others_are_listed_stay(world, monkeypatch):
+async def test_scans_stay_if_their_topology_becomes_readable_during_the_list(world, monkeypatch):
     world.topology(request="a")
     await world.loop.reconcile()
     body = world.cache.topologies[ObjectKey("kafka", "prod")]
@@ -343,7 +343,7 @@ async def test_scans_of_a_topology_that_can_be_read_just_when_others_are_listed_
     assert world.runs.objects
 
 
-async def test_scans_of_another_operators_topologies_are_left_alone(world, monkeypatch):
+async def test_scans_of_topologies_outside_the_watched_namespaces_stay(world, monkeypatch):
     monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
     world.topology(request="a")
     await world.loop.reconcile()
@@ -357,7 +357,7 @@ async def test_scans_of_another_operators_topologies_are_left_alone(world, monke
     assert len(world.runs.objects) == 1
 
 
-async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(world):
+async def test_operator_deletes_an_overdue_scan(world):
     world.topology(request="a", activeDeadlineSeconds=600)
     await world.loop.reconcile()
     world.now += timedelta(seconds=662)
@@ -370,7 +370,7 @@ async def test_a_stuck_scan_is_ended_by_the_operator_where_nothing_else_ends_it(
 
 @pytest.mark.parametrize("engine", ["Auto", "SparkApplication"])
 @pytest.mark.parametrize("later", [{}, {"schedule": "@daily", "activeDeadlineSeconds": 600}])
-async def test_a_scan_has_the_deadline_that_it_was_started_with(world, engine, later):
+async def test_running_scan_keeps_the_deadline_that_it_was_started_with(world, engine, later):
     world.topology(request="a", schedule="@daily", activeDeadlineSeconds=14400, engine=engine)
     await world.loop.reconcile()
     (body,) = world.runs.objects.values()
@@ -384,7 +384,7 @@ async def test_a_scan_has_the_deadline_that_it_was_started_with(world, engine, l
     assert world.runs.objects == {}
 
 
-async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(world):
+async def test_scan_whose_pod_does_not_start_is_reported_and_then_deleted(world):
     world.topology(request="a")
     await world.loop.reconcile()
     world.runs.stuck = "ImagePullBackOff: image rackspan-scan:1"
@@ -402,7 +402,7 @@ async def test_a_scan_whose_pod_does_not_start_is_told_and_lets_the_next_one_go(
     assert len(world.runs.objects) == 1
 
 
-async def test_a_pod_that_replaces_one_on_a_drained_node_has_time_to_start(world):
+async def test_replacement_pod_of_a_long_scan_has_the_full_time_to_start(world):
     world.topology(request="a")
     await world.loop.reconcile()
     (body,) = world.runs.objects.values()
@@ -420,7 +420,7 @@ async def test_a_pod_that_replaces_one_on_a_drained_node_has_time_to_start(world
     assert world.facts().last.reason == Reason.SCAN_NOT_STARTED
 
 
-async def test_without_a_namespace_for_scans_that_is_told(world):
+async def test_missing_namespace_for_scans_is_reported(world):
     world.topology(schedule="@daily")
     dependencies = scan_dependencies(world.cache, world.kube, None, scan_setup(None), clock=lambda: world.now)
     world.loop = ScansReconciler(dependencies, world.told.append)
@@ -428,7 +428,7 @@ async def test_without_a_namespace_for_scans_that_is_told(world):
     assert world.facts().failure.reason == Reason.SCAN_NOT_SET_UP
 
 
-async def test_a_topology_that_goes_while_scans_are_listed_is_not_scanned(world):
+async def test_topology_that_is_deleted_during_the_list_is_not_scanned(world):
     world.topology(request="a")
     listed = world.runs.runs
 

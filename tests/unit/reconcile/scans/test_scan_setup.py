@@ -1,4 +1,4 @@
-"""What a namespace that is not trusted may ask of its scans: nothing that lends it the release's identity."""
+"""The scan settings of untrusted namespaces, which must not give them the permissions of the release."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ def refused(setup=SETUP, **compliance):
         "abfs://audit@acme.dfs.core.windows.net/kafka",
     ],
 )
-def test_a_location_below_what_is_allowed_is_taken(location):
+def test_location_below_an_allowed_location_is_accepted(location):
     assert refused(historyLocation=location) is None
 
 
@@ -65,7 +65,7 @@ def test_a_location_below_what_is_allowed_is_taken(location):
         "hdfs://all/x",
     ],
 )
-def test_a_location_elsewhere_is_refused(location):
+def test_location_outside_the_allowed_locations_is_refused(location):
     assert "historyLocation is below none of scan.allowedLocations" in refused(historyLocation=location)
     assert refused(scan_setup(trusted=("kafka",)), historyLocation=location) is None
 
@@ -93,7 +93,7 @@ def test_a_location_elsewhere_is_refused(location):
     ],
 )
 @pytest.mark.parametrize("trusted", [(), ("*",)])
-def test_a_location_that_hides_something_is_refused_to_everybody_and_not_repeated(location, trusted):
+def test_ambiguous_location_is_refused_for_every_namespace_and_not_in_the_message(location, trusted):
     failure = scan_setup(trusted=trusted, allowance=ALLOWED).failure(topology(historyLocation=location))
     assert failure.reason == Reason.SCAN_NOT_ALLOWED
     assert location not in failure.message
@@ -101,7 +101,7 @@ def test_a_location_that_hides_something_is_refused_to_everybody_and_not_repeate
 
 
 @given(st.text(alphabet="/.%?#@:\\$ \n\x00abcs3", max_size=40))
-def test_what_is_within_a_place_never_leaves_it(tail):
+def test_location_within_another_has_no_segments_that_leave_it(tail):
     try:
         location = Location.parse(f"s3://bucket/own{tail}")
     except LocationError:
@@ -125,28 +125,28 @@ def test_what_is_within_a_place_never_leaves_it(tail):
         ("/data/a#b?", "/data/a#b?"),
     ],
 )
-def test_what_a_location_hides_is_never_shown(location, shown):
+def test_location_is_shown_without_its_secrets(location, shown):
     assert without_secrets(location) == shown
 
 
 @pytest.mark.parametrize("mount", [None, "/var/lib/rackspan", "/var/lib/rackspan/x", "/data/deep"])
 @pytest.mark.parametrize("path", [None, "kafka/prod", "kafka/prod/below", "kafka/prod/"])
-def test_a_volume_of_the_list_is_mounted(mount, path):
+def test_allowed_claim_is_accepted_with_valid_mount_and_sub_path(mount, path):
     asked = volume(**({"subPath": path} if path else {})) | ({"historyLocation": mount} if mount else {})
     assert refused(**asked) is None
 
 
 @pytest.mark.parametrize("mount", ["/opt/rackspan", "/etc", "/", "/var/lib", "/database"])
-def test_a_volume_is_not_mounted_over_code(mount):
+def test_volume_mount_outside_the_data_directories_is_refused(mount):
     assert "historyLocation" in refused(**volume(), historyLocation=mount)
 
 
 @pytest.mark.parametrize("path", ["shop/prod", "kafka", "kafka/other", "kafka/prod/../other", "kafka//prod", "./kafka"])
-def test_a_folder_of_somebody_else_is_refused(path):
+def test_sub_path_of_another_topology_is_refused(path):
     assert "historyVolume.subPath" in refused(**volume(subPath=path))
 
 
-def test_a_claim_that_is_not_on_the_list_is_refused():
+def test_claim_that_is_not_allowed_is_refused():
     assert "scan.allowedClaims" in refused(historyVolume={"claimName": "payroll"})
 
 
@@ -169,7 +169,7 @@ def test_a_claim_that_is_not_on_the_list_is_refused():
         ({"schedule": "0,59 0,23 * * *"}, "scan.limits.scheduleIntervalSeconds"),
     ],
 )
-def test_what_costs_more_than_the_chart_says_is_refused_by_the_name_of_the_value(compliance, value):
+def test_setting_above_a_limit_of_the_chart_is_refused_with_the_name_of_the_value(compliance, value):
     assert value in refused(**compliance)
     assert refused(scan_setup(trusted=("kafka",)), **compliance) is None
 
@@ -183,11 +183,11 @@ def test_what_costs_more_than_the_chart_says_is_refused_by_the_name_of_the_value
         {"schedule": "0 3 * * *", "concurrencyPolicy": "Replace"},
     ],
 )
-def test_what_costs_no_more_is_taken(compliance):
+def test_settings_within_the_limits_are_accepted(compliance):
     assert refused(**compliance) is None
 
 
-def test_a_history_may_be_bounded():
+def test_retention_must_be_within_the_limit_of_history_days():
     setup = scan_setup(allowance=allowance(("gs://all",), history_days=30))
     assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all")
     assert "scan.limits.historyDays" in refused(setup, historyLocation="gs://all", retentionDays=31)
@@ -199,16 +199,16 @@ def test_a_history_may_be_bounded():
     ("locations", "limits"),
     [(["b"], {}), (["s3://u:p@b"], {}), ([], {"cpu": "many"}), ([], {"gpu": 1}), ([], {"backoffLimit": "3"})],
 )
-def test_a_list_that_cannot_be_read_is_refused_at_the_start(locations, limits):
+def test_invalid_lists_and_limits_of_the_chart_raise_an_error(locations, limits):
     with pytest.raises(ValueError, match=r"."):
         Allowance.read(locations, (), limits)
 
 
-def test_amounts_are_compared_as_numbers():
+def test_quantities_are_compared_as_numbers():
     assert parse_quantity("1024Mi") == parse_quantity("1Gi") == parse_quantity(2**30)
     assert parse_quantity("1500m") == parse_quantity("1.5")
 
 
-def test_the_nearest_times_of_a_schedule_are_found():
+def test_shortest_interval_of_a_schedule_is_computed():
     assert Schedule.parse("0 3 * * *", None).shortest_interval == 86400
     assert Schedule.parse("0,10 3 1 1 *", None).shortest_interval == 600

@@ -1,4 +1,4 @@
-"""How a scan went, as the topology's status tells it, and the Events that its findings give rise to."""
+"""The result of a scan in the topology's status, and the Events about its findings."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -47,19 +47,19 @@ def condition(facts, **compliance):
     return find_condition(status.conditions, "Scanned"), status
 
 
-def test_a_scan_that_runs_and_then_ends():
+def test_last_scan_goes_from_running_to_completed():
     assert last_scan(None, [SCAN], (), None, NOW) == RUNNING
     done = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
     assert (done.state, done.findings, done.non_compliant) == (ScanState.COMPLETED, 5, 2)
-    assert last_scan(done, [], (), report(), NOW) == done, "although its Job is gone by now"
+    assert last_scan(done, [], (), report(), NOW) == done, "the result stays after its Job is deleted"
 
 
-def test_the_report_of_an_earlier_scan_says_nothing_of_this_one():
+def test_report_of_an_earlier_scan_is_not_used_for_the_last_scan():
     done = last_scan(RUNNING, [succeeded(SCAN)], (), report(document("prod-0")), NOW)
     assert (done.state, done.findings) == (ScanState.COMPLETED, None)
 
 
-def test_a_scan_says_better_why_it_failed_than_its_pod():
+def test_failure_in_the_report_takes_precedence_over_the_failure_of_the_job():
     lost = report(failed_document("prod-1", "KafkaUnreachable", "no broker answers"))
     for ended in (failed(SCAN), succeeded(SCAN)):
         last = last_scan(RUNNING, [ended], (), lost, NOW)
@@ -67,7 +67,7 @@ def test_a_scan_says_better_why_it_failed_than_its_pod():
     assert last_scan(RUNNING, [failed(SCAN)], (), None, NOW).message == "BackoffLimitExceeded: it broke"
 
 
-def test_a_scan_that_never_ends_timed_out_and_stays_so_while_it_is_deleted():
+def test_overdue_scan_has_reason_timed_out_also_while_it_is_deleted():
     late = last_scan(RUNNING, [SCAN], (SCAN,), None, NOW)
     assert (late.state, late.reason) == (ScanState.FAILED, Reason.SCAN_TIMED_OUT)
     assert last_scan(late, [replace(SCAN, deleting=True)], (), None, NOW) == late
@@ -75,17 +75,17 @@ def test_a_scan_that_never_ends_timed_out_and_stays_so_while_it_is_deleted():
     assert by_kubernetes.reason == Reason.SCAN_TIMED_OUT
 
 
-def test_a_scan_whose_job_was_deleted_by_hand_failed():
+def test_scan_whose_job_was_deleted_by_a_user_failed_unless_it_has_reported():
     gone = last_scan(RUNNING, [], (), None, NOW)
     assert (gone.state, gone.finished_at) == (ScanState.FAILED, NOW)
     assert "deleted" in gone.message
-    assert last_scan(RUNNING, [], (), report(), NOW).state is ScanState.COMPLETED, "unless it had reported"
+    assert last_scan(RUNNING, [], (), report(), NOW).state is ScanState.COMPLETED, "the report counts"
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("ended", [SCAN, failed(SCAN), failed(SCAN, "DeadlineExceeded"), succeeded(SCAN)])
 @pytest.mark.parametrize("unstarted", [{}, {SCAN.uid: "its pod is pending"}])
-def test_a_scans_own_report_says_how_it_went_while_its_job_is_there_and_after(ended, unstarted, recorded):
+def test_report_of_a_scan_determines_its_result_before_and_after_its_job_is_deleted(ended, unstarted, recorded):
     overdue = (ended,) if ended.active else ()
     for own in (report(), report(failed_document("prod-1", "KafkaUnreachable", "no broker answers"))):
         there = last_scan(RUNNING, [ended], overdue, own, NOW, unstarted)
@@ -100,25 +100,25 @@ def test_a_scans_own_report_says_how_it_went_while_its_job_is_there_and_after(en
             assert (there.state, there.message, there.reason) == (ScanState.FAILED, message, Reason.SCAN_FAILED)
 
 
-def test_the_latest_scan_is_told_of():
+def test_last_scan_is_the_latest_scan():
     newer = run("prod-2", "2026-01-31 04:00")
     assert last_scan(RUNNING, [SCAN, newer], (), None, NOW).scan_id == "prod-2"
     after = LastScan("prod-2", ScanTrigger.REQUEST, ScanState.COMPLETED, newer.created)
     assert last_scan(after, [succeeded(SCAN)], (), None, NOW) == after
 
 
-def test_of_scans_of_one_second_the_present_one_is_told_of():
-    """One replaced another, and the API server gives whole seconds."""
+def test_last_scan_is_the_existing_one_of_two_scans_created_in_the_same_second():
+    """One scan replaced the other, and the API server stores times in whole seconds."""
     first, second = run("scan-b"), run("scan-a")
     before = last_scan(None, [first], (), None, NOW)
     assert last_scan(before, [second], (), None, NOW).scan_id == "scan-a"
 
 
-def test_a_scan_from_before_the_clock_was_set_back_hides_no_later_one():
+def test_scan_from_before_the_clock_was_set_back_does_not_hide_later_scans():
     earlier = succeeded(run("prod-0", "2026-01-31 02:00"))
     ahead = succeeded(run("prod-9", "2026-01-31 04:05"))
     told = last_scan(None, [earlier, ahead], (), None, at("2026-01-31 04:10"))
-    assert last_scan(told, [earlier, ahead], (), None, at("2026-01-31 03:00")) == told, "no scan since"
+    assert last_scan(told, [earlier, ahead], (), None, at("2026-01-31 03:00")) == told, "no scan has begun since"
     assert last_scan(told, [earlier], (), None, at("2026-01-31 03:00")) == told
     began = last_scan(told, [earlier, ahead, SCAN], (), None, at("2026-01-31 03:00"))
     assert began == RUNNING
@@ -128,16 +128,16 @@ def test_a_scan_from_before_the_clock_was_set_back_hides_no_later_one():
         assert last_scan(ended, [ahead], (), None, at("2026-01-31 03:10")) == ended
 
 
-def test_a_scan_that_runs_while_the_clock_is_set_back_is_told_to_its_end():
+def test_scan_that_runs_while_the_clock_is_set_back_is_reported_until_it_ends():
     ahead = run("prod-9", "2026-01-31 04:05")
     running = last_scan(None, [ahead], (), None, at("2026-01-31 04:06"))
-    assert last_scan(running, [ahead, SCAN], (), None, at("2026-01-31 03:01")) == running, "both run"
+    assert last_scan(running, [ahead, SCAN], (), None, at("2026-01-31 03:01")) == running, "both scans run"
     ended = last_scan(running, [succeeded(ahead), SCAN], (), None, at("2026-01-31 03:02"))
     assert (ended.scan_id, ended.state) == ("prod-9", ScanState.COMPLETED)
     assert last_scan(ended, [succeeded(ahead), SCAN], (), None, at("2026-01-31 03:03")) == RUNNING
 
 
-def test_scans_are_told_of_though_the_api_servers_clock_is_ahead_by_a_day():
+def test_scans_are_reported_if_the_clock_of_the_api_server_is_a_day_ahead():
     told, now = None, at("2026-01-30 03:00")
     for number in (1, 2):
         one = run(f"prod-{number}", f"2026-01-31 0{number}:00")
@@ -148,7 +148,7 @@ def test_scans_are_told_of_though_the_api_servers_clock_is_ahead_by_a_day():
         assert (told.scan_id, told.state) == (one.name, ScanState.COMPLETED)
 
 
-def test_the_condition_tells_the_last_result_and_what_comes_next():
+def test_condition_reports_the_last_result_and_the_next_scan():
     scans = ScansStatus(next_at=at("2026-02-01 03:00"))
     last = last_scan(RUNNING, [succeeded(SCAN)], (), report(), NOW)
     good, status = condition(ScanFacts("", scans, last), schedule="0 3 * * *")
@@ -163,7 +163,7 @@ def test_the_condition_tells_the_last_result_and_what_comes_next():
     assert condition(ScanFacts("", scans, last, failure))[0].message == "no right to"
 
 
-def test_while_a_scan_runs_the_condition_keeps_the_last_result():
+def test_condition_keeps_the_last_result_while_a_scan_runs():
     of = topology(schedule="0 3 * * *")
     first = with_scans(of, of.status, ScanFacts(UID, ScansStatus(), failed_scan()), NOW)
     going = with_scans(of, first, ScanFacts(UID, ScansStatus(), RUNNING), NOW)
@@ -175,13 +175,13 @@ def failed_scan():
     return structs.replace(RUNNING, state=ScanState.FAILED, message="x")
 
 
-def test_a_topology_that_asks_for_no_scans_has_no_condition_about_them():
+def test_condition_exists_only_if_the_topology_requests_scans():
     assert condition(ScanFacts(""))[0] is None
     assert condition(ScanFacts(""), schedule="0 3 * * *")[0].reason == "ScanWaiting"
     assert "suspended" in condition(ScanFacts(""), schedule="0 3 * * *", suspend=True)[0].message
 
 
-def test_what_is_known_of_another_object_of_that_name_is_not_told():
+def test_facts_about_another_topology_of_the_same_name_are_not_used():
     of = topology(schedule="0 3 * * *")
     assert with_scans(of, of.status, ScanFacts("another", ScansStatus(), RUNNING), NOW) == of.status
 
@@ -195,7 +195,7 @@ def events(changes):
     return list(report_events(ABOUT, found, lambda name: [ORDERS] if name == "orders" else []))
 
 
-def test_findings_are_told_on_the_topology_and_on_the_topics_object():
+def test_findings_are_events_on_the_topology_and_on_the_kafka_topic():
     new = [finding("a", topic="orders", message="uneven"), finding("b", topic="unmanaged", severity="info")]
     cleared = [finding("c", message="was bad")]
     told_now = events(ScanChanges(new=2, cleared=1, new_findings=new, cleared_findings=cleared))
@@ -208,7 +208,7 @@ def test_findings_are_told_on_the_topology_and_on_the_topics_object():
     assert told_now[0].message == "NotCompliant (high): orders: uneven"
 
 
-def test_many_findings_are_told_in_one_sentence():
+def test_many_findings_are_summarized_in_one_event():
     many = [finding(str(number), topic="orders") for number in range(500)]
     told_now = events(ScanChanges(new=500, cleared=0, new_findings=many))
     assert len(told_now) == 2 * MAX_EVENTS + 1
@@ -216,7 +216,7 @@ def test_many_findings_are_told_in_one_sentence():
     assert told_now[-1].message.startswith("500 findings are new and 0 are cleared; the first 10")
 
 
-def test_the_time_in_violation_is_told_while_there_is_a_history():
+def test_violation_time_metric_exists_while_there_is_a_history():
     def told(**summary):
         update_report_metrics("shop/metrics", ComplianceReportStatus(summary=ReportSummary(**summary)))
         return REGISTRY.get_sample_value("rackspan_scan_violation_seconds", {"topology": "shop/metrics"})
@@ -226,5 +226,5 @@ def test_the_time_in_violation_is_told_while_there_is_a_history():
     forget_report("shop/metrics")
 
 
-def test_a_scan_without_changes_is_no_news():
+def test_scan_without_changes_has_no_events():
     assert events(ScanChanges()) == []
