@@ -1,4 +1,4 @@
-"""What flaps is looked at ever less often, what changes once at once, and the one does not hold up the other."""
+"""Flapping objects are handled less and less often, single changes at once, and neither delays the other."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from rackspan.reconcile.runtime.waiting import APART_SECONDS, MAX_SECONDS, MIN_S
 
 
 def looks(changes):
-    """When changes of objects, (at, which) in order, are looked at: each look takes all that has changed."""
+    """Return the times at which changes, (at, which) in order, are handled: each time handles all changes so far."""
     debounce, found = Debounce(), []
 
     def until(now):
@@ -28,25 +28,25 @@ def of_one(*times):
     return [(at, "node") for at in times]
 
 
-def test_a_change_in_calm_times_is_looked_at_at_once():
+def test_rare_change_is_handled_after_the_minimum_time():
     assert looks(of_one(0, 100, 200)) == [MIN_SECONDS, 100 + MIN_SECONDS, 200 + MIN_SECONDS]
 
 
-def test_fifty_changes_within_seventeen_seconds_are_looked_at_seven_times():
+def test_fifty_changes_within_seventeen_seconds_are_handled_seven_times():
     assert len(looks(of_one(*(number * 17 / 50 for number in range(50))))) == 7
 
 
-def test_nodes_that_are_relabelled_one_after_the_other_are_each_looked_at_at_once():
+def test_nodes_relabelled_one_after_the_other_are_each_handled_after_the_minimum_time():
     changes = [(2 * number, f"node-{number}") for number in range(100)]
     assert looks(changes) == [at + MIN_SECONDS for at, _ in changes]
 
 
-def test_many_nodes_together_are_looked_at_once_a_second():
+def test_many_concurrent_node_changes_are_handled_about_once_a_second():
     found = looks([(number / 50, f"node-{number}") for number in range(500)])
     assert len(found) == 11
 
 
-def test_a_label_that_flaps_holds_up_no_other():
+def test_flapping_label_does_not_delay_changes_of_others():
     flapping = of_one(*(number / 2 for number in range(60)))
     calm = [(10.25, "other"), (20.25, "another")]
     found = looks(sorted([*flapping, *calm]))
@@ -54,7 +54,7 @@ def test_a_label_that_flaps_holds_up_no_other():
         assert any(at < look <= at + MIN_SECONDS + APART_SECONDS for look in found)
 
 
-def test_what_has_changed_once_is_forgotten_after_a_calm():
+def test_single_changes_are_forgotten_after_the_reset_time():
     debounce = Debounce()
     for number in range(1_000):
         debounce.changed(number, 0)
@@ -68,20 +68,20 @@ changes_of_some = st.lists(st.tuples(st.floats(0, 100), st.sampled_from("abc")),
 
 
 @given(changes_of_some)
-def test_every_change_is_looked_at_within_the_longest_wait(changes):
+def test_every_change_is_handled_within_the_maximum_time(changes):
     found = looks(changes)
     for at, _ in changes:
         assert any(at <= look <= at + MAX_SECONDS for look in found)
 
 
 @given(changes_of_some)
-def test_looks_are_never_closer_than_they_may_be(changes):
+def test_changes_are_never_handled_more_often_than_allowed(changes):
     found = looks(changes)
     assert all(later - look > APART_SECONDS - 1e-6 for look, later in pairwise(found))
 
 
 @given(st.integers(1, 40), st.floats(0.05, 4))
-def test_what_has_flapped_is_quick_again_after_a_calm(number, every):
+def test_flapping_object_is_handled_quickly_again_after_the_reset_time(number, every):
     times = [step * every for step in range(number)]
     later = times[-1] + 2 * RESET_SECONDS
     assert looks(of_one(*times, later))[-1] == later + MIN_SECONDS

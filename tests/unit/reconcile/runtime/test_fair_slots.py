@@ -1,4 +1,4 @@
-"""Namespaces get slots in turn, and none is lost."""
+"""Namespaces get slots in turn, and no slot is lost."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rackspan.reconcile.runtime.writers import FairSlots
 
 
-async def test_a_namespace_that_asks_for_many_slots_holds_up_no_other():
+async def test_namespace_that_requests_many_slots_does_not_block_others():
     slots, served = FairSlots(1), []
 
     async def use(name):
@@ -26,7 +26,7 @@ async def test_a_namespace_that_asks_for_many_slots_holds_up_no_other():
 @given(
     st.integers(1, 3), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 4)), max_size=12)
 )
-def test_no_more_than_the_slots_are_held_and_each_comes_back(most, users):
+def test_slots_are_never_exceeded_and_all_are_returned(most, users):
     async def story():
         slots, held, ended = FairSlots(most), Counter(), []
 
@@ -49,7 +49,7 @@ def test_no_more_than_the_slots_are_held_and_each_comes_back(most, users):
                 tasks[cancelled].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not held.total()
-        async with asyncio.TaskGroup() as group:  # all slots are there again
+        async with asyncio.TaskGroup() as group:  # all slots are free again
             ready = asyncio.Barrier(most)
 
             async def meet():

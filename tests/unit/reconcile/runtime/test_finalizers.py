@@ -1,4 +1,4 @@
-"""Every object of ours carries the finalizer."""
+"""Adding and removing the finalizer of an object."""
 
 import pytest
 from tests.unit.reconcile.examples import topic
@@ -8,7 +8,7 @@ from rackspan.reconcile.runtime.writers import with_finalizer, without_finalizer
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
-def test_every_object_carries_the_finalizer_since_its_policy_may_change_any_time(policy):
+def test_finalizer_is_added_for_every_deletion_policy_and_other_finalizers_stay(policy):
     assert with_finalizer(topic(deletionPolicy=policy).meta) == (FINALIZER,)
     assert with_finalizer(topic(deletionPolicy=policy, finalizers=["theirs"]).meta) == ("theirs", FINALIZER)
     assert with_finalizer(topic(deletionPolicy=policy, finalizers=["theirs", FINALIZER]).meta) == ("theirs", FINALIZER)

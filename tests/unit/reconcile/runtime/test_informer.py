@@ -1,4 +1,4 @@
-"""What is known of an object while lists, events and answers to writes overtake each other."""
+"""The known version of an object when lists, watch events and responses to writes arrive out of order."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def known():
 
 
 @pytest.mark.parametrize("version", ["9", "10"])
-def test_what_is_no_newer_than_what_is_known_is_no_news(known, version):
+def test_version_that_is_not_newer_is_ignored(known, version):
     assert not known.record(KIND, body(version))
     assert not known.record_response(KIND, body(version))
 
@@ -35,34 +35,34 @@ def test_versions_compare_as_numbers(known):
     assert known.record(KIND, body("100"))
 
 
-def test_versions_that_are_no_numbers_are_taken_as_they_come():
+def test_versions_that_are_not_numbers_are_accepted_in_order_of_arrival():
     versions = ObjectVersions()
     assert versions.record(KIND, body("b"))
     assert versions.record(KIND, body("a"))
 
 
-def test_what_was_read_just_now_counts_even_where_it_shows_less(known):
+def test_listed_object_is_accepted_even_with_an_older_version(known):
     assert known.record(KIND, body("7"), listed=True)
     assert known.record(KIND, body("8"))
 
 
-def test_what_was_listed_of_an_object_that_went_since_takes_nobodys_place(known):
+def test_listed_object_with_an_older_uid_does_not_replace_the_current_one(known):
     assert not known.record(KIND, body("7", uid="0"), listed=True)
 
 
-def test_an_event_of_an_object_that_went_before_takes_nobodys_place(known):
+def test_event_of_an_earlier_object_does_not_replace_or_delete_the_current_one(known):
     assert not known.record(KIND, body("9", uid="0"))
     assert not known.record_deletion(KIND, body("9", uid="0"))
     assert known.record_deletion(KIND, body("11", uid="1"))
     assert known.latest(KIND, KEY) is None
 
 
-def test_the_answer_to_a_write_does_not_bring_back_an_object_that_is_gone(known):
+def test_response_to_a_write_does_not_restore_a_deleted_object(known):
     known.record_deletion(KIND, body("11"))
     assert not known.record_response(KIND, body("12"))
 
 
-def test_the_answer_to_a_write_does_not_replace_an_object_made_since(known):
+def test_response_to_a_write_does_not_replace_an_object_created_since(known):
     assert not known.record_response(KIND, body("12", uid="0"))
 
 
@@ -76,7 +76,7 @@ def seen(cache, topology):
         cache.put_topology(topology)
 
 
-def test_the_answer_to_a_write_does_not_take_back_what_a_topology_asks_for_since():
+def test_response_to_a_write_does_not_replace_a_newer_spec_of_a_topology():
     cache = Cache()
     seen(cache, topology("10", drainBrokers=[1]))
     cache.put_topology_answer(topology("9"))
@@ -85,7 +85,7 @@ def test_the_answer_to_a_write_does_not_take_back_what_a_topology_asks_for_since
     assert cache.topologies[KEY].meta.resource_version == "11"
 
 
-def test_the_answer_to_a_write_brings_back_no_topology():
+def test_response_to_a_write_does_not_restore_or_replace_a_topology():
     cache = Cache()
     cache.put_topology_answer(topology("9"))
     assert cache.topologies == {}
@@ -95,7 +95,7 @@ def test_the_answer_to_a_write_brings_back_no_topology():
 
 
 class Told:
-    """What is done with the objects of a kind, in order."""
+    """Records the calls of a handler in order."""
 
     def __init__(self, cache):
         self.cache, self.told = cache, []
@@ -110,7 +110,7 @@ class Told:
 
 
 @pytest.mark.parametrize("event", [None, "ADDED", "MODIFIED"])
-def test_what_is_made_anew_is_no_change_of_what_was_there(event):
+def test_recreated_object_drops_the_old_one_before_the_new_one_is_put(event):
     found = Told(Cache())
     found.informer.take("ADDED", body("1"))
     found.informer.take(event, body("3", uid="2"))
@@ -125,7 +125,7 @@ def test_what_is_made_anew_is_no_change_of_what_was_there(event):
 
 
 @pytest.mark.parametrize("event", [None, "MODIFIED"])
-def test_what_went_before_drops_nothing(event):
+def test_event_of_an_earlier_object_does_not_drop_the_current_one(event):
     found = Told(Cache())
     found.informer.take("ADDED", body("3", uid="2"))
     found.informer.take(event, body("1"))
@@ -133,7 +133,7 @@ def test_what_went_before_drops_nothing(event):
     assert found.cache.topics[KEY].meta.uid == "2"
 
 
-def test_a_list_that_was_read_before_a_write_takes_nothing_back():
+def test_list_that_was_read_before_a_write_does_not_revert_the_write():
     found = Told(Cache())
     found.informer.take("ADDED", body("9"))
     written = body("10") | {"status": {"topicId": "id-1"}}
@@ -143,7 +143,7 @@ def test_a_list_that_was_read_before_a_write_takes_nothing_back():
 
 
 @pytest.mark.parametrize(("uid", "stays"), [("1", True), ("2", False)])
-def test_an_object_that_cannot_be_read_leaves_the_last_one_that_could_but_not_its_predecessor(uid, stays):
+def test_invalid_object_keeps_its_last_valid_version_but_not_an_earlier_object(uid, stays):
     found = Told(Cache())
     found.informer.take("ADDED", body("1"))
     found.informer.take("MODIFIED", body("2", uid, partitions="many"))

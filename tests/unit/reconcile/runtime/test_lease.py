@@ -1,4 +1,4 @@
-"""One operator at a time acts, whatever clocks show and whichever answers are lost."""
+"""Only one operator is active at a time, with any clock skew and with lost responses."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "away", Remedy.RETRY)
 
 
 class Server:
-    """The API server's one Lease. Writes count only in the place of the version that was read."""
+    """An API server with one Lease. A write succeeds only if it replaces the version that was read."""
 
     def __init__(self):
         self.record = None
@@ -46,7 +46,7 @@ class Server:
         return self.record
 
     def annotate(self):
-        """Somebody who is no candidate writes to the Lease."""
+        """Write to the Lease as a client that is no candidate."""
         if self.record is not None:
             self._version += 1
             self.record = replace(self.record, version=str(self._version))
@@ -60,12 +60,12 @@ class Server:
 
 @dataclass
 class Simulated:
-    """An operator whose clock has its own start, and which may be cut off or paused."""
+    """An operator with its own clock, which may lose its connection or be paused."""
 
     candidate: Candidate
     skew: float
     writes_time: bool = False
-    """Whether its renewals say when they are, by a clock of its own, as those of Rackspan and client-go do."""
+    """Whether its renewals have a time, by its own clock, as those of Rackspan and client-go do."""
     cut_until: float = 0.0
     next_attempt: float = 0.0
 
@@ -84,13 +84,13 @@ class Simulated:
         renewed_at = NOON + timedelta(seconds=local) if self.writes_time else None
         written = server.put(replace(wanted, renewed_at=renewed_at))
         took = chance.choice([0.0, 0.0, 1.0, TIMING.request_timeout_seconds])
-        if written is not None and chance.random() < 0.8:  # else the answer is lost
+        if written is not None and chance.random() < 0.8:  # else the response is lost
             self.candidate = self.candidate.after_renewal(written, local, local + took)
 
 
 @pytest.mark.parametrize("writes_time", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_under_way(seed, writes_time):
+def test_only_one_operator_is_active_and_only_after_changes_of_the_previous_one_have_ended(seed, writes_time):
     chance, server = random.Random(seed), Server()
     operators = [Simulated(Candidate(name), chance.uniform(-1e6, 1e6), writes_time) for name in ("a", "b", "c")]
     last_act: dict[str, float] = {}
@@ -101,7 +101,7 @@ def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_und
             if now >= operator.next_attempt:
                 operator.attempt(server, now, chance)
         if tick == 4000:
-            server.record = None  # somebody deletes the Lease
+            server.record = None  # a user deletes the Lease
         if writes_time and chance.random() < 0.3:
             server.annotate()
         acting = [one.candidate.identity for one in operators if one.candidate.is_leader(now + one.skew)]
@@ -110,11 +110,13 @@ def test_no_two_operators_act_at_once_and_none_acts_while_anothers_change_is_und
             last_act[name] = now
             acted.add(name)
             for other, at in last_act.items():
-                assert other == name or now - at > TIMING.change_timeout_seconds, f"{other}'s change may be under way"
-    assert len(acted) > 1, "the Lease changed hands"
+                assert other == name or now - at > TIMING.change_timeout_seconds, (
+                    f"a change of {other} may be in progress"
+                )
+    assert len(acted) > 1, "the Lease changed its holder"
 
 
-def test_a_lease_is_taken_only_after_its_whole_time_as_seen_here():
+def test_lease_is_taken_only_after_its_duration_by_the_local_clock():
     held = LeaseRecord("other", 30, 4, "7")
     candidate = Candidate("me").after_read(held, 100.0)
     assert candidate.next_record(129.9) is None
@@ -122,7 +124,7 @@ def test_a_lease_is_taken_only_after_its_whole_time_as_seen_here():
     assert candidate.after_read(replace(held, version="8"), 129.0).next_record(130.0) is None
 
 
-def test_a_lease_whose_holder_is_dead_is_taken_however_often_others_write_to_it():
+def test_lease_without_renewals_is_taken_even_if_other_clients_write_to_it():
     held = LeaseRecord("other", 30, 4, "7", NOON)
     candidate = Candidate("me").after_read(held, 100.0)
     for second in range(1, 30):
@@ -131,7 +133,7 @@ def test_a_lease_whose_holder_is_dead_is_taken_however_often_others_write_to_it(
     assert candidate.next_record(130.0) == LeaseRecord("me", 30, 5, "829")
 
 
-def test_a_renewal_is_known_by_its_time_whatever_clock_shows_it():
+def test_changed_renewal_time_counts_as_renewal_even_if_it_is_earlier():
     held = LeaseRecord("other", 30, 4, "7", NOON)
     earlier = replace(held, version="8", renewed_at=NOON - timedelta(hours=1))
     candidate = Candidate("me").after_read(held, 100.0).after_read(earlier, 110.0)
@@ -139,7 +141,7 @@ def test_a_renewal_is_known_by_its_time_whatever_clock_shows_it():
     assert candidate.next_record(140.0) == LeaseRecord("me", 30, 5, "8")
 
 
-def test_a_lease_that_is_deleted_may_have_been_renewed_just_before():
+def test_deleted_lease_is_taken_only_after_its_duration_since_the_deletion_was_seen():
     held = LeaseRecord("other", 30, 4, "7", NOON)
     candidate = Candidate("me").after_read(held, 0.0).after_read(None, 10.0).after_read(None, 11.0)
     assert candidate.next_record(39.9) is None
@@ -148,15 +150,15 @@ def test_a_lease_that_is_deleted_may_have_been_renewed_just_before():
     assert candidate.next_record(40.0) == LeaseRecord("me", 30, 5, "")
 
 
-def test_the_same_identity_has_its_lease_back_at_once():
+def test_candidate_with_the_identity_of_the_holder_takes_the_lease_at_once():
     assert Candidate("me").after_read(LeaseRecord("me", 30, 4, "7"), 0.0).next_record(0.0) is not None
 
 
-def test_one_that_was_let_go_of_is_taken_at_once():
+def test_released_lease_is_taken_at_once():
     assert Candidate("me").after_read(LeaseRecord("", 1, 4, "7"), 0.0).next_record(0.0) == LeaseRecord("me", 30, 5, "7")
 
 
-def test_a_lease_that_is_deleted_still_has_its_holder():
+def test_deleted_lease_without_renewal_time_is_taken_only_after_its_duration():
     candidate = (
         Candidate("me").after_read(LeaseRecord("other", 30, 4, "7"), 0.0).after_read(None, 10.0).after_read(None, 11.0)
     )
@@ -164,7 +166,7 @@ def test_a_lease_that_is_deleted_still_has_its_holder():
     assert candidate.next_record(40.0) == LeaseRecord("me", 30, 5, "")
 
 
-def test_after_a_time_without_the_api_server_watch_events_are_waited_for():
+def test_leader_waits_for_watch_events_after_it_could_not_renew_for_a_time():
     record = LeaseRecord("me", 30, 0, "1")
     candidate = Candidate("me").after_renewal(record, 0.0, 1.0)
     assert candidate.is_leader(1.0)
@@ -196,7 +198,7 @@ def refused(one):
     return error.value.failure
 
 
-async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_renewed():
+async def test_changes_are_refused_before_the_lease_is_acquired_and_after_it_was_not_renewed():
     server, clock = Server(), Clock()
     one = election(server, clock)
     assert refused(one).reason is Reason.LEASE_NOT_HELD
@@ -206,7 +208,7 @@ async def test_nothing_is_changed_before_the_lease_is_ours_nor_once_it_was_not_r
     assert refused(one).remedy is Remedy.RETRY
 
 
-async def test_the_lease_is_current_while_the_api_server_answers_whoever_holds_it():
+async def test_lease_is_current_while_the_api_server_responds_for_leader_and_standby():
     server, clock = Server(), Clock()
     leader, standby = election(server, clock, "leader"), election(server, clock, "standby")
     assert not leader.is_current
@@ -227,7 +229,7 @@ async def test_the_lease_is_current_while_the_api_server_answers_whoever_holds_i
     assert standby.other_holder == "leader"
 
 
-async def test_who_waits_gets_it_once_it_is_let_go_of():
+async def test_waiting_candidate_acquires_the_lease_after_it_is_released():
     server, clock = Server(), Clock()
     old, new = election(server, clock, "old"), election(server, clock, "new")
     await old.acquire(asyncio.Event())
@@ -241,7 +243,7 @@ async def test_who_waits_gets_it_once_it_is_let_go_of():
     assert new.is_leader()
 
 
-async def test_renewing_ends_where_another_one_holds_the_lease():
+async def test_renew_ends_if_another_operator_holds_the_lease():
     server, clock = Server(), Clock()
     one = election(server, clock)
     await one.acquire(asyncio.Event())
@@ -249,10 +251,10 @@ async def test_renewing_ends_where_another_one_holds_the_lease():
     await asyncio.wait_for(one.renew(), 30)
     refused(one)
     await one.release()
-    assert server.record.holder == "other\n", "it is not ours to let go of"
+    assert server.record.holder == "other\n", "only the holder releases the Lease"
 
 
-async def test_waiting_ends_where_it_is_time_to_stop():
+async def test_acquire_ends_when_the_stop_event_is_set():
     server = Server()
     server.away = True
     stop = asyncio.Event()
@@ -262,8 +264,8 @@ async def test_waiting_ends_where_it_is_time_to_stop():
     assert await asyncio.wait_for(waiting, 300) is False
 
 
-async def test_a_cancellation_that_comes_with_the_end_is_not_swallowed():
-    """`asyncio.wait_for` of Python 3.11 swallows it, and whoever is told to end goes on."""
+async def test_cancellation_together_with_the_stop_event_is_raised():
+    """`asyncio.wait_for` of Python 3.11 loses the cancellation, so that the cancelled task continues."""
     server = Server()
     server.away = True
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A step that does not get on is told, whatever else goes on beside it."""
+"""A step without progress is reported, independent of other steps."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ class Clock:
         return self.now
 
 
-def test_a_step_stalls_by_itself_while_others_come_and_go():
+def test_step_is_stalled_independent_of_other_steps():
     clock = Clock()
     liveness = Liveness(clock)
     with liveness.track("wedged"):
@@ -25,14 +25,14 @@ def test_a_step_stalls_by_itself_while_others_come_and_go():
     assert liveness.stalled(0) == {}
 
 
-def test_what_waits_for_something_to_do_never_stalls():
+def test_liveness_without_a_running_step_is_never_stalled():
     clock = Clock()
     liveness = Liveness(clock)
     clock.now += 10_000
     assert liveness.stalled(300) == {}
 
 
-async def test_each_answer_is_progress_also_in_a_task_of_the_step():
+async def test_progress_in_a_task_counts_for_its_innermost_step():
     clock = Clock()
     liveness = Liveness(clock)
 
@@ -43,8 +43,8 @@ async def test_each_answer_is_progress_also_in_a_task_of_the_step():
     with liveness.track("long"), liveness.track("batch"):
         for _ in range(3):
             await asyncio.create_task(call())
-        assert liveness.stalled(300) == {"long": 600.0}, "the outer one does not get on by what is told within another"
+        assert liveness.stalled(300) == {"long": 600.0}, "progress in an inner step does not count for the outer step"
 
 
-def test_progress_outside_of_any_step_is_nobodys():
+def test_progress_outside_of_any_step_is_ignored():
     progress()

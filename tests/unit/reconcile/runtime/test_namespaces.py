@@ -1,4 +1,4 @@
-"""Of the RackTopologies of a namespace the oldest are served, whatever comes and goes beside them."""
+"""The operator serves the oldest RackTopologies of each namespace, however others are created and deleted."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def topology(name, second=1, uid=None, namespace="shop"):
 
 
 @given(ACTS)
-def test_the_oldest_of_each_namespace_are_served(acts):
+def test_quota_admits_the_oldest_topologies_of_each_namespace(acts):
     quota, there = NamespaceQuota(LIMIT), {}
     for act, name, second, namespace in acts:
         one = topology(name, second, namespace=namespace)
@@ -45,7 +45,7 @@ def test_the_oldest_of_each_namespace_are_served(acts):
         assert (quota.over_quota(key) is None) == served
 
 
-def test_one_that_is_left_alone_is_told_what_helps():
+def test_failure_of_a_topology_over_the_quota_says_how_to_fix_it():
     quota = NamespaceQuota(1)
     quota.put(topology("old", 1))
     quota.put(topology("new", 2))

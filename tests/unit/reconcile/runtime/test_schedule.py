@@ -1,4 +1,4 @@
-"""Cron expressions: what Kubernetes' users know, in any time zone, where clocks are put forward and back."""
+"""Cron expressions as in Kubernetes, in any time zone, with changes of daylight saving time."""
 
 from datetime import timedelta
 
@@ -30,21 +30,21 @@ def times(expression, zone, start, number):
         ("0 0 29 2 *", None, "2026-01-31 00:00", ["02-29 00:00"]),
     ],
 )
-def test_a_schedule_says_when_it_comes(expression, zone, start, expected):
+def test_schedule_returns_its_next_times(expression, zone, start, expected):
     assert times(expression, zone, start, len(expected)) == expected
 
 
-def test_a_time_that_is_skipped_when_clocks_go_forward_comes_right_after():
+def test_time_skipped_when_clocks_go_forward_is_due_right_after():
     # In Paris on 29 March 2026 02:00 to 03:00 does not exist: 01:00 UTC is both ends of it.
     assert times("30 2 * * *", "Europe/Paris", "2026-03-28 00:00", 3) == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
 
 
-def test_a_time_that_comes_twice_when_clocks_go_back_counts_once():
+def test_time_repeated_when_clocks_go_back_counts_once():
     # In Paris on 25 October 2026 02:00 to 03:00 comes twice: from 00:00 and from 01:00 UTC.
     assert times("30 2 * * *", "Europe/Paris", "2026-10-24 12:00", 2) == ["10-25 00:30", "10-26 01:30"]
 
 
-def test_every_so_many_minutes_goes_on_while_clocks_change():
+def test_interval_in_minutes_continues_while_clocks_go_back():
     autumn = times("*/30 * * * *", "Europe/Paris", "2026-10-24 23:30", 5)
     assert autumn == ["10-25 00:00", "10-25 00:30", "10-25 01:00", "10-25 01:30", "10-25 02:00"]
 
@@ -59,12 +59,12 @@ def test_every_so_many_minutes_goes_on_while_clocks_change():
         ("5-1 3 * * *", None, "minute"),
     ],
 )
-def test_a_schedule_that_never_comes_is_told(expression, zone, words):
+def test_invalid_schedule_or_time_zone_is_refused(expression, zone, words):
     with pytest.raises(ScheduleError, match=words):
         Schedule.parse(expression, zone)
 
 
-def test_the_latest_time_includes_now_and_leaves_out_what_was_before():
+def test_latest_time_includes_now_and_excludes_the_start():
     schedule = Schedule.parse("0 * * * *", None)
     assert schedule.latest(at("2026-01-31 01:00"), at("2026-01-31 03:00")) == at("2026-01-31 03:00")
     assert schedule.latest(at("2026-01-31 01:00"), at("2026-01-31 02:59")) == at("2026-01-31 02:00")
@@ -80,7 +80,7 @@ def test_the_latest_time_includes_now_and_leaves_out_what_was_before():
     expression=st.sampled_from(["30 2 * * *", "*/20 * * * *", "0 */6 * * *", "15 1,2,3 * * sun", "0 0 1 * *"]),
     zone=st.sampled_from([None, "Europe/Paris", "America/New_York", "Australia/Lord_Howe"]),
 )
-def test_the_latest_time_is_never_later_than_now_and_none_lies_between(minutes, expression, zone):
+def test_latest_time_is_within_the_range_and_the_next_is_after_now(minutes, expression, zone):
     schedule, now = Schedule.parse(expression, zone), at("2026-01-01 00:00") + timedelta(minutes=minutes)
     since = now - timedelta(days=40)
     latest = schedule.latest(since, now)

@@ -1,4 +1,4 @@
-"""When replicas may be moved: windows by cron, in their time zones."""
+"""Maintenance windows, by cron expressions in their time zones."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ def windows(*several):
     return MaintenanceWindows.parse([MaintenanceWindow(*one) for one in several])
 
 
-def test_without_windows_it_is_always_time():
+def test_empty_list_of_windows_is_always_open():
     assert windows().is_open(at("2026-01-01T00:00"))
     assert windows().opens(at("2026-01-01T00:00")) is None
 
@@ -31,19 +31,19 @@ def test_without_windows_it_is_always_time():
         ("2026-01-05T22:30", False),
     ],
 )
-def test_a_window_is_open_from_its_time_on_and_closed_at_its_end(moment, is_open):
+def test_window_is_open_from_its_start_and_closed_at_its_end(moment, is_open):
     saturdays = windows(("0 22 * * SAT", "4h"))
     assert saturdays.is_open(at(moment)) is is_open
 
 
-def test_the_next_window_is_the_earliest_of_all_and_the_last_to_close_counts():
+def test_several_windows_open_with_the_earliest_and_close_with_the_latest():
     several = windows(("0 22 * * SAT", "4h"), ("0 23 * * *", "30m"))
     assert several.opens(at("2026-01-02T00:00")) == at("2026-01-02T23:00")
     assert several.is_open(at("2026-01-04T01:59"))
     assert not several.is_open(at("2026-01-04T02:00"))
 
 
-def test_windows_follow_their_time_zone_through_daylight_saving():
+def test_window_follows_daylight_saving_of_its_time_zone():
     night = windows(("0 1 * * *", "2h", "Europe/Paris"))
     assert night.is_open(at("2026-01-10T00:30"))
     assert not night.is_open(at("2026-07-09T22:30"))
@@ -51,17 +51,17 @@ def test_windows_follow_their_time_zone_through_daylight_saving():
 
 
 @pytest.mark.parametrize(("text", "lasts"), [("4h", 240), ("90m", 90), ("1h30m", 90), ("100h", 6000)])
-def test_durations(text, lasts):
+def test_duration_is_parsed_from_hours_and_minutes(text, lasts):
     assert duration_of(text) == timedelta(minutes=lasts)
 
 
 @pytest.mark.parametrize("text", ["", "0h", "4", "30m1h", "1d", "4h\n", "٤h", "-1h", "1h 30m"])
-def test_what_is_no_duration(text):
+def test_invalid_duration_is_refused(text):
     with pytest.raises(ScheduleError):
         duration_of(text)
 
 
 @pytest.mark.parametrize("window", [("0 0 30 2 *", "4h"), ("@daily", "4h", "Europe/Nowhere"), ("@daily", "soon")])
-def test_a_window_that_never_opens_is_refused(window):
+def test_invalid_window_is_refused(window):
     with pytest.raises(ScheduleError):
         windows(window)

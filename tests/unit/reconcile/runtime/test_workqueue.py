@@ -1,4 +1,4 @@
-"""The work queue never loses a key, and never has two workers on one."""
+"""The work queue never loses a key and never gives a key to two workers at the same time."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from rackspan.reconcile.runtime.workqueue import WorkQueue
 
 
 def work_queue(group_of=lambda _: "all", busy_batches=10):
-    """A queue of one group, with room for all the batches of a test."""
+    """Return a queue of one group, with room for all the batches of a test."""
     return WorkQueue(group_of, busy_batches)
 
 
@@ -23,7 +23,7 @@ operation = st.one_of(
 
 
 @given(st.lists(operation, max_size=40), st.integers(1, 5))
-def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time(operations, groups):
+def test_each_added_key_is_returned_once_and_to_one_worker_at_a_time(operations, groups):
     async def story():
         queue = work_queue(lambda key: key % groups)
         due, batches = set(), []
@@ -60,7 +60,7 @@ def test_every_key_that_was_added_is_handed_out_once_and_to_one_worker_at_a_time
     asyncio.run(story())
 
 
-async def test_the_oldest_comes_first():
+async def test_oldest_keys_are_returned_first():
     queue = work_queue()
     queue.add("cab")
     assert await queue.get_batch(2, 0, 0) == ["c", "a"]
@@ -68,14 +68,14 @@ async def test_the_oldest_comes_first():
 
 
 async def busy():
-    """A queue with a key under way."""
+    """Return a queue with one key that is being processed."""
     queue = work_queue()
     queue.add(["under way"])
     assert await queue.get_batch(1, 0, 0) == ["under way"]
     return queue
 
 
-async def test_nobody_lingers_where_nothing_is_under_way():
+async def test_get_batch_does_not_linger_if_no_key_is_being_processed():
     queue = work_queue()
     queue.add(["a"])
     assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["a"]
@@ -84,7 +84,7 @@ async def test_nobody_lingers_where_nothing_is_under_way():
     assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["b"]
 
 
-async def test_what_follows_within_a_moment_comes_along():
+async def test_keys_added_during_the_linger_time_join_the_batch():
     queue = await busy()
     queue.add(["a"])
     taking = asyncio.create_task(queue.get_batch(10, 0.05, 0))
@@ -93,7 +93,7 @@ async def test_what_follows_within_a_moment_comes_along():
     assert await taking == ["a", "b", "c"]
 
 
-async def test_a_stream_is_followed_while_patience_lasts():
+async def test_batch_grows_with_a_stream_of_keys_until_the_maximum_linger_time():
     queue, loop = await busy(), asyncio.get_running_loop()
     queue.add([0])
     start = loop.time()
@@ -107,7 +107,7 @@ async def test_a_stream_is_followed_while_patience_lasts():
     assert 1 < len(taking.result()) < 10_000
 
 
-async def test_a_worker_waits_for_work():
+async def test_get_batch_waits_until_a_key_is_added():
     queue = work_queue()
     taking = asyncio.create_task(queue.get_batch(1, 0, 0))
     await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def test_a_worker_waits_for_work():
     assert await taking == ["a"]
 
 
-async def test_two_workers_share_the_work():
+async def test_two_workers_get_different_keys():
     queue = work_queue()
     workers = [asyncio.create_task(queue.get_batch(1, 0, 0)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -124,7 +124,7 @@ async def test_two_workers_share_the_work():
     assert sorted(key for batch in await asyncio.gather(*workers) for key in batch) == ["a", "b"]
 
 
-async def test_of_two_times_the_earlier_counts():
+async def test_earliest_of_several_delays_counts():
     queue = work_queue()
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)
@@ -132,7 +132,7 @@ async def test_of_two_times_the_earlier_counts():
     assert await asyncio.wait_for(queue.get_batch(1, 0, 0), 90) == ["a"]
 
 
-async def test_what_was_looked_at_meanwhile_does_not_come_again():
+async def test_delayed_key_is_not_returned_again_after_an_immediate_add():
     queue = work_queue()
     queue.add_after("a", 0.01)
     queue.add(["a"])
@@ -141,7 +141,7 @@ async def test_what_was_looked_at_meanwhile_does_not_come_again():
     assert await asyncio.wait_for(queue.get_batch(2, 0, 0), 90) == ["b"]
 
 
-async def test_what_is_dropped_does_not_come_later():
+async def test_removed_key_is_not_returned_after_its_delay():
     queue = work_queue()
     queue.add_after("a", 0.01)
     queue.remove("a")
@@ -149,7 +149,7 @@ async def test_what_is_dropped_does_not_come_later():
     assert await asyncio.wait_for(queue.get_batch(2, 0, 0), 90) == ["b"]
 
 
-def test_each_failure_waits_longer_until_one_attempt_works(monkeypatch):
+def test_delay_grows_with_each_failure_until_the_key_is_forgotten(monkeypatch):
     queue, asked = work_queue(), []
     monkeypatch.setattr(queue, "add_after", lambda key, seconds: asked.append((key, seconds)))
     for _ in range(2):
@@ -167,14 +167,14 @@ def by_first_letter(key):
 
 
 async def busy_group(**limits):
-    """A queue in which group `a` has a batch."""
+    """Return a queue in which group `a` has a batch in progress."""
     queue = work_queue(by_first_letter, **limits)
     queue.add(["a1"])
     assert await queue.get_batch(10, 3600, 0) == ["a1"]
     return queue
 
 
-async def test_a_group_that_is_not_busy_neither_lingers_nor_shares_a_batch_with_one_that_is():
+async def test_idle_group_does_not_linger_or_share_a_batch_with_a_busy_group():
     queue = await busy_group()
     queue.add(["a2"])
     taking = asyncio.create_task(queue.get_batch(10, 3600, 0))
@@ -185,7 +185,7 @@ async def test_a_group_that_is_not_busy_neither_lingers_nor_shares_a_batch_with_
     assert await asyncio.wait_for(queue.get_batch(10, 3600, 0), 90) == ["a2", "a3"]
 
 
-async def test_busy_groups_leave_places_for_others():
+async def test_busy_groups_leave_batches_for_other_groups():
     queue = await busy_group(busy_batches=1)
     queue.add(["a2"])
     taking = asyncio.create_task(queue.get_batch(10, 0, 0))
@@ -209,7 +209,7 @@ async def test_busy_groups_take_turns():
     assert [await queue.get_batch(2, 0, 0) for _ in range(3)] == [["a2", "a3"], ["b2"], ["a4"]]
 
 
-async def test_a_queue_that_waits_for_a_place_uses_no_processor():
+async def test_queue_that_waits_for_a_free_batch_does_not_poll():
     queue = await busy_group(busy_batches=1)
     queue.add(["a2"])
     taking = asyncio.create_task(queue.get_batch(10, 0.01, 0))

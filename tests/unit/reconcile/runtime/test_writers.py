@@ -1,4 +1,4 @@
-"""A status is written when it changed, and what it does not say is gone from the API server."""
+"""A status is written if it has changed, and fields that it does not have are removed from the API server."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused",
 
 
 class Kube:
-    """An API server that holds one status. `answers` says of each write in turn how it goes, and beyond: well."""
+    """An API server with one status. `answers` are the results of the first writes in order. Later writes succeed."""
 
     def __init__(self, status=None, answers=()):
         self.status, self.answers = dict(status or {}), list(answers)
@@ -44,18 +44,18 @@ async def test_an_unchanged_status_is_not_written():
     assert kube.writes == []
 
 
-async def test_a_write_that_failed_is_made_up_for_by_the_next_one():
+async def test_failed_write_is_repeated_by_the_next_write():
     kube = Kube({"topicId": "x", "partitions": 3}, ["refused"])
     writer = StatusWriter(kube)
     old, new = dict(kube.status), {"topicId": "x", "partitions": 6}
     with pytest.raises(FailureError):
         await writer.write(REF, old, new)
-    await writer.write(REF, new, new)  # the caller believes by now what it has seen
+    await writer.write(REF, new, new)  # the caller assumes that its last status was written
     assert kube.status == new
     assert await writer.write(REF, new, new) is None
 
 
-async def test_many_statuses_are_written_side_by_side_but_not_all_at_once():
+async def test_many_statuses_are_written_concurrently_up_to_a_limit():
     kube = Kube()
     writer = StatusWriter(kube)
     refs = [ObjectRef("KafkaTopic", ObjectKey("shop", str(number)), str(number)) for number in range(100)]
@@ -64,7 +64,7 @@ async def test_many_statuses_are_written_side_by_side_but_not_all_at_once():
     assert 1 < kube.most_at_once <= 20
 
 
-async def test_a_topology_does_not_wait_for_the_statuses_of_its_topics():
+async def test_status_of_a_topology_does_not_wait_for_statuses_of_topics():
     written = []
 
     class Busy(Kube):
@@ -84,7 +84,7 @@ async def test_a_topology_does_not_wait_for_the_statuses_of_its_topics():
     assert written == ["RackTopology"]
 
 
-async def test_a_field_whose_write_was_not_answered_is_gone_when_the_next_status_has_none():
+async def test_field_whose_write_had_no_response_is_removed_by_the_next_status():
     kube = Kube(answers=["lost"])
     writer = StatusWriter(kube)
     with pytest.raises(FailureError):
@@ -102,8 +102,8 @@ statuses = st.dictionaries(
 @given(
     st.lists(st.tuples(statuses, st.sampled_from(["taken", "refused", "lost"]), st.booleans()), max_size=8), statuses
 )
-def test_whichever_answers_are_lost_the_next_write_that_is_answered_settles_the_status(history, last):
-    """`heard`: whether the watch tells the caller what the API server has; else it believes what it wanted to write."""
+def test_next_answered_write_sets_the_status_after_any_lost_responses(history, last):
+    """`heard`: the caller knows the stored status from its watch. Else it assumes that its last status was written."""
 
     async def story():
         kube = Kube(answers=[answer for _, answer, _ in history])
