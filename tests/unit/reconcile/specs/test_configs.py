@@ -1,4 +1,4 @@
-"""Config values are compared as Kafka reads them."""
+"""Config values are compared as Kafka parses them."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from rackspan.reconcile.specs.topic_configs import differing, same_value
         ("9223372036854775807", "9223372036854775807"),
     ],
 )
-def test_kafka_s_own_spelling_is_the_same_value(written, answered):
+def test_value_as_formatted_by_kafka_is_the_same_value(written, answered):
     assert same_value(written, answered)
     assert same_value(answered, written)
 
@@ -40,28 +40,28 @@ def test_kafka_s_own_spelling_is_the_same_value(written, answered):
         ("", "0"),
     ],
 )
-def test_other_values_are_other_values(one, other):
+def test_different_values_are_not_the_same(one, other):
     assert not same_value(one, other)
 
 
 @given(st.text(), st.text())
-def test_it_is_an_equivalence_of_any_texts(one, other):
+def test_comparison_is_reflexive_and_symmetric_for_any_texts(one, other):
     assert same_value(one, one)
     assert same_value(one, other) == same_value(other, one)
 
 
 @pytest.mark.parametrize("digits", [4_000, 5_000, 50_000])
-def test_a_number_of_any_length_is_compared(digits):
+def test_numbers_of_any_length_are_compared(digits):
     assert same_value("1" * digits, "1" * digits)
     assert not same_value("1" * digits, "1" * (digits - 1) + "2")
 
 
-def test_a_key_without_a_value_differs():
-    """Kafka answers with null for a key that it no longer knows."""
+def test_key_without_a_value_in_kafka_differs():
+    """Kafka returns null for a key that it no longer knows."""
     assert differing({"retention.ms": "1"}, {"retention.ms": None}) == {"retention.ms": "1"}
 
 
-def test_only_what_is_not_in_force_differs():
+def test_only_configs_that_kafka_does_not_have_differ():
     own = {"retention.ms": "60000", "preallocate": "true", "segment.bytes": "1"}
     wanted = {"retention.ms": "70000", "preallocate": "TRUE", "cleanup.policy": "compact"}
     assert differing(wanted, own) == {"retention.ms": "70000", "cleanup.policy": "compact"}

@@ -1,4 +1,4 @@
-"""Who may use a topology, and which of several objects decides about one topic."""
+"""Which namespaces may use a topology, and which of several objects owns a topic."""
 
 import pytest
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ SHOP = {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}
         (SHOP, "kafka", {}, True),
     ],
 )
-def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, allowed):
+def test_topology_is_open_to_the_namespaces_of_its_rule(rule, namespace, labels, allowed):
     refused = refusal(topic(namespace=namespace), topology(allowedNamespaces=rule), {namespace: labels})
     assert (refused is None) == allowed
     if refused:
@@ -42,7 +42,7 @@ def test_a_topology_is_open_to_the_namespaces_it_names(rule, namespace, labels, 
         (["eu.", "x-$(namespace)_"], "$(namespace).orders", "TopicNameNotAllowed"),
     ],
 )
-def test_prefixes_bind_other_namespaces_and_not_the_topology_s_own(prefixes, name, reason):
+def test_topic_prefixes_apply_to_other_namespaces_only(prefixes, name, reason):
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule)
     refused = refusal(topic("t", topicName=name), where, {})
@@ -60,7 +60,7 @@ def test_prefixes_bind_other_namespaces_and_not_the_topology_s_own(prefixes, nam
         (["__consumer_"], ["__consumer_"], "InternalTopic", "InternalTopic"),
     ],
 )
-def test_internal_topics_are_for_those_that_are_named(prefixes, listed, own, other):
+def test_internal_topic_is_allowed_only_if_listed_and_for_others_if_a_prefix_names_it(prefixes, listed, own, other):
     rule = {"from": "All"} | ({} if prefixes is None else {"topicPrefixes": prefixes})
     where = topology(allowedNamespaces=rule, internalTopics=listed)
     for namespace, reason in (("kafka", own), ("shop", other)):
@@ -75,7 +75,7 @@ def decides(*claims, **spec):
     return first
 
 
-def test_the_older_object_decides_and_of_two_of_one_second_always_the_same():
+def test_older_object_owns_the_topic_and_ties_have_a_stable_owner():
     older, younger = topic("a", created="2026-01-01T00:00:00Z"), topic("b", created="2026-01-01T00:00:01Z")
     twin = topic("c", created="2026-01-01T00:00:00Z", uid="0")
     assert decides(younger, older) is older
@@ -83,7 +83,7 @@ def test_the_older_object_decides_and_of_two_of_one_second_always_the_same():
     assert decides() is None
 
 
-def test_what_has_the_topic_keeps_it_and_what_may_adopt_it_comes_before_who_named_it_first():
+def test_owner_is_the_holder_then_an_object_that_may_adopt_then_the_oldest():
     early, late = topic("a"), topic("b", created="2026-01-02T00:00:00Z", namespace="kafka")
     assert decides(early, late) is late
     assert decides(early, late, adoption="Allowed") is early
@@ -91,7 +91,7 @@ def test_what_has_the_topic_keeps_it_and_what_may_adopt_it_comes_before_who_name
     assert decides(early, late, holder) is holder
 
 
-def test_the_one_that_does_not_decide_is_told_which_does():
+def test_conflict_message_names_the_owner():
     older, younger = topic("a"), topic("b", topicName="a")
     assert rival(older, older) is None
     assert rival(older, None) is None
@@ -100,14 +100,14 @@ def test_the_one_that_does_not_decide_is_told_which_does():
     assert "KafkaTopic shop/a already declares topic a" in refused.message
 
 
-def test_strangers_are_not_told_each_other_s_names():
+def test_conflict_message_does_not_name_an_owner_in_an_unrelated_namespace():
     other = topic("secret", topicName="a", namespace="bank")
     assert "a KafkaTopic of another namespace already declares topic a" in rival(topic("a"), other).message
     assert "KafkaTopic bank/secret" in rival(topic("a", namespace="kafka"), other).message
 
 
 def rivals(*, ours=(), theirs=(), cluster="kafka-1", where="bank"):
-    """How many objects there are for a topic that is named through two topologies, as either of them sees it."""
+    """Return how many objects claim a topic that is declared through two topologies. Both topologies see the same."""
     cache = Cache()
     for namespace, name, trusted, leads_to in (
         ("kafka", "prod", ours, "kafka-1"),
@@ -123,13 +123,13 @@ def rivals(*, ours=(), theirs=(), cluster="kafka-1", where="bank"):
     other = cache.keep_topic(topic("three", topicName="payments"))
     assert [claim.key for claim in cache.claims(other)] == [other.key]
     found = len(cache.claims(one))
-    assert len(cache.claims(two)) == found, "it goes both ways"
+    assert len(cache.claims(two)) == found, "both objects see the same claims"
     cache.drop_topic(two.key)
     assert [claim.key for claim in cache.claims(one)] == [one.key]
     return found
 
 
-def test_topologies_of_one_cluster_share_topics_where_both_say_so_or_one_namespace_has_both():
+def test_topologies_of_one_cluster_share_topics_if_both_consent_or_are_in_one_namespace():
     assert rivals(ours=["bank"], theirs=["kafka"]) == 2
     assert rivals(where="kafka") == 2
     assert rivals() == rivals(ours=["bank"]) == rivals(theirs=["kafka"]) == 1

@@ -1,4 +1,4 @@
-"""From a spec to a placement, to min.insync.replicas, and to the judgement of what Kafka holds."""
+"""Placement, min.insync.replicas and the compliance of existing replicas, computed from a spec."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from rackspan.core.placement import Placement
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.specs.placement import judged, managed_config, place
 
-FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # of EVEN
+FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # replicas on the brokers of EVEN
 
 
 def placed(spec, where, partitions=3, current=()):
@@ -27,14 +27,14 @@ def test_the_same_input_gives_the_same_placement():
     assert placed({"placement": {"seed": 1}}, state()) != placed({"placement": {"seed": 2}}, state())
 
 
-def test_load_that_was_placed_before_counts():
+def test_earlier_placements_count_as_load():
     where = state(EVEN)
     where.load.add("other", [(0,)] * 50 + [(3,)] * 50)  # all of zone 0
     rows = placed({"replicationFactor": 1, "partitions": 8}, where, 8)
     assert not {0, 3}.intersection(broker for row in rows for broker in row)
 
 
-def test_an_assignment_gives_cordoned_brokers_nothing_new():
+def test_explicit_assignment_of_new_replicas_to_cordoned_brokers_is_refused():
     where = state()
     rows = tuple(replace(row, cordoned=row.id == 1) for row in where.racks.rows)
     where = replace(where, racks=replace(where.racks, rows=rows))
@@ -44,7 +44,7 @@ def test_an_assignment_gives_cordoned_brokers_nothing_new():
     assert placed({**spec, "placement": {"assignment": [[0, 1], [2, 3]]}}, where, 2, ((0, 1),))[1] == (2, 3)
 
 
-def test_the_topology_s_placer_is_the_default():
+def test_placer_of_the_topology_is_the_default():
     simple = state(defaults={"placer": "Simple"})
     assert placed({"placement": {"placer": "Simple", "seed": 1}}, state()) == placed({"placement": {"seed": 1}}, simple)
 
@@ -78,13 +78,13 @@ def test_the_topology_s_placer_is_the_default():
         ),
     ],
 )
-def test_what_cannot_be_placed_is_told_why(spec, racks, reason, sentence):
+def test_failed_placement_has_a_reason_and_a_message(spec, racks, reason, sentence):
     failure = refused(spec, state(racks))
     assert (failure.reason, failure.remedy) == (reason, "spec")
     assert sentence in failure.message
 
 
-def test_racks_that_are_to_be_ignored_may_all_be_missing():
+def test_topic_is_placed_without_any_racks_if_missing_racks_are_ignored():
     rows = placed({}, state(dict.fromkeys(range(3)), missingRackPolicy="Ignore"))
     assert all(sorted(row) == [0, 1, 2] for row in rows)
 
@@ -105,7 +105,7 @@ class Nonsense:
 
 
 @pytest.mark.parametrize("placer", [Raises(), TooMany(), Nonsense()], ids=lambda placer: type(placer).__name__)
-def test_a_placer_s_defect_is_a_failure_of_the_topic(placer):
+def test_error_of_a_placer_is_a_failure_of_the_topic(placer):
     failure = refused({}, state(placers={"MultiLevel": placer}))
     assert failure.reason == "PlacerFailed"
     assert "'MultiLevel'" in failure.message
@@ -118,30 +118,30 @@ def config(spec, where=None, replicas=FAIR):
     return managed_config(topic(**spec).spec, replicas, where or state(EVEN)).values
 
 
-def test_without_durability_only_what_the_spec_says_is_managed():
+def test_only_configs_of_the_spec_are_managed_without_durability():
     assert config({"config": {"retention.ms": 5}}) == {"retention.ms": "5"}
 
 
-def test_min_insync_replicas_is_derived_from_the_placement():
+def test_min_insync_replicas_is_derived_from_the_durability():
     assert config({"durability": {"minDomains": {"zone": 2}}})["min.insync.replicas"] == "2"
     assert config({"durability": {"tolerate": {"zone": 1}}})["min.insync.replicas"] == "2"
 
 
-def test_the_topology_s_durability_is_the_default_and_an_empty_one_opts_out():
+def test_durability_of_the_topology_is_the_default_and_an_empty_one_disables_it():
     where = state(EVEN, defaults={"durability": {"minDomains": {"zone": 2}}})
     assert config({}, where) == {"min.insync.replicas": "2"}
     assert config({"durability": {}}, where) == {}
 
 
-def test_partitions_out_of_place_do_not_weaken_the_promise():
+def test_non_compliant_partitions_do_not_lower_min_insync_replicas():
     spec = {"durability": {"minDomains": {"zone": 2}}}
     assert config(spec, replicas=(*FAIR, (0, 3, 1)))["min.insync.replicas"] == "2"
-    assert config(spec, replicas=((0, 3, 1),)) == {}, "where none is in place nothing can be derived"
-    assert config(spec, replicas=((0, 1),)) == {}, "nor where none has the size that was asked for"
-    assert config(spec, replicas=()) == {}, "nor where Kafka is left to choose"
+    assert config(spec, replicas=((0, 3, 1),)) == {}, "nothing is derived if no partition is compliant"
+    assert config(spec, replicas=((0, 1),)) == {}, "nothing is derived if no partition has the replication factor"
+    assert config(spec, replicas=()) == {}, "nothing is derived if Kafka chooses the replicas"
 
 
-def test_min_insync_replicas_is_not_raised_before_every_partition_has_its_new_replica():
+def test_min_insync_replicas_is_not_set_before_every_partition_has_all_replicas():
     spec = {"durability": {"tolerate": {"zone": 1}}}
     assert config(spec, replicas=FAIR) == {"min.insync.replicas": "2"}
     assert config(spec, replicas=(*FAIR[1:], FAIR[0][:2])) == {}
@@ -155,39 +155,39 @@ def test_min_insync_replicas_is_not_raised_before_every_partition_has_its_new_re
         ({"durability": {"minDomains": {"zone": 4}}}, "needs replicas in 4 domains"),
     ],
 )
-def test_a_contradiction_is_told(spec, sentence):
+def test_contradiction_in_the_durability_is_reported_with_a_fix(spec, sentence):
     failure = refused(spec, state(EVEN), call=config)
     assert failure.reason == "DurabilityUnsatisfiable"
     assert sentence in failure.message
 
 
-def test_durability_over_a_level_that_is_not_there_is_told():
+def test_durability_with_an_unknown_level_is_refused():
     assert refused({"durability": {"tolerate": {"cell": 1}}}, state(EVEN), call=config).reason == "UnknownLevel"
 
 
-def test_no_level_is_there_while_missing_racks_are_ignored():
+def test_durability_with_any_level_is_refused_while_missing_racks_are_ignored():
     where = state({**EVEN, 6: None}, missingRackPolicy="Ignore")
     failure = refused({"durability": {"tolerate": {"zone": 1}}}, where, call=config)
     assert (failure.reason, failure.remedy) == ("UnknownLevel", "spec")
     assert "has: none, while a broker has no rack (its spec.missingRackPolicy is Ignore)" in failure.message
 
 
-# -- judging ---------------------------------------------------------------------------------------------------------
+# -- compliance ------------------------------------------------------------------------------------------------------
 
 
-def test_a_rack_that_is_not_known_leaves_open_only_what_depends_on_it():
+def test_unknown_rack_affects_only_partitions_on_that_broker():
     where = state({**EVEN, 6: None})
     assert judged(topic().spec, FAIR, where).compliance.compliant
     assert judged(topic().spec, (*FAIR, (0, 1, 6)), where).compliance.unknown.tolist() == [False, False, False, True]
 
 
-def test_nothing_can_be_judged_while_no_rack_is_known():
+def test_compliance_is_unknown_while_no_rack_is_known():
     found = judged(topic().spec, FAIR, state(dict.fromkeys(EVEN))).compliance
     assert found.reason == "MissingRacks"
     assert "no broker's rack is known; broker 0" in found.message
 
 
-def test_min_insync_waits_until_all_partitions_can_be_judged():
+def test_min_insync_replicas_is_not_set_until_all_partitions_can_be_judged():
     where = state({**EVEN, 6: None})
     wanted = topic(durability={"minDomains": {"zone": 2}}).spec
     assert managed_config(wanted, FAIR, where).values == {"min.insync.replicas": "2"}

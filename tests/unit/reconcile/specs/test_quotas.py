@@ -1,4 +1,4 @@
-"""What a namespace may have in Kafka: the oldest keep what they have, what would be too much waits and says so."""
+"""Quotas of namespaces: the oldest topics keep what they have, and topics above the quota wait with a message."""
 
 import random
 
@@ -17,7 +17,7 @@ from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 
 class Tenants(World):
-    """Its objects get the statuses that are written, as the API server does."""
+    """A world whose objects get the statuses that are written, as in the API server."""
 
     def __init__(self, quota, **spec):
         super().__init__(**{"allowedNamespaces": {"from": "All", "quota": quota}, "adoption": "Allowed"} | spec)
@@ -36,7 +36,7 @@ class Tenants(World):
         return self.cache.keep_topic(structs.replace(known, status=KafkaTopicStatus.from_dict(status)))
 
     def ask(self, name, *, namespace="shop", **spec):
-        """A KafkaTopic without a topic yet; each is a second younger than the one before."""
+        """Add a KafkaTopic without a topic. Each is a minute younger than the previous one."""
         self.made += 1
         one = examples.topic(
             name, namespace=namespace, finalizers=(FINALIZER,), created=f"2026-01-01T00:{self.made:02}:00Z", **spec
@@ -45,7 +45,7 @@ class Tenants(World):
         return one
 
     def edit(self, name, **spec):
-        """Another spec of the object, with the same status."""
+        """Give the object another spec and keep its status."""
         (known,) = (topic for topic in self.cache.topics.values() if topic.meta.name == name)
         made = examples.topic(
             name,
@@ -60,14 +60,14 @@ class Tenants(World):
         self.loop.add([made.key])
 
     def delete(self, name):
-        """The object and its topic are gone."""
+        """Delete the object and its topic."""
         (known,) = (topic for topic in self.cache.topics.values() if topic.meta.name == name)
         self.cache.drop_topic(known.key)
         self.kafka.replicas.pop(known.topic_name, None)
         self.loop.drop(known.key)
 
     def restart(self):
-        """Another process, which knows what the objects say."""
+        """Start a new operator process, which knows only the objects."""
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, None)
         self.loop.add(self.cache.topics)
 
@@ -89,7 +89,7 @@ def quota(topics=100, partitions=100, replicas=300):
 
 
 @pytest.mark.parametrize("most", [quota(topics=2), quota(partitions=7), quota(replicas=20)])
-async def test_the_oldest_topics_fit_and_the_others_wait_with_the_numbers(most):
+async def test_oldest_topics_fit_and_others_wait_with_a_message_about_the_quota(most):
     world = Tenants(most)
     for name in ("first", "second", "third"):
         world.ask(name)
@@ -106,7 +106,7 @@ async def test_the_oldest_topics_fit_and_the_others_wait_with_the_numbers(most):
     assert Reason.QUOTA_EXCEEDED in [event.reason for event in world.kube.announced]
 
 
-async def test_other_namespaces_have_quotas_of_their_own_and_the_topology_s_has_none():
+async def test_each_namespace_has_its_own_quota_except_the_namespace_of_the_topology():
     world = Tenants(quota(topics=1))
     for number, namespace in enumerate(("kafka", "kafka", "shop", "bank")):
         world.ask(f"t{number}", namespace=namespace)
@@ -114,7 +114,7 @@ async def test_other_namespaces_have_quotas_of_their_own_and_the_topology_s_has_
     assert len(world.there) == 4
 
 
-async def test_by_default_a_namespace_gets_so_much():
+async def test_default_quota_applies_without_a_quota_in_the_spec():
     world = World()
     large = examples.topic("large", finalizers=(FINALIZER,), partitions=100_000, replicationFactor=1)
     world.cache.keep_topic(large)
@@ -124,7 +124,7 @@ async def test_by_default_a_namespace_gets_so_much():
     assert "may have 500 topics, 2,000 partitions, 6,000 replicas" in world.ready("large")["message"]
 
 
-async def test_more_partitions_wait_and_other_changes_do_not():
+async def test_partitions_above_the_quota_wait_but_config_changes_do_not():
     world = Tenants(quota(partitions=8))
     world.ask("one")
     await world.look()
@@ -138,7 +138,7 @@ async def test_more_partitions_wait_and_other_changes_do_not():
     assert world.there == {"one": (8, 3)}
 
 
-async def test_more_replicas_wait_and_what_only_moves_is_planned_for():
+async def test_replicas_above_the_quota_wait_but_moves_are_planned():
     world = Tenants(quota(replicas=10), reassignment={"topicApproval": "Allowed"})
     one = world.ask("one")
     await world.look()
@@ -152,7 +152,7 @@ async def test_more_replicas_wait_and_what_only_moves_is_planned_for():
     assert {len(change.replicas) for change in world.plan.parts[one.key].changes} == {4}
 
 
-async def test_a_plan_for_more_replicas_does_not_begin_once_they_are_above_the_quota():
+async def test_plan_for_more_replicas_does_not_start_after_the_quota_is_lowered():
     world = Tenants(quota(replicas=12))
     world.ask("one")
     await world.look()
@@ -165,7 +165,7 @@ async def test_a_plan_for_more_replicas_does_not_begin_once_they_are_above_the_q
     assert not world.begun.plans
 
 
-async def test_what_kafka_holds_is_left_alone_however_low_the_quota():
+async def test_existing_topics_stay_ready_if_the_quota_is_lowered():
     world = Tenants(quota())
     for name in ("one", "two"):
         world.ask(name)
@@ -178,7 +178,7 @@ async def test_what_kafka_holds_is_left_alone_however_low_the_quota():
 
 
 @pytest.mark.parametrize("how", ["deleted", "fewer replicas", "a higher quota"])
-async def test_what_waits_comes_when_there_is_room(how):
+async def test_waiting_topic_is_created_when_the_quota_has_room(how):
     world = Tenants(quota(replicas=18))
     for name in ("first", "second", "third"):
         world.ask(name)
@@ -199,7 +199,7 @@ async def test_what_waits_comes_when_there_is_room(how):
     assert world.ready("third")["status"] == "True"
 
 
-async def test_a_restart_changes_nothing_about_who_fits():
+async def test_restart_does_not_change_which_topics_fit():
     world = Tenants(quota(topics=3, partitions=12))
     for name, partitions in (("a", 4), ("b", 9), ("c", 4), ("d", 5), ("e", 2)):
         world.ask(name, partitions=partitions)
@@ -210,10 +210,10 @@ async def test_a_restart_changes_nothing_about_who_fits():
         await world.work()
     assert {name: world.there[name] for name in fits} == fits
     assert {name: world.ready(name)["reason"] for name in told} == told
-    assert world.there.keys() == {"a", "c", "e"}, "b and d are too large beside a and c, which are older"
+    assert world.there.keys() == {"a", "c", "e"}, "b and d do not fit with a and c"
 
 
-async def test_what_is_being_created_counts_although_no_status_tells_of_it():
+async def test_topic_with_a_creation_claim_counts_for_the_quota():
     quota_of_one = topology(allowedNamespaces={"from": "All", "quota": quota(topics=1)})
     old, young = (examples.topic(name, created=f"2026-01-0{day}T00:00:00Z") for name, day in (("old", 1), ("young", 2)))
     claimed = examples.topic("young", created="2026-01-02T00:00:00Z", status={"creating": True})
@@ -221,17 +221,17 @@ async def test_what_is_being_created_counts_although_no_status_tells_of_it():
     assert above(quota_of_one, [old, claimed]).keys() == {old.key}
 
 
-async def test_batches_that_run_at_once_do_not_exceed_the_quota():
+async def test_concurrent_batches_do_not_exceed_the_quota():
     world = Tenants(quota(topics=1))
     old, young = world.ask("old"), world.ask("young")
     ledger = world.loop._quotas
     world.cache.drop_topic(old.key)
     assert not ledger.take([young])
     world.cache.keep_topic(old)
-    assert ledger.take([old]).keys() == {old.key}, "the younger one is being made, although nothing tells of it yet"
+    assert ledger.take([old]).keys() == {old.key}, "the younger topic is being created, although no status shows it yet"
 
 
-async def test_a_namespace_of_very_many_objects_rests_and_others_do_not(monkeypatch):
+async def test_namespace_rests_after_an_expensive_quota_check_and_others_do_not(monkeypatch):
     monkeypatch.setattr(topic_quotas, "_REST", 1e9)
     world = Tenants(quota(topics=1))
     for name, namespace in (("first", "shop"), ("other", "bank"), ("own", "kafka")):
@@ -249,7 +249,7 @@ async def test_a_namespace_of_very_many_objects_rests_and_others_do_not(monkeypa
     assert world.there["first"] == (4, 3)
 
 
-async def test_what_is_refused_for_another_reason_takes_no_room():
+async def test_topic_refused_for_another_reason_does_not_count_for_the_quota():
     world = Tenants(
         quota(topics=1), allowedNamespaces={"from": "All", "topicPrefixes": ["$(namespace)."], "quota": quota(topics=1)}
     )
@@ -259,7 +259,7 @@ async def test_what_is_refused_for_another_reason_takes_no_room():
     assert world.there.keys() == {"shop.orders"}
 
 
-def test_whatever_is_asked_for_no_quota_is_exceeded_and_the_order_of_the_objects_is_nothing():
+def test_quota_is_never_exceeded_and_does_not_depend_on_the_order_of_objects():
     chance = random.Random(1)
     for _ in range(300):
         most = {name: chance.randint(1, 30) for name in ("topics", "partitions", "replicas")}
