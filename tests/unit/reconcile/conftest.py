@@ -1,4 +1,4 @@
-"""What tests of the control loops share."""
+"""Fixtures of the tests of control loops."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from rackspan.reconcile.specs import topic_quotas
 
 @pytest.fixture(autouse=True)
 def no_rest_of_namespaces(monkeypatch):
-    """A namespace rests by the CPU time that its quota took: a test that works by hand would end before."""
+    """Disable the pause of a namespace after a quota check, because a test that runs passes itself would not wait."""
     monkeypatch.setattr(topic_quotas, "_REST", 0.0)

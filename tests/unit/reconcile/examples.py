@@ -1,4 +1,4 @@
-"""Objects and examples to decide about, as small as a test allows."""
+"""Minimal objects and states for tests of decisions."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def topology(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> RackTopology:
-    """A RackTopology over three levels whose racks come from Kafka, unless `spec` says otherwise."""
+    """Return a RackTopology with three levels and racks from Kafka, unless `spec` changes that."""
     return RackTopology.from_object(
         {
             "metadata": {
@@ -77,7 +77,7 @@ def topic(
     deleted: str | None = None,
     **spec: Any,
 ) -> KafkaTopic:
-    """A KafkaTopic of three partitions with three replicas, unless `spec` says otherwise."""
+    """Return a KafkaTopic of three partitions with three replicas, unless `spec` changes that."""
     return KafkaTopic.from_object(
         {
             "metadata": {
@@ -103,42 +103,42 @@ def topic(
 
 
 def known(topic_id: str = "id-1", **status: Any) -> dict[str, Any]:
-    """The status of an object that has its topic."""
+    """Return the status of an object that has its topic."""
     return {"topicId": topic_id, "clusterId": CLUSTER, "observedGeneration": 1, **status}
 
 
 def condition(kind: str, status: str, reason: str = "X") -> dict[str, Any]:
-    """A condition as JSON."""
+    """Return a condition as JSON."""
     when = "2026-01-01T00:00:00Z"
     return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": when}
 
 
 def in_state(name: str, *, compliance: Mapping[str, Any] | None = None, **conditions: str) -> KafkaTopic:
-    """A topic with these conditions."""
+    """Return a KafkaTopic with these conditions."""
     items = [condition(kind, status) for kind, status in conditions.items()]
     return topic(name, status={"conditions": items, **({"compliance": compliance} if compliance else {})})
 
 
 def told(status: KafkaTopicStatus | RackTopologyStatus, kind: str) -> tuple[str, str] | None:
-    """The status and the reason of a condition; None where it is absent."""
+    """Return the status and the reason of a condition, or None if it is absent."""
     found = find_condition(status.conditions, kind)
     return found and (found.status.value, found.reason)
 
 
 def sentence(status: KafkaTopicStatus | RackTopologyStatus, kind: str = "Ready") -> str:
-    """The message of a condition."""
+    """Return the message of a condition."""
     return find_condition(status.conditions, kind).message
 
 
 def seen(*rows: Sequence[int], name: str = "orders", topic_id: str = "id-1") -> TopicDescription:
-    """A topic as Kafka holds it."""
+    """Return a topic as Kafka describes it."""
     return TopicDescription(name, topic_id, tuple(tuple(row) for row in rows))
 
 
 def state(
     racks: Mapping[int, str | None] | None = None, *, placers: Mapping[str, Any] = PLACERS, **spec: Any
 ) -> ClusterState:
-    """A topology that is fit to act on; its brokers are those that `racks` names, all of them online."""
+    """Return the state of a usable topology with the brokers of `racks`, all online."""
     racks = SIX if racks is None else racks
     depth = max((rack or "").count("/") for rack in racks.values())
     levels = [{"name": level} for level in (LEVELS if depth > 1 else ("zone",))]
@@ -155,6 +155,6 @@ def status_inputs(
     remaining: Any = None,
     **fields: Any,
 ) -> StatusInputs:
-    """What a RackTopology's status is computed from; nothing is planned and no deletion waits, but for `fields`."""
+    """Return the inputs of a RackTopology's status. Without `fields`, there is no plan and no deletion waits."""
     names = ("deletions", "deletion_blocked", "planned", "failed_spec", "cordon_problem")
     return StatusInputs(where, racks, topics, remaining, **{**dict.fromkeys(names), "waiting": (), **fields})

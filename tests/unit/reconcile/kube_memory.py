@@ -1,4 +1,4 @@
-"""An API server in memory behind the port `KubeApi`: it refuses what a test tells it to, and remembers the rest."""
+"""An in-memory API server for the port `KubeApi`. It refuses the operations that a test names and records the rest."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ REFUSED = FailureError(Failure("ApiServerUnreachable", "a policy says no", Remed
 
 @dataclass
 class MemoryReflector:
-    """Tells of what there is, and of no change."""
+    """Lists the existing objects and reports no change."""
 
     kube: "MemoryCluster"
     kind: str
@@ -36,17 +36,17 @@ class MemoryReflector:
 
 @dataclass
 class MemoryCluster:
-    """`refusing` maps an operation and an object's name to the error that the caller gets."""
+    """An API server. `refusing` maps an operation and an object's name to the error that the caller gets."""
 
     refusing: dict[tuple[str, str], Exception] = field(default_factory=dict)
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Per name, the status as it was written last."""
+    """The last written status by object name."""
     finalizers: dict[str, list[str]] = field(default_factory=dict)
     announced: list[KubernetesEvent] = field(default_factory=list)
     there: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """The objects of each kind, for who lists them."""
+    """The objects that a list returns, by kind."""
     denied: frozenset[str] = frozenset()
-    """Namespaces that may not be read."""
+    """The namespaces that cannot be read."""
 
     async def replace_status(self, ref, status):
         self._called("replace_status", ref.key.name)
@@ -86,7 +86,7 @@ class MemoryCluster:
         self.announced.append(event)
 
     def condition(self, name, type_):
-        """The condition of that type, or None."""
+        """Return the condition of that type, or None."""
         found = self.statuses.get(name, {}).get("conditions", ())
         return next((condition for condition in found if condition["type"] == type_), None)
 
@@ -97,14 +97,14 @@ class MemoryCluster:
 
 
 class NoKafka:
-    """A port `ReassignmentConnector` to a Kafka that does not answer: no size is known."""
+    """A `ReassignmentConnector` to a Kafka that does not respond, so that no size is known."""
 
     async def connect(self, owner, kafka, credentials):
         raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY))
 
 
 def dependencies_of(cache, kube, kafka=None, placers=MappingProxyType({})):
-    """What the loops of topologies need, for tests in which no Reassignment begins."""
+    """Return the dependencies of topology loops, for tests in which no Reassignment starts."""
     return Dependencies(
         cache,
         kube,

@@ -1,4 +1,4 @@
-"""A Kafka in memory behind the port `KafkaAdmin`: it refuses, lags and counts calls as a test tells it to."""
+"""An in-memory Kafka for the port `KafkaAdmin`. It refuses, lags and records calls as a test requests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from rackspan.reconcile.topics.batch import reconcile_topics
 
 @dataclass
 class MemoryKafka:
-    """Topics by name. `refusing` maps a name to what Kafka says, `broken` an operation to how the whole call fails."""
+    """Topics by name. `refusing` maps a name to its failure, `broken` an operation to the failure of the whole call."""
 
     replicas: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     own: dict[str, dict[str, str]] = field(default_factory=dict)
     refusing: dict[str, Failure] = field(default_factory=dict)
     broken: dict[str, Failure] = field(default_factory=dict)
     lag: int = 0
-    """How many times a topic that was just made is not shown yet."""
+    """How many reads do not show a new topic yet."""
     without_config: set[str] = field(default_factory=set)
     without_isr: dict[str, int] = field(default_factory=dict)
     ids: Callable[[str], str] = "id-of-{}".format
@@ -26,7 +26,7 @@ class MemoryKafka:
     _hidden: dict[str, int] = field(default_factory=dict)
     cluster = replica_counts = remaining_replicas = hosted = default_min_insync = None
     cordoned = cordon = uncordon = None
-    """Calls that tests make only where they define them."""
+    """Calls that only work in tests that define them."""
 
     async def topics(self, names):
         self._called("describe_topics", names)
@@ -81,7 +81,7 @@ class MemoryKafka:
         pass
 
     def made(self, operation):
-        """The names in each call of an operation."""
+        """Return the names in each call of an operation."""
         return [names for name, names in self.calls if name == operation]
 
     def _seen(self, name):
@@ -101,10 +101,10 @@ class MemoryKafka:
 
 
 async def prepared(outcomes):
-    """All objects have what they need."""
+    """Return no objects to leave out: all are prepared."""
     return ()
 
 
 async def reconciled(topics, where, admin, prepare=prepared):
-    """The outcomes of a batch of topics that no quota bounds."""
+    """Return the outcomes of a batch of topics without quotas."""
     return await reconcile_topics(topics, where, admin, prepare, ThirdPartyPlacers(), {})

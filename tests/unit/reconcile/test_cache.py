@@ -1,4 +1,4 @@
-"""Pods and nodes are kept reduced to what a topology can need; objects are found by what they name."""
+"""The cache keeps only the parts of pods and nodes that a topology can need, and finds objects by their references."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def pod(name, labels, annotations, **more):
 
 
 @given(sources, st.sampled_from(["kafka-0", "kafka-007", "kafka", "7", "kafka-x1"]), written, written)
-def test_a_pod_is_kept_that_can_be_a_broker_and_says_which_as_it_did(source, name, labels, annotations):
+def test_cache_keeps_every_pod_with_a_broker_id_and_does_not_change_the_id(source, name, labels, annotations):
     whole = BrokerPod("kafka", name, labels, annotations, "n0")
     cache = Cache()
     assert cache.put_pod(pod(name, labels, annotations)) == bool(cache.pods)
@@ -41,14 +41,14 @@ def test_a_pod_is_kept_that_can_be_a_broker_and_says_which_as_it_did(source, nam
         assert all(len(value) < 20 for value in kept.annotations.values())
 
 
-def test_a_pod_that_says_no_number_is_not_kept():
+def test_pod_without_a_number_is_not_kept():
     cache = Cache()
     assert not cache.put_pod(pod("web-7d9c-x2x9k", {"app": "web"}, {"note": "7 apples"}))
     assert cache.pods == {}
 
 
 @pytest.mark.parametrize("what", ["labels", "annotations"])
-def test_a_pod_with_more_labels_or_numbers_than_brokers_have_is_not_kept(what):
+def test_pod_with_too_many_labels_or_numbers_is_not_kept(what):
     cache = Cache()
     for count, kept in ((64, 1), (65, 0)):
         many = {what: {str(number): "1" for number in range(count)}}
@@ -56,17 +56,17 @@ def test_a_pod_with_more_labels_or_numbers_than_brokers_have_is_not_kept(what):
         assert len(cache.pods) == kept
 
 
-def test_a_pod_that_says_a_number_no_more_is_forgotten():
+def test_pod_that_loses_its_number_is_forgotten():
     cache = Cache()
     assert cache.put_pod(pod("web-7d9c-x2x9k", {"id": "1"}, {}))
     assert cache.put_pod(pod("web-7d9c-x2x9k", {"id": "one"}, {}))
     assert cache.pods == {}
 
 
-def test_labels_that_objects_share_are_kept_once():
+def test_equal_labels_of_several_objects_share_their_strings():
     cache = Cache()
     for number in range(2):
-        labels = {f"zone-{len(KEYS)}": f"a-{len(KEYS)}"}  # words made anew, as those of each object are
+        labels = {f"zone-{len(KEYS)}": f"a-{len(KEYS)}"}  # new strings, as in each object of the API server
         cache.put_pod(pod(f"kafka-{number}", labels, {}))
         cache.put_node({"metadata": {"name": f"n{number}", "labels": labels}})
     for one, other in (cache.nodes.values(), (found.labels for found in cache.pods.values())):
@@ -80,7 +80,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 
 @given(st.lists(st.tuples(NAMES, NAMES, st.sampled_from(["one", "other", None]))))
 def test_reassignments_are_found_by_the_topology_that_they_name_now(changes):
-    """Also where one of the same name, made anew, names another RackTopology."""
+    """Also if a recreated Reassignment of the same name names another RackTopology."""
     cache = Cache()
     for name, namespace, topology in changes:
         if topology is None:

@@ -1,4 +1,4 @@
-"""A scan holds a topic against the object that the operator takes for its owner."""
+"""A scan compares a topic with the object that the operator treats as its owner."""
 
 from itertools import permutations
 
@@ -36,13 +36,13 @@ def deciding(claims):
         ((claim("a", 3), claim("b", 5), claim("c", 7, status={"topicId": "x"})), 7),
     ],
 )
-def test_of_objects_made_in_one_second_the_same_decides_for_scans_and_operator(claims, decides):
+def test_scan_and_operator_choose_the_same_owner_in_any_order_of_objects(claims, decides):
     for order in permutations(claims):
         assert deciding(order).spec.replication_factor == decides
         assert cluster_requirements(PROD, order).of_topic["orders"].replication_factor == decides
 
 
-def test_an_object_that_is_being_deleted_holds_its_topic_until_it_is_gone():
+def test_object_that_is_being_deleted_owns_its_topic_until_it_is_deleted():
     leaving = {"deletionTimestamp": "2026-01-31T04:00:00Z", "finalizers": ["rackspan.dev/finalizer"]}
     old = claim("a", 3, created="2026-01-31T02:00:00Z", metadata=leaving)
     assert deciding([old, claim("b", 5)]) is old

@@ -1,4 +1,4 @@
-"""The files of a pull request, laid over the KafkaTopics that are there: what each of them would be told."""
+"""The files of a pull request, applied on top of the existing KafkaTopics: the result for each of them."""
 
 import pytest
 from tests.unit.reconcile.examples import topic, topology
@@ -21,7 +21,7 @@ def reasons(live, *files):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_an_object_whose_change_is_forbidden_keeps_its_topic_and_takes_no_other(order):
+def test_object_with_a_forbidden_change_keeps_its_topic_and_takes_no_other(order):
     renamed, other = file("orders", topicName="carts"), file("carts")
     after, refused = reasons([THERE], *(renamed, other)[::order])
     assert refused == {"orders": Reason.INVALID_SPEC}
@@ -30,12 +30,12 @@ def test_an_object_whose_change_is_forbidden_keeps_its_topic_and_takes_no_other(
     assert refused == {"orders": Reason.INVALID_SPEC, "heir": Reason.TOPIC_CONFLICT}
 
 
-def test_an_object_that_would_shrink_stays_as_it_is():
+def test_object_with_fewer_partitions_is_refused_and_unchanged():
     after, refused = reasons([THERE], file("orders", partitions=1))
     assert (refused, dict(after)) == ({"orders": Reason.INVALID_SPEC}, {THERE.key: THERE})
 
 
-def test_an_object_that_is_not_admitted_takes_no_topic():
+def test_object_that_is_not_admitted_takes_no_topic():
     of = topology(namespace="kafka", allowedNamespaces={"from": "Same"}, adoption="Allowed")
     stranger, own = file("carts"), topic("carts", namespace="kafka", created=None)
     after, refused = laid_over(of, [], [stranger, own], NAMESPACES)
@@ -43,7 +43,7 @@ def test_an_object_that_is_not_admitted_takes_no_topic():
     assert dict(after) == {own.key: own}
 
 
-def test_an_object_in_order_is_laid_over_and_keeps_all_but_its_spec():
+def test_valid_file_replaces_the_spec_and_keeps_the_status():
     after, refused = reasons([THERE], file("orders", partitions=6))
     assert refused == {}
     assert (after[THERE.key].spec.partitions, after[THERE.key].status) == (6, THERE.status)

@@ -1,4 +1,4 @@
-"""What a topology costs, and a topic without one; and what is left when either has gone."""
+"""The tasks and metrics of topologies and topics without topology, and that nothing is left after their deletion."""
 
 import asyncio
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ def topic(number, topology="prod"):
 
 async def until(condition):
     async with asyncio.timeout(300):
-        while not condition():  # noqa: ASYNC110 - what is waited for gives no signal
+        while not condition():  # noqa: ASYNC110 - there is no event for the condition
             await asyncio.sleep(0.01)
 
 
@@ -107,7 +107,7 @@ def reason(kube, number):
     return found and found["reason"]
 
 
-async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
+async def test_missing_topologies_have_no_tasks_and_no_metric_series(controller, kube):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
     for number in range(MADE_UP):
@@ -119,14 +119,14 @@ async def test_made_up_topologies_cost_no_loop_and_no_series(controller, kube):
     assert controller.ready()["connected"] == {}
 
 
-async def test_a_topology_that_comes_later_takes_its_topics_over(controller, kube):
+async def test_topology_created_later_reconciles_its_topics(controller, kube):
     controller.informers[kafkatopic.KIND].seen(topic(1))
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: reason(kube, 1) == "InSync")
 
 
-async def test_what_a_topology_cost_ends_with_it(controller, kube):
+async def test_tasks_and_metric_series_of_a_topology_end_with_it(controller, kube):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
@@ -139,7 +139,7 @@ async def test_what_a_topology_cost_ends_with_it(controller, kube):
     assert series("shop/prod") == []
 
 
-async def test_failures_of_kafka_clients_are_told_as_long_as_their_namespace_has_a_topology(controller, kube):
+async def test_kafka_client_failure_metric_stays_while_its_namespace_has_a_topology(controller, kube):
     def failures(boundary):
         return REGISTRY.get_sample_value("rackspan_kafka_client_failures_total", {"boundary": boundary})
 
@@ -155,7 +155,7 @@ async def test_failures_of_kafka_clients_are_told_as_long_as_their_namespace_has
     await until(lambda: failures("shop") is None)
 
 
-async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(controller, kube, monkeypatch):
+async def test_change_of_the_cluster_is_written_to_the_status_without_delay(controller, kube, monkeypatch):
     monkeypatch.setattr(topology_controller, "_STATUS_SECONDS", 1e6)
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: "prod" in kube.statuses)
@@ -165,7 +165,7 @@ async def test_a_cluster_that_changed_does_not_wait_for_its_turn_to_be_told(cont
     await until(lambda: kube.statuses["prod"]["domains"][0]["level"] == "rack")
 
 
-async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube, monkeypatch):
+async def test_connections_per_namespace_are_limited_to_the_oldest_topologies(controller, kube, monkeypatch):
     connections = []
 
     async def connect(self, owner, kafka, credentials):
@@ -180,7 +180,7 @@ async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube
         kafka = {"bootstrapServers": f"kafka-{number:02}:9092"}
         return {"metadata": meta, "spec": {**TOPOLOGY["spec"], "kafka": kafka}}
 
-    for number in reversed(range(25)):  # whoever is seen first
+    for number in reversed(range(25)):  # in any order
         controller.informers[racktopology.KIND].known(numbered(number))
     for number in reversed(range(25)):
         controller.informers[racktopology.KIND].seen(numbered(number))
@@ -190,7 +190,7 @@ async def test_a_namespace_gets_so_many_connections_and_no_more(controller, kube
     assert kube.condition("t24", "Stalled")["reason"] == "TooManyTopologies"
 
 
-async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, kube):
+async def test_topology_recreated_at_once_reconciles_its_topics(controller, kube):
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
     controller.informers[racktopology.KIND].gone(TOPOLOGY)
     again = {**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "rt-2", "resourceVersion": "9"}}
@@ -199,8 +199,7 @@ async def test_one_that_is_made_anew_begins_when_the_last_has_ended(controller, 
     await until(lambda: reason(kube, 1) == "InSync")
 
 
-async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(controller, monkeypatch):
-    """Nor does it help that other topologies get on."""
+async def test_liveness_probe_reports_a_first_observation_that_does_not_end(controller, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(controller._dependencies.liveness, "_clock", lambda: clock[0])
     wedged = asyncio.Event()
@@ -213,7 +212,7 @@ async def test_a_first_look_that_never_ends_is_told_to_the_liveness_probe(contro
     assert list(controller.alive()["stalled"]) == ["look at shop/prod"]
 
 
-async def test_a_topology_without_work_has_few_tasks(controller):
+async def test_topology_without_work_has_at_most_five_tasks(controller):
     await asyncio.sleep(0)
     before = len(asyncio.all_tasks())
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
@@ -221,22 +220,22 @@ async def test_a_topology_without_work_has_few_tasks(controller):
     assert len(asyncio.all_tasks()) - before <= 5
 
 
-async def test_an_operator_that_stops_because_it_shall_is_not_dead(controller):
-    """It waits for its definitions then, and a restart would gain nothing."""
+async def test_stopped_operator_is_alive(controller):
+    """It stops to wait for its CustomResourceDefinitions, and a restart does not help."""
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await controller.stop()
     assert controller.alive() == {"ok": True, "secondsSinceLastPass": {}, "stalled": {}, "ended": []}
 
 
-async def test_a_stop_that_does_not_end_is_told_to_the_liveness_probe(controller):
-    """As where a watch cannot be ended: a restart helps then."""
+async def test_liveness_probe_reports_a_stop_that_does_not_end(controller):
+    """For example, if a watch cannot be ended. Then a restart helps."""
     await controller.stop()
     controller._stopped_at -= 301
     assert controller.alive()["ok"] is False
     assert list(controller.alive()["stalled"]) == ["end"]
 
 
-async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
+async def test_listed_topology_is_recorded_once(controller, monkeypatch):
     admitted = []
     versions = controller.cache.versions
     admit = type(versions).record
@@ -248,7 +247,7 @@ async def test_a_listed_topology_is_admitted_once(controller, monkeypatch):
     assert list(controller.cache.topologies) == [key_of(TOPOLOGY)]
 
 
-async def test_all_is_known_before_anything_is_decided(controller, kube):
+async def test_prime_lists_all_objects_and_writes_no_status(controller, kube):
     node = {"metadata": {"name": "n0", "uid": "n0", "resourceVersion": "1", "labels": {"zone": "a"}}}
     pod = {"metadata": {"namespace": "shop", "name": "kafka-0", "uid": "p0", "resourceVersion": "1"}}
     space = {"metadata": {"name": "shop", "uid": "s0", "resourceVersion": "1"}}
@@ -264,14 +263,14 @@ async def test_all_is_known_before_anything_is_decided(controller, kube):
 
 
 class Created:
-    """Takes the Reassignments that are made."""
+    """Returns each created Reassignment as the API server does."""
 
     async def create(self, body):
         metadata = {**body["metadata"], "uid": "ra-1", "resourceVersion": "1", "generation": 1}
         return {**body, "metadata": metadata}
 
 
-async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, monkeypatch):
+async def test_started_plan_wakes_the_reassignments_reconciler_once(controller, monkeypatch):
     woken = []
     monkeypatch.setattr(controller._reassignments, "changed", woken.append)
     prod = examples.topology()
@@ -286,7 +285,7 @@ async def test_a_plan_that_was_just_begun_wakes_who_carries_it_out(controller, m
 
 
 def theirs(number, generation=1, **reference):
-    """A KafkaTopic of a namespace that the topology is not open to; it may name another topology."""
+    """Return a KafkaTopic in a namespace to which the topology is not open. `reference` may name another topology."""
     body = topic(number)
     versions = {"generation": generation, "resourceVersion": str(generation)}
     reference = {"name": "prod", "namespace": "shop", **reference}
@@ -298,7 +297,7 @@ def theirs(number, generation=1, **reference):
 
 @pytest.fixture
 async def two(kube, monkeypatch):
-    """An operator of two namespaces, that has not begun."""
+    """An operator of two namespaces that has not started."""
     monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.01)
     cache = Cache()
     two = Manager(
@@ -312,13 +311,13 @@ async def two(kube, monkeypatch):
 
 
 def tell(two, *bodies):
-    """As kopf does where it has listed."""
+    """Deliver listed objects, as kopf does."""
     for body in bodies:
         kind = racktopology.KIND if "levels" in body["spec"] else kafkatopic.KIND
         two.informers[kind].take(None, body)
 
 
-async def test_a_namespace_that_may_not_be_read_costs_no_other_and_is_back_with_its_rights(two, kube, caplog):
+async def test_unreadable_namespace_is_left_out_until_it_can_be_read_again(two, kube, caplog):
     caplog.set_level("INFO")
     kube.there = {racktopology.KIND: [TOPOLOGY], kafkatopic.KIND: [topic(1), theirs(2)]}
     kube.denied = frozenset({"theirs"})
@@ -340,7 +339,7 @@ async def test_a_namespace_that_may_not_be_read_costs_no_other_and_is_back_with_
     ]
 
 
-async def test_what_is_remembered_of_a_namespace_that_may_not_be_read_any_more_is_not_enforced(two, kube):
+async def test_known_objects_of_an_unreadable_namespace_are_kept_but_not_reconciled(two, kube):
     def seen(number):
         return kube.statuses.get(f"topic-{number}", {}).get("observedGeneration")
 
@@ -352,18 +351,18 @@ async def test_what_is_remembered_of_a_namespace_that_may_not_be_read_any_more_i
     kube.denied = frozenset({"theirs"})
     two.leave_out(frozenset({"theirs"}))
     await two.sweep()
-    assert len(two.cache.topics) == 2, "nor is it taken for gone"
-    for generation in (2, 3):  # what was queued with the first has been looked at when the second has
+    assert len(two.cache.topics) == 2, "the object does not count as deleted"
+    for generation in (2, 3):  # topics queued with the first are processed before the second
         mine = topic(1)
         mine["metadata"] |= {"generation": generation, "resourceVersion": str(generation)}
         tell(two, theirs(2, generation=2), mine)
-        await until(lambda: seen(1) == mine["metadata"]["generation"])  # noqa: B023 - it is waited for here
+        await until(lambda: seen(1) == mine["metadata"]["generation"])  # noqa: B023 - the wait ends within this iteration
     assert seen(2) == 1
     two.leave_out(frozenset())
     await until(lambda: seen(2) == 2)
 
 
-async def test_a_topology_that_may_not_be_read_is_not_taken_for_none(two, kube):
+async def test_unreadable_topology_is_not_reported_as_not_found(two, kube):
     kube.denied = frozenset({"shop"})
     await two.prime()
     two.start()
@@ -376,7 +375,7 @@ async def test_a_topology_that_may_not_be_read_is_not_taken_for_none(two, kube):
     await until(lambda: reason(kube, 1) == "NamespaceNotAllowed")
 
 
-async def test_what_may_not_be_read_at_the_start_is_left_out_before_a_watch_is_refused(two, kube):
+async def test_namespace_unreadable_at_the_start_is_left_out_before_a_watch_is_refused(two, kube):
     kube.denied = frozenset({"shop"})
     await two.prime()
     assert two.cache.left_out == {"shop"}
@@ -385,10 +384,10 @@ async def test_what_may_not_be_read_at_the_start_is_left_out_before_a_watch_is_r
     await until(lambda: reason(kube, 2) == "TopologyNotFound")
     assert reason(kube, 1) is None
     two.leave_out(frozenset({"theirs"}))
-    assert two.cache.left_out == {"shop", "theirs"}, "the watch of another namespace may be refused first"
+    assert two.cache.left_out == {"shop", "theirs"}, "the watch of another namespace is refused first"
 
 
-async def test_what_could_not_be_read_at_the_start_only_is_read_again_without_a_refused_watch(two, kube):
+async def test_namespace_unreadable_only_at_the_start_is_restored_by_a_sweep(two, kube):
     kube.there = {racktopology.KIND: [TOPOLOGY], kafkatopic.KIND: [theirs(1)]}
     kube.denied = frozenset({"shop"})
     await two.prime()
@@ -399,7 +398,7 @@ async def test_what_could_not_be_read_at_the_start_only_is_read_again_without_a_
     assert two.cache.left_out == frozenset()
 
 
-async def test_pods_that_may_not_be_read_leave_no_namespace_out(two, kube, monkeypatch):
+async def test_unreadable_pods_do_not_leave_a_namespace_out(two, kube, monkeypatch):
     async def denied(reflector):
         raise DeniedError(REFUSED.failure, frozenset({"shop"}))
 
@@ -408,7 +407,7 @@ async def test_pods_that_may_not_be_read_leave_no_namespace_out(two, kube, monke
     assert two.cache.left_out == frozenset()
 
 
-async def test_an_operator_that_may_read_no_namespace_is_not_ready(two, kube):
+async def test_operator_without_a_readable_namespace_is_not_ready(two, kube):
     kube.denied = frozenset({"shop", "theirs"})
     await two.prime()
     two.start()

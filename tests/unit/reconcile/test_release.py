@@ -1,4 +1,4 @@
-"""Objects are let go without touching Kafka: all of them, or only those that are being deleted."""
+"""Finalizers are removed without changes in Kafka: from all objects, or only from those that are being deleted."""
 
 import pytest
 from tests.unit.reconcile.examples import topic, topology
@@ -10,7 +10,7 @@ from rackspan.reconcile.uninstall import release
 
 
 class MemoryKube:
-    """Objects with our finalizer, by kind; `changed` are those that are not as they were listed."""
+    """Objects with Rackspan's finalizer, by kind. `changed` are those that have changed since they were listed."""
 
     def __init__(self, changed=(), refused=None):
         living = topic("living", finalizers=["theirs", FINALIZER])
@@ -35,7 +35,7 @@ class MemoryKube:
     ("leaving_only", "written"),
     [(False, {"living": ("theirs",), "going": (), "prod": ()}), (True, {"going": ()})],
 )
-async def test_the_finalizer_is_taken_off_and_others_stay(leaving_only, written):
+async def test_release_removes_the_finalizer_and_keeps_others(leaving_only, written):
     kube = MemoryKube()
     released = await release(kube, leaving_only=leaving_only)
     assert kube.written == written
@@ -43,13 +43,13 @@ async def test_the_finalizer_is_taken_off_and_others_stay(leaving_only, written)
     assert not released.refused
 
 
-async def test_what_changed_meanwhile_is_not_counted():
+async def test_object_that_has_changed_is_not_counted():
     released = await release(MemoryKube(changed={"going"}), leaving_only=False)
     assert released.counts == {"KafkaTopic": 1, "RackTopology": 1, "Reassignment": 0}
 
 
 @pytest.mark.parametrize("remedy", [Remedy.ACCESS, Remedy.SPEC])
-async def test_an_object_that_may_not_be_changed_holds_up_no_other(remedy):
+async def test_object_that_cannot_be_changed_does_not_block_others(remedy):
     refusal = Failure(Reason.NOT_AUTHORIZED, "PATCH: 403", remedy)
     kube = MemoryKube(refused={"living": refusal})
     released = await release(kube, leaving_only=False)
@@ -58,7 +58,7 @@ async def test_an_object_that_may_not_be_changed_holds_up_no_other(remedy):
     assert {ref.key.name: failure for ref, failure in released.refused.items()} == {"living": refusal}
 
 
-async def test_an_api_server_that_does_not_answer_is_no_refusal():
+async def test_unreachable_api_server_raises_an_error():
     away = Failure(Reason.API_SERVER_UNREACHABLE, "no answer", Remedy.RETRY)
     with pytest.raises(FailureError, match="no answer"):
         await release(MemoryKube(refused={"living": away}), leaving_only=False)

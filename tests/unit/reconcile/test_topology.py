@@ -1,4 +1,4 @@
-"""The loops of one topology."""
+"""The control loops of one topology."""
 
 import asyncio
 import time
@@ -20,12 +20,12 @@ from rackspan.reconcile.topology_controller import TopologyReconciler
 from rackspan.reconcile.topology_loops import TopologyLoops
 
 
-async def test_a_machine_that_runs_others_meanwhile_makes_no_rest_of_the_look_at_a_plan(monkeypatch):
+async def test_pause_of_the_approval_loop_depends_on_cpu_time_and_not_on_elapsed_time(monkeypatch):
     monkeypatch.setattr(topology_controller, "_APPROVAL_SECONDS", 0)
     looks, enough = [], asyncio.Event()
 
     def summary():
-        time.sleep(0.5)  # others run: no time of this thread's
+        time.sleep(0.5)  # other processes run: no CPU time of this thread
         looks.append(None)
         if len(looks) == 3:
             enough.set()
@@ -41,7 +41,7 @@ async def test_a_machine_that_runs_others_meanwhile_makes_no_rest_of_the_look_at
         await asyncio.gather(looking, return_exceptions=True)
 
 
-async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status_names():
+async def test_cordons_of_the_previous_cluster_are_not_in_the_status_of_the_new_cluster():
     kafka, kube, cache = SlowKafka(cluster_id="kafka-2", cordons={1: True}), MemoryCluster(), Cache()
     kafka.counting.set()
     spec = {**TOPOLOGY["spec"], "kafka": {"bootstrapServers": "kafka:9092", "clusterId": "kafka-2"}}
@@ -61,7 +61,9 @@ async def test_cordons_of_the_cluster_before_are_none_of_the_one_that_the_status
 
 @pytest.mark.parametrize(("cluster_id", "told"), [("kafka-1", ["broker 1 is online again"]), ("kafka-2", [])])
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_a_broker_that_was_away_in_the_cluster_before_has_not_come_back_in_this_one(cluster_id, told, restarted):
+async def test_broker_offline_in_the_previous_cluster_has_no_online_event_in_the_new_cluster(
+    cluster_id, told, restarted
+):
     kafka, kube, cache = SlowKafka(cluster_id=cluster_id), MemoryCluster(), Cache()
     kafka.counting.set()
     condition = {"type": "BrokersOnline", "status": "False", "reason": "BrokerOffline", "message": "broker 1"}
@@ -77,7 +79,7 @@ async def test_a_broker_that_was_away_in_the_cluster_before_has_not_come_back_in
     assert [event.message for event in kube.announced if event.reason == Reason.BROKERS_ONLINE] == told
 
 
-async def test_a_rack_that_has_not_lasted_ends_no_drain():
+async def test_drain_does_not_end_because_of_an_unsettled_rack():
     kafka, cache = SlowKafka(), Cache()
     kafka.counting.set()
     cache.put_topology({**TOPOLOGY, "spec": {**TOPOLOGY["spec"], "drainRacks": ["/b"]}})
@@ -92,7 +94,7 @@ async def test_a_rack_that_has_not_lasted_ends_no_drain():
 
 
 @pytest.mark.parametrize("spec", [{"drainBrokers": []}, {"drain": {"cordon": False}}, None])
-async def test_a_drain_that_is_taken_back_while_its_cordon_is_recorded_cordons_nothing(monkeypatch, spec):
+async def test_drain_removed_while_its_cordon_is_recorded_cordons_nothing(monkeypatch, spec):
     kafka, cache, asked = SlowKafka(cordons={0: False, 1: False}), Cache(), []
     kafka.counting.set()
 
@@ -122,7 +124,7 @@ async def test_a_drain_that_is_taken_back_while_its_cordon_is_recorded_cordons_n
 
 
 @pytest.mark.parametrize("draining", [True, False])
-async def test_a_drain_that_changes_while_the_cluster_is_looked_at_cordons_and_releases_nothing(draining):
+async def test_drain_changed_during_an_observation_cordons_and_releases_nothing(draining):
     kafka, cache, asked = SlowKafka(cordons={0: False, 1: not draining}), Cache(), []
 
     async def ask(brokers):
@@ -145,11 +147,11 @@ async def test_a_drain_that_changes_while_the_cluster_is_looked_at_cordons_and_r
     assert asked == []
     cache.put_topology({**before, "status": {"cordons": [1]}})
     await loop._reconcile_cordons()
-    assert asked == [1], "by the spec that it was looked at for"
+    assert asked == [1], "the spec is the observed one again"
 
 
 @pytest.mark.parametrize(("refusal", "told"), [(None, []), (Failure("NotAuthorized", "no", Remedy.ACCESS), [1])])
-async def test_what_keeps_one_broker_from_being_cordoned_keeps_no_other_cordoned_when_the_topology_goes(refusal, told):
+async def test_cordons_are_released_at_deletion_even_if_another_broker_could_not_be_cordoned(refusal, told):
     kafka, kube, cache, asked = SlowKafka(cordons={0: None, 1: True}), MemoryCluster(), Cache(), []
     kafka.counting.set()
 
@@ -180,7 +182,7 @@ async def test_what_keeps_one_broker_from_being_cordoned_keeps_no_other_cordoned
     assert [event.reason for event in kube.announced] == [Reason.CORDONS_LEFT for _ in told]
 
 
-async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before_has_seen(monkeypatch):
+async def test_cordons_and_state_get_the_brokers_with_unproven_racks(monkeypatch):
     kafka, cache = SlowKafka(), Cache()
     kafka.counting.set()
     cache.put_topology({**TOPOLOGY, "status": {"brokers": [{"id": 0, "rack": "/a"}, {"id": 1, "rack": "/b"}]}})
@@ -194,8 +196,8 @@ async def test_cordons_and_restarts_are_told_which_racks_only_an_operator_before
 
 
 @pytest.mark.parametrize("made_anew", [True, False])
-async def test_the_loop_of_a_deleted_topology_writes_nothing_to_one_of_its_name(made_anew):
-    """Its batches may still be under way; with its cluster's id in the status the new one could lead to no other."""
+async def test_loop_of_a_deleted_topology_does_not_write_to_a_new_one_of_its_name(made_anew):
+    """Its batches may still run. With the old cluster id in its status, the new topology could use no other cluster."""
     kafka, kube, cache = SlowKafka(), MemoryCluster(), Cache()
     kafka.counting.set()
     cache.put_topology(TOPOLOGY)
@@ -217,7 +219,7 @@ TRIES = [*[REFUSED] * 3, RuntimeError("a defect"), *[REFUSED] * 4, None, REFUSED
 
 
 class Pauses(list):
-    """Stands for waiting, as many times as there are tries."""
+    """Records the seconds of each wait. Ends the loop after as many waits as there are tries."""
 
     async def __call__(self, seconds, *_):
         self.append(seconds)
@@ -225,7 +227,7 @@ class Pauses(list):
             raise asyncio.CancelledError
 
 
-async def test_a_status_that_is_refused_is_tried_again_later_and_later(monkeypatch):
+async def test_refused_status_is_retried_with_backoff(monkeypatch):
     pauses = Pauses()
     monkeypatch.setattr(topology_controller, "wait_for_any", pauses)
     loop = TopologyReconciler(ObjectKey("shop", "kafka"), MagicMock(), MagicMock())
@@ -238,7 +240,7 @@ async def test_a_status_that_is_refused_is_tried_again_later_and_later(monkeypat
     assert loop._status_due.set.call_count == 9
 
 
-async def test_a_plan_that_cannot_begin_is_counted_and_tried_again_later_and_later(monkeypatch):
+async def test_plan_that_cannot_start_is_counted_and_retried_with_backoff(monkeypatch):
     pauses, counted = Pauses(), []
     monkeypatch.setattr(topology_controller.asyncio, "sleep", pauses)
     monkeypatch.setattr(topology_controller, "_REST", 0)

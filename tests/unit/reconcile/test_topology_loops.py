@@ -1,4 +1,4 @@
-"""Which loops of topologies an event wakes."""
+"""The loops of topologies that an event wakes."""
 
 from unittest.mock import AsyncMock, MagicMock
 
@@ -19,7 +19,7 @@ NAMES = ("one", "other", "reported")
 
 
 def topology(name):
-    """RackTopology `reported` takes racks from brokers, the others from the nodes of pods with their name as label."""
+    """Return a RackTopology. `reported` gets racks from brokers, others from nodes of pods with their name as label."""
     spec = {
         "kafka": {"bootstrapServers": "kafka:9092"},
         "rackSource": "Broker" if name == "reported" else "Nodes",
@@ -40,7 +40,7 @@ def pod(app, node, namespace="shop"):
     ("node", "woken"),
     [("n-one", ["one"]), ("n-other", ["other"]), ("n-both", ["one", "other"]), ("n-idle", []), ("n-else", [])],
 )
-def test_a_relabelled_node_wakes_the_topologies_whose_brokers_run_on_it(node, woken):
+def test_relabelled_node_wakes_the_topologies_whose_brokers_run_on_it(node, woken):
     cache = Cache()
     for name in NAMES:
         cache.put_topology(topology(name))
@@ -58,7 +58,7 @@ def test_a_relabelled_node_wakes_the_topologies_whose_brokers_run_on_it(node, wo
 
 
 @pytest.mark.parametrize("kind", ["KafkaTopic", "Reassignment"])
-def test_what_is_made_anew_in_another_topology_while_no_watch_looks_leaves_the_first(kind):
+def test_object_recreated_for_another_topology_while_no_watch_runs_is_reported_to_both(kind):
     cache, loops, reassignments = Cache(), MagicMock(), MagicMock()
     routes = Routes(cache, loops, (), reassignments)
     informer = Informer(kind, routes.handlers[kind], cache.versions, lambda: None)
@@ -81,7 +81,7 @@ def test_what_is_made_anew_in_another_topology_while_no_watch_looks_leaves_the_f
     assert [key.name for key in topologies] == ["one", "other"]
 
 
-def test_a_topology_that_is_made_anew_while_no_watch_looks_begins_anew():
+def test_topology_recreated_while_no_watch_runs_is_stopped_and_started_again():
     cache, loops = Cache(), MagicMock()
     routes = Routes(cache, loops, (), MagicMock())
     informer = Informer("RackTopology", routes.handlers["RackTopology"], cache.versions, lambda: None)
@@ -94,7 +94,7 @@ def test_a_topology_that_is_made_anew_while_no_watch_looks_begins_anew():
     assert cache._cluster_of(ObjectKey("shop", "one")) is None
 
 
-def test_many_objects_for_one_topic_are_looked_up_and_queued_once():
+def test_many_objects_of_one_topic_are_looked_up_and_queued_once():
     cache = Cache()
     cache.topologies[examples.topology().key] = examples.topology()
     for number in range(20):
@@ -115,7 +115,7 @@ def test_many_objects_for_one_topic_are_looked_up_and_queued_once():
     assert lost == [[ObjectKey("shop", f"lost-{number}") for number in range(5)]]
 
 
-def test_objects_of_topologies_that_do_not_exist_are_not_compared_with_each_other():
+def test_objects_of_missing_topologies_are_not_compared_with_each_other():
     cache = Cache()
     for number in range(20):
         cache.keep_topic(examples.topic(f"orders-{number}", topicName="orders", topologyRef={"name": f"no-{number}"}))
@@ -130,7 +130,7 @@ def test_objects_of_topologies_that_do_not_exist_are_not_compared_with_each_othe
     assert sorted(queued) == sorted([ObjectKey("shop", f"orders-{number}")] for number in range(20))
 
 
-async def test_nothing_is_kept_of_a_topic_that_went_after_its_status_could_not_be_written():
+async def test_failed_status_write_is_forgotten_with_the_deleted_topic():
     away = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
     statuses, topic = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away))), examples.topic()
     with pytest.raises(FailureError):

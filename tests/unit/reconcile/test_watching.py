@@ -1,8 +1,8 @@
-"""Whatever the order of events, restarts of watches and sweeps: in the end the objects known are those that there are.
+"""With any order of events, restarts of watches and sweeps, the known objects are in the end those of the API server.
 
-The model is an API server and kopf's watch of it: events of one object come in order, those of different objects, also
-of two that had one name after the other, in any; a watch that breaks loses what was on its way and lists anew; data may
-be restored from a backup, which takes versions back.
+The model is an API server and kopf's watches. Events of one object arrive in order. Events of different objects arrive
+in any order, even if both had the same name one after the other. A broken watch loses pending events and lists again.
+A restore from a backup sets versions back.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ names = st.sampled_from(NAMES)
 
 
 class Quiet(TopologyLoops):
-    """Reconcile nothing: nobody runs the loop of a topology here."""
+    """Reconciles nothing: no loop of a topology runs."""
 
     def start(self, key):
         return self._running.setdefault(key, (MagicMock(), None))[0]
@@ -47,7 +47,7 @@ class Quiet(TopologyLoops):
 
 
 class ApiServer:
-    """Objects by kind and key, and the events that nobody has been handed yet, by uid."""
+    """Objects by kind and key, and the events that are not delivered yet, by uid."""
 
     def __init__(self):
         self.version = 0
@@ -85,7 +85,7 @@ class ApiServer:
         self.events.setdefault(body["metadata"]["uid"], []).append((kind, what, body))
 
     def relist(self):
-        """The watches break and begin anew: what was on its way is lost."""
+        """Break and restart the watches. Pending events are lost."""
         self.events = {}
         for kind, objects in self.objects.items():
             for body in objects.values():
@@ -154,7 +154,7 @@ class Watching(RuleBasedStateMachine):
     @precondition(lambda self: self.backup)
     @rule()
     def restored_without_a_word(self):
-        """The API server says nothing to watches until its versions have come to theirs."""
+        """Send no events to watches until the versions of the API server reach theirs again."""
         self.server.version, self.server.objects = copy.deepcopy(self.backup)
         self.server.events = {}
 
@@ -185,11 +185,11 @@ class Watching(RuleBasedStateMachine):
             assert self.known(kind) == {key: meta["resourceVersion"] for key, meta in there.items()}, kind
 
     def uids(self, kind):
-        """The uids of the objects that are known."""
+        """Return the uids of the known objects."""
         return {key: one.uid for key, one in self.cache.versions.known(kind).items()}
 
     def known(self, kind):
-        """The versions in which the objects are known."""
+        """Return the resource versions of the known objects."""
         match kind:
             case "KafkaTopic":
                 return {key: topic.meta.resource_version for key, topic in self.cache.topics.items()}
@@ -203,7 +203,7 @@ class Watching(RuleBasedStateMachine):
                 }
 
     def deliver(self, uid):
-        """As at the start, where all is listed before the handlers are told."""
+        """Deliver one event as at the start, when all objects are listed before the handlers are called."""
         queue = self.server.events[uid]
         kind, what, body = queue.pop(0)
         if not queue:
@@ -218,7 +218,7 @@ Watching.TestCase.settings = settings(stateful_step_count=40)
 TestWatching = Watching.TestCase
 
 
-def test_a_live_object_outlives_the_late_news_of_its_predecessors_end():
+def test_object_stays_known_after_a_late_deletion_event_of_an_earlier_object():
     machine = Watching()
     for name in NAMES:
         for kind in SPECS:
@@ -232,7 +232,7 @@ def test_a_live_object_outlives_the_late_news_of_its_predecessors_end():
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-def test_what_is_made_anew_while_a_list_is_on_its_way_is_not_swept_away(kind):
+def test_sweep_keeps_an_object_that_is_recreated_during_its_list(kind):
     machine = Watching()
     machine.server.put(kind, "a", anew=False)
     machine.deliver(min(machine.server.events))
@@ -251,7 +251,7 @@ def test_what_is_made_anew_while_a_list_is_on_its_way_is_not_swept_away(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-def test_what_ends_while_it_is_read_is_not_brought_back(kind):
+def test_sweep_does_not_restore_an_object_that_is_deleted_while_it_is_read(kind):
     machine = Watching()
     server = machine.server
     server.put(kind, "a", anew=False)
@@ -271,7 +271,7 @@ def test_what_ends_while_it_is_read_is_not_brought_back(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-def test_what_a_backup_brings_back_is_learnt(kind):
+def test_object_restored_from_a_backup_becomes_known(kind):
     machine = Watching()
     server = machine.server
     server.put(kind, "a", anew=False)
@@ -287,7 +287,7 @@ def test_what_a_backup_brings_back_is_learnt(kind):
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
 @pytest.mark.parametrize("anew", [False, True])
-def test_what_no_watch_tells_of_is_found_by_the_sweep(kind, anew):
+def test_sweep_finds_changes_without_watch_events(kind, anew):
     machine = Watching()
     server = machine.server
     server.put(kind, "a", anew=False)
@@ -302,8 +302,8 @@ def test_what_no_watch_tells_of_is_found_by_the_sweep(kind, anew):
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-def test_what_is_told_while_it_is_read_is_not_taken_back(kind):
-    """What was read is older than what the watch told since, and no watch tells that twice."""
+def test_sweep_does_not_revert_an_object_that_a_watch_updates_while_it_is_read(kind):
+    """The object that was read is older than the watch event, and the watch does not send the event again."""
     machine = Watching()
     server = machine.server
     server.put(kind, "a", anew=False)
