@@ -168,13 +168,13 @@ def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
     topics, refused = [], [Refused(one.source, one.reason) for one in documents.unread]
     broken, skipped = list[Refused](), []
     for source, part in documents.found:
-        if not (part.says("kind", KIND) and part.says("apiVersion", API_VERSION)):
-            if _is_ours(part):
-                refused.append(Refused(source, f"the API server serves {KIND} as {API_VERSION} only"))
-            elif holds_topics(part):
-                skipped.append(other_kind(source, part, API_VERSION))
-            continue
         try:
+            if not (part.says("kind", KIND) and part.says("apiVersion", API_VERSION)):
+                if _is_ours(part):
+                    refused.append(Refused(source, f"the API server serves {KIND} as {API_VERSION} only"))
+                elif holds_topics(part):
+                    skipped.append(other_kind(source, part, API_VERSION))
+                continue
             part.part("metadata").refuse_placeholders("annotations")
             part.part("spec").refuse_placeholders()
             document = _plain(part.fields)

@@ -49,6 +49,13 @@ def test_two_files_for_one_topic_are_told(plan):
     )
 
 
+@pytest.mark.parametrize(("version", "kind"), [("[rackspan.dev/v1alpha1]", "a list"), ("{a: b}", "a mapping")])
+def test_an_api_version_that_is_no_text_hides_no_other_error(plan, version, kind):
+    ran = plan(f"kind: KafkaTopic\napiVersion: {version}\n", BAD["an unknown field"].text)
+    assert (ran.code, len(ran.errors)) == (2, 2)
+    assert ran.errors[0] == f"topics/0.yaml:2: apiVersion: must be a text, not {kind}"
+
+
 def test_files_of_two_topologies_are_told(plan):
     ran = plan(manifest(name="b"), manifest(name="c").replace("name: kafka", "name: other"))
     assert (ran.code, ran.error) == (
