@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 100
 _MOST_NODES = 10_000_000
+_MOST_REPEATED = 100_000
+"""The most values that the aliases of a document may repeat."""
+_PER_VALUE = 100
+"""Characters of a text that count as one more value, so that few aliases cannot repeat a long text too often."""
 _MERGE = "<<"
 _TAG = "tag:yaml.org,2002:"
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -114,7 +118,7 @@ def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
 class _Open:
     """A mapping or a list that is not closed yet."""
 
-    __slots__ = ("anchor", "fields", "items", "key", "line", "merged", "merging", "size")
+    __slots__ = ("anchor", "depth", "fields", "items", "key", "line", "merged", "merging", "size")
 
     def __init__(self, line: int, anchor: str | None, *, mapping: bool) -> None:
         self.line, self.anchor = line, anchor
@@ -123,7 +127,7 @@ class _Open:
         self.key: str | None = None
         self.merged: list[Fields] = []
         self.merging = False
-        self.size = 1
+        self.size = self.depth = 1
 
     def take(self, node: Node, at: int) -> None:
         """Take the next key, value or item. `at` is its line; an alias refers to a node of another line."""
@@ -164,7 +168,8 @@ class _Builder:
     def __init__(self, first_line: int) -> None:
         self._first = first_line
         self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._anchors: dict[str, tuple[Node, int, int]] = {}
+        self._repeated = 0
 
     def build(self, text: str) -> Iterator[Node]:
         """Yield the roots of the documents."""
@@ -177,11 +182,12 @@ class _Builder:
         line = self._first + event.start_mark.line
         match event:
             case yaml.DocumentStartEvent():
-                self._anchors = {}
+                self._anchors, self._repeated = {}, 0
             case yaml.AliasEvent():
                 return self._placed(*self._alias(str(event.anchor), line), line)
             case yaml.ScalarEvent():
-                return self._anchored(_scalar(event, line), event.anchor, 1, line)
+                size = 1 + len(event.value) // _PER_VALUE
+                return self._anchored(_scalar(event, line), event.anchor, size, 0, line)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 if event.tag is not None and not event.tag.startswith(_TAG):
                     raise YamlError(line, f'the tag "{event.tag}" is not known')
@@ -190,27 +196,35 @@ class _Builder:
                 self._open.append(_Open(line, event.anchor, mapping=isinstance(event, yaml.MappingStartEvent)))
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 done = self._open.pop()
-                return self._anchored(done.close(), done.anchor, done.size, done.line)
+                return self._anchored(done.close(), done.anchor, done.size, done.depth, done.line)
         return None
 
-    def _alias(self, name: str, line: int) -> tuple[Node, int]:
+    def _alias(self, name: str, line: int) -> tuple[Node, int, int]:
+        """Return the node of an anchor, its number of values and its depth. Raise YamlError."""
         if name not in self._anchors:
             raise YamlError(line, f'there is no anchor "{name}" that is complete before its alias')
-        return self._anchors[name]
+        node, size, depth = self._anchors[name]
+        self._repeated += size
+        if self._repeated > _MOST_REPEATED:
+            raise YamlError(line, f"has aliases that repeat more than {_MOST_REPEATED:,} values")
+        if len(self._open) + depth > _DEEPEST:
+            raise YamlError(line, f"is nested more than {_DEEPEST} deep")
+        return node, size, depth
 
-    def _anchored(self, node: Node, anchor: str | None, size: int, line: int) -> Node | None:
+    def _anchored(self, node: Node, anchor: str | None, size: int, depth: int, line: int) -> Node | None:
         if anchor is not None:
-            self._anchors[anchor] = node, size
-        return self._placed(node, size, line)
+            self._anchors[anchor] = node, size, depth
+        return self._placed(node, size, depth, line)
 
-    def _placed(self, node: Node, size: int, line: int) -> Node | None:
+    def _placed(self, node: Node, size: int, depth: int, line: int) -> Node | None:
         """Add a node of `size` values to the innermost open node; return the node if it is a document's root."""
         if not self._open:
             return node
         above = self._open[-1]
         above.size += size
+        above.depth = max(above.depth, depth + 1)
         if above.size > _MOST_NODES:
-            raise YamlError(line, f"holds more than {_MOST_NODES:,} values, counting what aliases repeat")
+            raise YamlError(line, f"holds more than {_MOST_NODES:,} values")
         above.take(node, line)
         return None
 

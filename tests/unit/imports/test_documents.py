@@ -2,6 +2,7 @@
 
 import pytest
 
+from rackspan.imports import yaml_nodes
 from rackspan.imports.manifest_documents import ManifestFieldError, read_documents
 from rackspan.imports.yaml_nodes import Fields, Scalar, Sequence
 
@@ -57,6 +58,7 @@ LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 """10 * 10 * 10 ... values, by aliases."""
+DEEP = "".join(f"{name}: &{name} {'[' * 90}{inner}{']' * 90}\n" for name, inner in [("a", "1"), ("b", "*a")])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,9 @@ LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("a: \x07\n", 1, "is not YAML: "),
         ("a: " + "[" * 200_000, 1, "is nested more than 100 deep"),
         ("- " * 200_000 + "a", 1, "is nested more than 100 deep"),
-        (LAUGHS, 7, "holds more than 10,000,000 values, counting what aliases repeat"),
+        (LAUGHS, 5, "has aliases that repeat more than 100,000 values"),
+        (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 100}]\n", 2, "has aliases that repeat more than 100,000 values"),
+        (DEEP, 2, "is nested more than 100 deep"),
     ],
 )  # fmt: skip
 def test_error_in_yaml_has_its_line(text, line, said):
@@ -85,6 +89,17 @@ def test_error_in_yaml_has_its_line(text, line, said):
     assert found.found == ()
     assert [one.source.line for one in found.unread] == [line]
     assert found.unread[0].reason.startswith(said)
+
+
+def test_the_limit_of_aliases_is_per_document():
+    aliases = f"a: &a [{'1, ' * 999}1]\nb: [{', '.join(['*a'] * 90)}]\n"
+    found = read(f"{aliases}---\n{aliases}")
+    assert (len(found.found), found.unread) == (2, ())
+
+
+def test_values_of_a_document_are_limited(monkeypatch):
+    monkeypatch.setattr(yaml_nodes, "_MOST_NODES", 10)
+    assert read("a: [1, 2, 3]\n---\na: [1, 2, 3, 4, 5, 6, 7, 8]\n").unread[0].reason == "holds more than 10 values"
 
 
 def test_invalid_utf_8_is_an_error_with_its_line():
