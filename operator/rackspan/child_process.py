@@ -19,6 +19,8 @@ from rackspan.core.text import shown
 
 CRASHED: Final = 71
 """The exit code, EX_OSERR of sysexits.h."""
+DETAILED: Final = "--detailed-exitcode"
+"""With this option, the exit code of every error is 1."""
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS})
 _OF_THE_TERMINAL = frozenset({signal.SIGINT, signal.SIGQUIT})
 _PASSED_ON = _OF_THE_TERMINAL | {signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
@@ -96,7 +98,7 @@ def _end_as(code: int) -> NoReturn:
             f"crashed ({ended_by.name}), most likely in Kafka's client on an answer that it cannot read",
             "check that the address is that of Kafka brokers that you trust",
         )
-        sys.exit(CRASHED)
+        sys.exit(1 if DETAILED in sys.argv else CRASHED)
     if ended_by is signal.SIGKILL:
         _report("was killed (SIGKILL), which the system does where memory is short", "")
     elif ended_by is not signal.SIGSTOP:

@@ -39,6 +39,13 @@ def test_an_answer_that_crashes_kafkas_client_is_a_sentence_and_an_exit_code(tmp
     assert not list(tmp_path.iterdir())
 
 
+def test_the_detailed_exit_code_of_a_crash_is_that_of_an_error(tmp_path):
+    with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
+        ran = run_in_process(tmp_path, "plan", "--bootstrap-server", kafka.address, "--detailed-exitcode")
+    assert ran.code == 1
+    assert "crashed (SIGSEGV)" in ran.error
+
+
 def test_a_crash_of_apply_tells_that_throttles_may_be_left(tmp_path):
     with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
         ran = run_in_process(tmp_path, "apply", "--bootstrap-server", kafka.address)

@@ -100,10 +100,11 @@ def test_a_closed_standard_input_is_an_empty_one(arguments, error):
     assert done.stderr.startswith(error)
 
 
-def test_a_closed_standard_output_is_told():
-    command = f"{shlex.quote(str(BIN / 'rackspan'))} check --snapshot - >&-"
+@pytest.mark.parametrize(("command", "code"), [("check", 74), ("plan --detailed-exitcode", 1)])
+def test_a_closed_standard_output_is_told(command, code):
+    command = f"{shlex.quote(str(BIN / 'rackspan'))} {command} --snapshot - >&-"
     done = subprocess.run(command, shell=True, check=False, input="", capture_output=True, text=True)
-    assert done.returncode == 74
+    assert done.returncode == code
     assert done.stderr.startswith("error: standard output is closed\n")
 
 

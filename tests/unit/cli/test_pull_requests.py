@@ -113,6 +113,12 @@ def test_detailed_exit_codes_are_terraforms(plan, text, options, code):
     assert plan(text, options=("--detailed-exitcode", *options)).code == code
 
 
+def test_the_detailed_exit_code_of_a_defect_is_that_of_an_error(plan, monkeypatch):
+    monkeypatch.setattr("rackspan.cli.actions.planning_moves.plan_requested", None)
+    ran = plan(manifest(), options=("--detailed-exitcode",))
+    assert (ran.code, ran.error) == (1, "a defect of rackspan: TypeError: 'NoneType' object is not callable")
+
+
 def test_a_plan_that_cannot_be_is_told_at_its_file(plan):
     ran = plan(manifest(name="orders", replicas="replicationFactor: 7"))
     assert (ran.code, ran.error.partition(": ")[0]) == (2, "topics/0.yaml:8")

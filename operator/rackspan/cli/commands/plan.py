@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from rackspan.child_process import DETAILED
 from rackspan.cli.actions import planning_moves
 from rackspan.cli.rendering.output_formats import PlanFormat
 from rackspan.cli.shared import options
-from rackspan.cli.shared.command_errors import DETAILED
 from rackspan.cli.shared.later_command import command_app
 
 app = command_app()

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from rackspan.api.reasons import Reason
-from rackspan.child_process import CRASHED
+from rackspan.child_process import CRASHED, DETAILED
 from rackspan.cli.rendering.stderr_lines import print_error, print_no_more
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
@@ -50,13 +50,10 @@ class DetailedExitCode(IntEnum):
     CHANGES = 2
 
 
-DETAILED: Final = "--detailed-exitcode"
-
-
 class CommandError(Exception):
     """An error that ends a command with exit code `code`; `hint` says what to do next."""
 
-    def __init__(self, message: str, hint: str = "", code: ExitCode | DetailedExitCode = ExitCode.BAD_INPUT) -> None:
+    def __init__(self, message: str, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
         self.hint = hint
         self.code = code
@@ -64,12 +61,9 @@ class CommandError(Exception):
 
 @contextmanager
 def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
-    """If `asked`, end with exit code 1 on every error within this context, because 2 means that there are changes."""
+    """If `asked`, replace the exit code of an error by 1 in a typer.Exit, because 2 means that there are changes."""
     try:
-        with failures_reported():
-            yield
-    except CommandError as error:
-        raise CommandError(str(error), error.hint, DetailedExitCode.FAILED if asked else error.code) from error
+        yield
     except typer.Exit as exit_:
         raise typer.Exit(DetailedExitCode.FAILED if asked and exit_.exit_code else exit_.exit_code) from exit_
 
@@ -108,6 +102,7 @@ class OneLineErrors(TyperGroup):
     ) -> Any:
         """Run the command, and end the process with an exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        failed = DetailedExitCode.FAILED if DETAILED in given else None
         if sys.stdin is None:  # the caller has closed it
             sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
         try:
@@ -115,11 +110,10 @@ class OneLineErrors(TyperGroup):
                 code = super().main(given, prog_name or called_as(), complete_var, False, windows_expand_args, **extra)
         except CommandError as error:
             print_error(str(error), error.hint)
-            code = error.code
+            code = failed or error.code
         except _UsageError as error:
-            code = _report_usage(error)
-            if DETAILED in given:
-                code = DetailedExitCode.FAILED
+            used = _report_usage(error)
+            code = failed or used
         except (typer.Abort, KeyboardInterrupt):
             code = 130
         except Exception as error:
@@ -129,7 +123,7 @@ class OneLineErrors(TyperGroup):
                 f"a defect of rackspan: {type(error).__name__}: {error}",
                 "RACKSPAN_DEBUG=1 shows where; please report it",
             )
-            code = ExitCode.DEFECT
+            code = failed or ExitCode.DEFECT
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
