@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rackspan.api.racktopology import INTERNAL_PREFIX
 from rackspan.core.text import shown
-from rackspan.imports.imported_topics import Definition, Refused, Skipped
+from rackspan.imports.imported_topics import Definition, Refused, Skipped, not_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rackspan.imports.imported_topics import Imported, SourceCluster
+
+_REFUSED = not_kept(
+    "topic", "it is internal: the operator refuses it unless spec.internalTopics of the RackTopology lists it"
+)
 
 
 def located(imported: Imported) -> Imported:
@@ -54,6 +59,16 @@ def decided(imported: Imported) -> Imported:
     """Refuse definitions with fields that are left to the brokers and have not been looked up there."""
     return imported.redefined(
         Refused(one.source, _undecided(one)) if one.open_fields else one for one in imported.definitions
+    )
+
+
+def admitted(imported: Imported, internal_topics: Collection[str]) -> Imported:
+    """Add a remark to each topic that the operator refuses as internal. `internal_topics` are those that it admits."""
+    return imported.redefined(
+        one.with_remarks(_REFUSED)
+        if one.topic.startswith(INTERNAL_PREFIX) and one.topic not in internal_topics
+        else one
+        for one in imported.definitions
     )
 
 

@@ -336,6 +336,8 @@ def test_only_topics_of_kafka_and_of_strimzi_themselves_are_left_out(rackspan, f
         ran = rackspan("import", *arguments)
         assert ran.code == 0, ran.err
         assert (name in ran.out) == imported
+        remarked = f"topic {name}: not kept: topic: it is internal: the operator refuses it unless" in ran.err
+        assert remarked == (imported and name.startswith("__"))
 
 
 JSON_TOPIC = r"""{"apiVersion": "kafka.strimzi.io\/v1", "kind": "KafkaTopic",
@@ -540,10 +542,12 @@ def test_a_silent_broker_is_not_planned_around(rackspan, files, snapshot):
 def live(snapshot, monkeypatch):
     """The RackTopology kafka/main: a cluster in which two topics have a KafkaTopic."""
     document = cluster(topic("Clicks_v1", [0, 3], [4, 2]), topic("clicks", [0, 3], [4, 2]), topic("plain", [0, 3]))
+    document["topics"] += [topic("__listed", [0, 3]), topic("__other", [0, 3])]
     found = parse_snapshot(json.dumps(document).encode())
 
     class Live:
         tree = tree_of(found.brokers)
+        internal_topics = ("__listed",)
         objects: ClassVar = {"Clicks_v1": ObjectKey("shop", "clicks"), "clicks": ObjectKey("shop", "other")}
 
         def snapshot(self):
@@ -570,13 +574,24 @@ MAIN = ("--topology", "kafka/main")
     ],
 )
 def test_topologyref_has_a_namespace_only_where_it_is_another(rackspan, live, options, written, reference):
-    (plain,) = manifests(rackspan("import", "cluster", *options)).values()
+    (plain,) = manifests(rackspan("import", "cluster", "--topic", "plain|[Cc].*", *options)).values()
     assert plain["metadata"].get("namespace") == written
     assert plain["spec"]["topologyRef"] == reference
 
 
+def test_internal_topics_that_the_topology_lists_have_no_remark(rackspan, live):
+    ran = rackspan("import", "cluster", "--topic", "__.*", *MAIN)
+    (note,) = [line for line in ran.err.splitlines() if "not kept" in line]
+    assert note == (
+        "note: kafka/main: topic __other: not kept: topic: it is internal: the operator refuses it unless "
+        "spec.internalTopics of the RackTopology lists it"
+    )
+    assert rackspan("import", "cluster", "--topic", "__listed", *MAIN, "--strict").code == 0
+    assert rackspan("import", "cluster", "--topic", "__other", *MAIN, "--strict").code == 2
+
+
 def test_a_topic_that_has_a_kafkatopic_is_skipped(rackspan, files, live):
-    ran = rackspan("import", "cluster", *MAIN)
+    ran = rackspan("import", "cluster", "--topic", "plain|[Cc].*", *MAIN)
     assert ran.code == 0, ran.err
     (plain,) = manifests(ran).values()
     assert plain["metadata"] == {"name": "plain", "namespace": "kafka"}

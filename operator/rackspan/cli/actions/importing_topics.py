@@ -1,7 +1,7 @@
 """`rackspan import`: KafkaTopics of topics that exist. Applying them changes nothing."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -27,7 +27,7 @@ from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
 from rackspan.imports import strimzi, topicctl
 from rackspan.imports.cluster_import import INTERNAL, cluster_topics
-from rackspan.imports.consistency import consistent, decided, located, of_cluster
+from rackspan.imports.consistency import admitted, consistent, decided, located, of_cluster
 from rackspan.imports.imported_references import Topologies
 from rackspan.imports.imported_topics import Definition, Imported, Refused, Skipped, Source
 from rackspan.imports.kept_assignment import KeptAssignment
@@ -211,7 +211,7 @@ class _Present:
     The current state of a cluster.
 
     `name` begins sentences about the cluster, `why_absent` ends a sentence about brokers that are not listed.
-    `objects` are its KafkaTopics, by topic name.
+    `objects` are its KafkaTopics, by topic name. `internal_topics` are the internal topics that may have one.
     """
 
     name: str
@@ -219,6 +219,7 @@ class _Present:
     tree: RackTree
     why_absent: str
     objects: Mapping[str, ObjectKey]
+    internal_topics: Collection[str] = ()
 
     @classmethod
     def of_source(cls, source: ClusterSource, found: Snapshot, levels: str, missing_racks: MissingRackPolicy) -> Self:
@@ -230,7 +231,7 @@ class _Present:
     def of_topology(cls, name: str, kubeconfig: Path | None) -> Self:
         """Return the cluster of a RackTopology, `NAMESPACE/NAME`. Raises CommandError."""
         live = LiveTopology.at(name, kubeconfig)
-        return cls(name, live.snapshot(), live.tree, "did not answer", live.objects)
+        return cls(name, live.snapshot(), live.tree, "did not answer", live.objects, live.internal_topics)
 
     def refuse_silent_brokers(self) -> None:
         """Raise CommandError for absent brokers, because topics on them would look wrongly placed."""
@@ -269,11 +270,11 @@ def _refuse_several_clusters(imported: Imported) -> None:
 def _reported(imported: Imported, present: _Present | None, assignment: KeptAssignment) -> ImportReport:
     """Compare with the cluster, if one is given, and plan what applying the manifests does."""
     if present is None:
-        return ImportReport.of(decided(imported), None)
+        return ImportReport.of(decided(admitted(imported, ())), None)
     if assignment is KeptAssignment.UNFAIR:
         present.refuse_silent_brokers()
     with step("planning"):
-        new = present.without_objects(imported)
+        new = present.without_objects(admitted(imported, present.internal_topics))
         kept = decided(as_present(new, present.found, present.tree, assignment))
         made = plan_of_topics({one.topic: one.spec for one in kept.definitions}, present.found, present.tree)
     return ImportReport.of(kept, made)

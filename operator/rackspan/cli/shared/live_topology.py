@@ -159,6 +159,11 @@ class LiveTopology:
         return {topic.topic_name: topic.key for topic in self.inputs.scan.topics}
 
     @property
+    def internal_topics(self) -> Collection[str]:
+        """The internal topics that may have a KafkaTopic."""
+        return self.inputs.scan.topology.spec.internal_topics
+
+    @property
     def connection(self) -> Connection:
         """The connection to its Kafka cluster, with its Secrets."""
         kafka = self.inputs.scan.topology.spec.kafka
