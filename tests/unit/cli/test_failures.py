@@ -119,6 +119,25 @@ def test_a_file_that_is_no_kubeconfig_is_bad_input(tmp_path, command, text):
     assert (ran.code, ran.error.startswith("no usable kubeconfig: ")) == (2, True)
 
 
+WITH_KUBECONFIG = (
+    "check", "plan", "what-if", "scan --engine local", "locality", "watch", "apply", "status", "drain 3", "uncordon 3",
+    "import cluster", "import strimzi topics.yaml", "import topicctl topics.yaml",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WITH_KUBECONFIG)
+def test_a_kubeconfig_is_for_a_topology(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kubeconfig").touch()
+    (tmp_path / "topics.yaml").touch()
+    ran = cli(*command.split(), "--kubeconfig", "kubeconfig")
+    assert (ran.code, ran.error) == (2, "--kubeconfig is for --topology")
+    both = cli(*command.split(), "--kubeconfig", "kubeconfig", "--topology", "kafka/prod")
+    assert "--kubeconfig is for --topology" not in both.err
+    monkeypatch.setenv("RACKSPAN_KUBECONFIG", "kubeconfig")
+    assert "--kubeconfig is for --topology" not in cli(*command.split()).err
+
+
 @pytest.mark.parametrize("text", NO_KUBECONFIGS)
 @pytest.mark.parametrize("how", ["--watch", "--publish"])
 def test_a_scan_says_so_too(tmp_path, how, text):

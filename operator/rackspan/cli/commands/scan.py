@@ -38,6 +38,7 @@ def scan(
         str | None,
         options.cluster_option(
             metavar="NAMESPACE/NAME",
+            is_eager=True,
             help="A RackTopology: judge the cluster by its racks and its KafkaTopics.",
         ),
     ] = None,

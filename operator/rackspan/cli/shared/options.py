@@ -84,9 +84,9 @@ def _wrong_with(server: str) -> str:
     return f'"{port}" is not a port from 1 to {_MOST_PORT}'
 
 
-def _kubeconfig(option: Callable[..., Any], purpose: str = "") -> Any:
+def _kubeconfig(option: Callable[..., Any], purpose: str = "", **settings: Any) -> Any:
     default = "Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config."
-    return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}")
+    return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}", **settings)
 
 
 def path(text: str) -> Path:
@@ -118,6 +118,12 @@ def refuse_alone(typed: Collection[str], *pairs: tuple[str, str]) -> None:
             raise CommandError(f"{option} is for {purpose}")
 
 
+def _with_topology(context: typer.Context, given: Path | None) -> Path | None:
+    """Raise CommandError for --kubeconfig without --topology, which is eager, so that it is read before this option."""
+    refuse_alone(typed_options(context), ("--kubeconfig", "--topology"))
+    return given
+
+
 SnapshotFile = Annotated[
     str | None,
     cluster_option(
@@ -141,13 +147,15 @@ TopologyName = Annotated[
     cluster_option(
         "--topology",
         metavar="NAMESPACE/NAME",
+        is_eager=True,
         help="Use a RackTopology instead: live Kafka, with racks from nodes and requirements from KafkaTopics.",
     ),
 ]
 RequiredTopology = Annotated[
-    str | None, typer.Option("--topology", metavar="NAMESPACE/NAME", help="The RackTopology of the cluster.")
+    str | None,
+    typer.Option("--topology", metavar="NAMESPACE/NAME", is_eager=True, help="The RackTopology of the cluster."),
 ]
-Kubeconfig = Annotated[Path | None, _kubeconfig(cluster_option, "For --topology. ")]
+Kubeconfig = Annotated[Path | None, _kubeconfig(cluster_option, "For --topology. ", callback=_with_topology)]
 OperatorKubeconfig = Annotated[Path | None, _kubeconfig(typer.Option)]
 LogDirs = Annotated[
     str | None,
