@@ -279,6 +279,17 @@ def test_what_is_cancelled_waits_for_no_reassignment_that_has_nothing_of_ours(go
     assert going.kafka.state[B].of_others
 
 
+def test_only_the_plan_that_is_approved_is_cancelled(going):
+    going = going({A: (0, 1)}, {A: (0, 3)})
+    before = going.journal.path.read_bytes()
+    ran = going.apply("--cancel", "--approve", "0" * 32)
+    assert (ran.code, ran.error) == (2, f"--approve {'0' * 32}: --cancel would cancel plan {HASH}")
+    assert going.journal.path.read_bytes() == before
+    ran = going.on("--cancel", "--topic", "b")
+    assert (ran.code, going.journal.path.exists()) == (0, False), ran.err
+    assert f"note: --cancel is for all topics of plan {HASH}, also with --topic or --filename" in ran.err
+
+
 def test_what_is_cancelled_says_which_replica_stays_for_a_broker_that_is_away(going):
     going = going({A: (0, 1)}, {A: (0, 3)}, started={A: (0, 1, 3)})
     going.kafka.state[A] = SimulatedPartition((0, 1, 3), {0, 3}, 0)

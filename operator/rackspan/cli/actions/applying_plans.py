@@ -113,7 +113,7 @@ def apply(
     with kept.locked():
         record = kept.read(cluster.cluster_id)
         if cancel:
-            _cancel(connection, kept, record, patience, form)
+            _cancel(connection, kept, _to_cancel(kept, record, approve, topic or filename), patience, form)
             return
         if record is None or not _is_under_way(record):
             left = {} if record is None else record.throttles
@@ -294,10 +294,24 @@ def _conclude(kept: JournalFile, left: Record, last: Pass, lost: OSError | None)
         raise lost
 
 
-def _cancel(connection: Connection, kept: JournalFile, record: Record | None, patience: float, form: Format) -> None:
+def _to_cancel(kept: JournalFile, record: Record | None, approve: str | None, selected: object) -> Record:
+    """
+    Return the record of the plan to cancel, and print a note if some of its topics are `selected`.
+
+    Raises CommandError if there is no plan, or if `approve` is the hash of another one.
+    """
     if record is None:
         raise CommandError("nothing is under way here that could be cancelled", f"the journal would be {kept.path}")
+    if approve not in (None, record.plan_hash):
+        raise CommandError(
+            f"--approve {approve}: --cancel would cancel plan {record.plan_hash}", "leave out --approve to cancel it"
+        )
+    if selected:
+        note(f"--cancel is for all topics of plan {record.plan_hash}, also with --topic or --filename")
+    return record
 
+
+def _cancel(connection: Connection, kept: JournalFile, record: Record, patience: float, form: Format) -> None:
     async def work(executor: Executor, shown: ReassignmentProgress, signals: Signals) -> tuple[Ended, Pass | None]:
         return await take_back(executor, shown, patience, signals)
 
