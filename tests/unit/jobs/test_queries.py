@@ -145,6 +145,13 @@ def test_rows_are_written_as_parquet(history, tmp_path):
     assert pq.read_table(tmp_path / "rows.parquet").to_pylist()[1]["sequence"] == 2
 
 
+def test_nothing_is_written_if_parquet_cannot_hold_a_value(history):
+    sql = "SELECT 1 AS one, arrow_cast(9223372036854775807, 'Timestamp(Second, None)') AS far"
+    ran = CliRunner().invoke(app, ["history", "sql", history.location, sql, "-o", "parquet"])
+    assert (ran.exit_code, ran.stdout_bytes) == (2, b"")
+    assert ran.stderr.startswith("error: the rows cannot be written as Parquet: ")
+
+
 def test_history_views_lists_every_view():
     ran = cli("history", "views")
     assert ran.code == 0

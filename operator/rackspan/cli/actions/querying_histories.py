@@ -135,7 +135,9 @@ def _print_parquet(rows: "pa.Table") -> None:
     import pyarrow as pa  # noqa: PLC0415 - installed only with rackspan[scan]
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    whole = pa.BufferOutputStream()
     try:
-        pq.write_table(rows, pa.PythonFile(sys.stdout.buffer, mode="w"))
+        pq.write_table(rows, whole)
     except pa.ArrowException as error:
         raise CommandError(f"the rows cannot be written as Parquet: {error}", "-o json") from error
+    sys.stdout.buffer.write(whole.getvalue())
