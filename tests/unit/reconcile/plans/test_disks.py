@@ -1,4 +1,4 @@
-"""Copies leave free what has to stay free on the disks of brokers, however fast one follows the other."""
+"""Copies respect the disk reserve of brokers, however fast one copy follows another."""
 
 import pytest
 from tests.support.simulated_kafka import CLUSTER_ID, MemoryJournal, SimulatedKafka
@@ -10,11 +10,11 @@ from rackspan.reconcile.ports import Record
 
 SIZE, TOTAL, USABLE = 30, 1000, 400
 FIT = 11
-"""So many copies leave 5 % of the disk free."""
+"""The number of copies that leaves 5 % of the disk free."""
 
 
 class Filling(SimulatedKafka):
-    """Broker 3 has little room, which each copy takes from; while it is silent it does not say how much."""
+    """A cluster with little free space on broker 3, less with each copy. While `silent`, no disk is reported."""
 
     silent = False
 
@@ -27,7 +27,7 @@ class Filling(SimulatedKafka):
 
 
 @pytest.mark.parametrize("silence", [range(31, 45), range(1, 40), range(2, 40), range(5, 9)])
-async def test_a_disk_is_not_filled_by_copies_of_which_each_ends_before_the_next(silence):
+async def test_copies_in_sequence_never_use_the_disk_reserve_even_without_disk_reports(silence):
     racks = {broker: ("eu", f"z{broker}") for broker in range(4)}
     before = {TopicPartition("orders", number): (0, 1, 2) for number in range(40)}
     planned = dict.fromkeys(before, (3, 1, 2))

@@ -1,4 +1,4 @@
-"""Brokers that are new or were emptied are filled where the RackTopology says so, in the one plan and once."""
+"""With `rebalance: OnNewBrokers` the plan of the topology fills new and emptied brokers, once."""
 
 import pytest
 from tests.unit.reconcile.examples import EVEN, seen, state
@@ -9,7 +9,7 @@ from rackspan.reconcile.plans import holds
 
 FILL = {"rebalance": "OnNewBrokers"}
 ON_OLD = ((0, 1, 2), (1, 2, 0), (2, 0, 1)) * 3
-"""Of EVEN: fair, and brokers 3 to 5 are new."""
+"""With EVEN: balanced over brokers 0 to 2, while brokers 3 to 5 are new."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def world(**spec):
 
 
 def outside(made, where):
-    """The plan that the command line makes."""
+    """Return the plan that the command line makes."""
     topics = [
         (one, seen(*made.kafka.replicas[one.topic_name], name=one.topic_name)) for one in made.cache.topics.values()
     ]
@@ -33,7 +33,7 @@ def outside(made, where):
 
 
 async def finish(made):
-    """Carry out what was begun."""
+    """Complete the last started plan: Kafka has the planned replicas, and no plan runs."""
     for change in made.begun.plans[-1].changes:
         rows = list(made.kafka.replicas[change.topic])
         rows[change.partition] = change.replicas
@@ -42,12 +42,12 @@ async def finish(made):
     await made.work()
 
 
-async def test_by_default_what_lies_well_stays():
+async def test_new_brokers_are_not_filled_by_default():
     made, _ = await world()
     assert not made.plan.parts
 
 
-async def test_new_brokers_are_filled_by_the_plan_that_the_command_line_makes_and_only_once(at_once):
+async def test_new_brokers_are_filled_once_and_by_the_plan_of_the_command_line(at_once):
     made, one = await world(**FILL)
     part = made.plan.parts[one.key]
     assert (part.moves, made.plan.lower_bound) == (12, 12)
@@ -63,10 +63,10 @@ async def test_new_brokers_are_filled_by_the_plan_that_the_command_line_makes_an
     await finish(made)
     assert made.told() == ("InSync", "no topic needs a change")
     assert len(made.begun.plans) == 1
-    assert made.observer.state.load.replicas[3] > 0, "what lies on the brokers was counted again"
+    assert made.observer.state.load.replicas[3] > 0, "the replicas on the brokers were counted again"
 
 
-async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
+async def test_fill_plan_of_topics_added_one_by_one_equals_the_plan_of_all_at_once():
     made, _ = await world(**FILL)
     await made.topic("two", rows=CROWDED)
     await made.topic("three", rows=ON_OLD)
@@ -77,7 +77,7 @@ async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
     assert len(made.plan.parts) > 1
 
 
-async def test_it_is_made_when_the_spec_comes_to_say_so_and_gone_when_it_does_not():
+async def test_fill_plan_is_made_with_rebalance_on_new_brokers_and_removed_with_never():
     made, _ = await world()
     for spec, parts in ((FILL, 1), ({"rebalance": "Never"}, 0)):
         made.spec = {**made.spec, **spec}
@@ -92,7 +92,7 @@ async def test_it_is_made_when_the_spec_comes_to_say_so_and_gone_when_it_does_no
         assert len(made.plan.parts) == parts
 
 
-async def test_a_broker_that_no_topic_may_use_is_no_reason_to_move_anything():
+async def test_fill_plan_moves_no_replica_to_a_broker_that_the_topic_excludes():
     made = World(**FILL)
     rows = ((0, 1, 2), (3, 1, 2), (0, 4, 2), (0, 1, 5), (0, 1, 2))
     made.kafka.replicas["one"] = rows
@@ -102,7 +102,7 @@ async def test_a_broker_that_no_topic_may_use_is_no_reason_to_move_anything():
     assert moved <= {0, 1, 2}
 
 
-async def test_the_bound_is_of_the_parts_that_are_there():
+async def test_lower_bound_covers_only_the_current_parts_of_the_plan():
     made, _ = await world(**FILL)
     await made.topic("two", rows=CROWDED)
     await made.topic("three", rows=ON_OLD)

@@ -1,4 +1,4 @@
-"""What a plan costs in bytes is asked of brokers while there is one, told in round numbers, and held to maxBytes."""
+"""The bytes of a plan: queried from brokers while there is a plan, rounded in statuses, and limited by maxBytes."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 
 @dataclass
 class Told:
-    """Stands in for `LogDirSizes`, by partition; topics that are not in `known` are on brokers that are away."""
+    """Replaces `LogDirSizes`, with one size per topic. Topics that are not in `known` are on unreachable brokers."""
 
     known: dict = field(default_factory=dict)
     asked: list = field(default_factory=list)
@@ -52,7 +52,7 @@ def plan(made):
     return made.loop.approvals.summary().plan
 
 
-async def test_the_bytes_of_a_plan_are_told_in_round_numbers_and_go_with_what_begins():
+async def test_plan_status_has_rounded_bytes_and_the_started_plan_has_exact_sizes():
     told = Told({"one": 123_456})
     made = await world(told)
     assert told.asked == [{TopicPartition("one", number): row for number, row in enumerate(CROWDED)}]
@@ -67,7 +67,7 @@ async def test_the_bytes_of_a_plan_are_told_in_round_numbers_and_go_with_what_be
 
 
 class Watched(World):
-    """Its objects have the statuses that were written, as the watch tells."""
+    """A world whose cache contains the written statuses, as if a watch had reported them."""
 
     async def work(self):
         await super().work()
@@ -82,7 +82,7 @@ class Watched(World):
         return found.status.plan.bytes
 
 
-async def test_a_topic_tells_the_bytes_of_its_part_and_anew_only_once_they_are_a_tenth_off(monkeypatch):
+async def test_topic_status_updates_plan_bytes_only_after_a_change_of_more_than_a_tenth(monkeypatch):
     monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
     told = Told({"one": 123_456, "two": 5})
     made = await world(told, "one", "two", made=Watched)
@@ -93,20 +93,20 @@ async def test_a_topic_tells_the_bytes_of_its_part_and_anew_only_once_they_are_a
         assert (made.bytes("one"), made.written) == (bytes_, written)
     told.known.clear()
     await made.work()
-    assert (made.bytes("one"), made.written) == (210_000, []), "as brokers told it last"
+    assert (made.bytes("one"), made.written) == (210_000, []), "the status keeps the size while no broker reports one"
     made.start()
     made.loop.add(made.cache.topics)
     await made.work()
-    assert made.written == [], "nothing is told of a plan before brokers have been asked about it"
+    assert made.written == [], "no status changes before brokers report sizes again"
 
 
-async def test_sizes_change_neither_the_plan_nor_its_hash():
+async def test_sizes_do_not_change_the_hash_of_the_plan():
     without, small, large = [await world(Told(known)) for known in ({}, {"one": 1}, {"one": 10**15})]
     assert without.plan.hash == small.plan.hash == large.plan.hash
 
 
 @pytest.mark.parametrize(("most", "begins"), [(246_911, False), (246_912, True)])
-async def test_a_plan_begins_by_itself_up_to_max_bytes(most, begins):
+async def test_automatic_plan_starts_only_up_to_max_bytes(most, begins):
     made = await world(Told({"one": 123_456}), reassignment={"maxBytes": most}, **AUTOMATIC)
     assert len(made.begun.plans) == begins
     if not begins:
@@ -114,7 +114,7 @@ async def test_a_plan_begins_by_itself_up_to_max_bytes(most, begins):
         assert "(plans of namespace shop copy 2 replicas, maxBytes is 246,911); to approve it" in made.told()[1]
 
 
-async def test_what_no_broker_tells_holds_a_plan_back_and_says_so():
+async def test_automatic_plan_with_an_unknown_size_does_not_start_and_the_status_says_why():
     made = await world(Told({"one": 1_000}), "two", "one", reassignment={"maxBytes": 10**18}, **AUTOMATIC)
     assert not made.begun.plans
     assert plan(made).bytes is None
@@ -122,7 +122,7 @@ async def test_what_no_broker_tells_holds_a_plan_back_and_says_so():
     assert "maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in made.told()[1]
 
 
-async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_begin():
+async def test_automatic_plan_is_settling_until_the_brokers_report_sizes():
     made = World(reassignment={"maxBytes": 10**18}, **AUTOMATIC)
     await made.topic("two")
     asked = asyncio.Event()
@@ -141,7 +141,7 @@ async def test_before_brokers_were_asked_a_plan_is_above_no_limit_and_does_not_b
     looking.cancel()
 
 
-async def test_without_an_answer_the_sizes_of_the_same_plan_stay(monkeypatch):
+async def test_known_sizes_are_kept_if_the_next_query_fails(monkeypatch):
     monkeypatch.setattr(plan_sizes, "LOOK_SECONDS", 0.0)
     told = Told({"one": 500})
     made = await world(told)
@@ -150,7 +150,7 @@ async def test_without_an_answer_the_sizes_of_the_same_plan_stay(monkeypatch):
     assert plan(made).bytes == 1_000
 
 
-async def test_brokers_are_asked_once_in_a_while_and_not_without_a_plan():
+async def test_brokers_are_queried_once_for_the_same_plan_and_never_without_a_plan():
     told = Told({"one": 1})
     made = await world(told)
     await made.work()
@@ -165,7 +165,7 @@ async def test_brokers_are_asked_once_in_a_while_and_not_without_a_plan():
 @pytest.mark.parametrize(
     ("number", "told"), [(0, 0), (7, 7), (99, 99), (123, 120), (9_960, 10_000), (1_234_567_890, 1_200_000_000)]
 )
-def test_two_digits_are_told(number, told):
+def test_rounded_keeps_two_significant_digits(number, told):
     assert rounded(number) == told
 
 
@@ -173,12 +173,12 @@ def test_two_digits_are_told(number, told):
     ("number", "before", "told"),
     [(1_234, None, 1_200), (1_260, 1_200, 1_200), (1_320, 1_200, 1_200), (1_321, 1_200, 1_300), (0, 0, 0), (5, 0, 5)],
 )
-def test_what_was_told_stays_while_it_is_about_true(number, before, told):
+def test_steady_keeps_the_previous_number_within_a_tenth_else_rounds_the_new_one(number, before, told):
     assert steady(number, before) == told
     assert steady(number, told) == told
 
 
-async def test_a_replica_is_as_large_as_the_largest_that_is_told_of_and_the_connection_is_closed():
+async def test_log_dir_sizes_returns_the_size_of_the_largest_replica_and_closes_the_connection():
     class Admin:
         closed = False
 

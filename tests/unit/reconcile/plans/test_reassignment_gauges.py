@@ -1,4 +1,4 @@
-"""What the metrics say of a topology's Reassignments."""
+"""Metrics of the Reassignments of a topology."""
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ def _without_series():
     forget_reassignments(TOPOLOGY)
 
 
-def test_nothing_is_told_of_one_that_is_gone_while_another_never_began():
+def test_metrics_of_a_deleted_reassignment_are_removed_if_the_other_one_never_started():
     waiting = WaitingStatus(4, reasons=(WaitingFor("Copying", 4),))
     began = reassignment(ReassignmentState.RUNNING, started_at=NOON, moves=9, waiting=waiting)
     never = reassignment(ReassignmentState.CANCELLED)

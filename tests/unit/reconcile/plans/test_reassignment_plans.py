@@ -1,4 +1,4 @@
-"""Plans as the text of objects: what goes in comes out, and what nobody wrote is refused."""
+"""Plans as text in Reassignment objects: written plans are read back unchanged, invalid ones are rejected."""
 
 import base64
 import itertools
@@ -45,12 +45,12 @@ def objects(some, **more):
 
 
 def read(body, **status):
-    """The record of an object of the API server."""
+    """Return the record of an object of the API server."""
     return record_from(Reassignment.from_object({**body, "status": status}), body["spec"]["plan"])
 
 
 @given(changes, st.integers(1, 5))
-def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_first(some, most):
+def test_each_partition_is_in_one_part_and_partitions_in_the_fewest_domains_come_first(some, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(approved_plans, "_MOST_PARTITIONS", most)
         parts = objects(some)
@@ -67,7 +67,7 @@ def test_all_partitions_are_in_one_part_each_and_those_in_the_fewest_domains_fir
     assert all((record.racks, record.reported_racks) == (RACKS, REPORTED) for record in records)
 
 
-def test_an_object_belongs_to_its_topology_and_leaves_throttle_and_limits_to_it():
+def test_reassignment_is_owned_by_its_topology_and_sets_no_throttle_or_limits():
     (body,) = reassignments_of(topology(), approved([], approved_by="kim"))
     assert body["metadata"]["name"] == f"prod-{HASH}"
     assert body["metadata"]["ownerReferences"][0]["uid"] == "rt-1"
@@ -75,12 +75,12 @@ def test_an_object_belongs_to_its_topology_and_leaves_throttle_and_limits_to_it(
     assert Reassignment.from_object(body).spec.approved_by == "kim"
 
 
-def test_new_partitions_are_no_part_of_it():
+def test_reassignment_leaves_out_new_partitions():
     (one,) = objects([Change("orders", 0, (0,)), Change("orders", 1, (0,), (1,))])
     assert [change.partition for change in read(one).changes] == [1]
 
 
-def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
+def test_plan_longer_than_the_limit_is_split_into_parts(monkeypatch):
     monkeypatch.setattr(approved_plans.api, "MAX_PLAN", 600)
     some = [Change("orders", number, (0, 1), (1, 2), number**7) for number in range(200)]
     parts = objects(some)
@@ -89,7 +89,7 @@ def test_a_text_that_would_be_too_long_is_cut(monkeypatch):
     assert [change for one in parts for change in read(one).changes] == some
 
 
-def test_what_was_recorded_comes_back():
+def test_started_moves_and_throttles_are_read_back_from_the_record():
     (one,) = objects([Change("orders", 0, (0, 1), (1, 2))])
     setting = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
     started, throttles = {TopicPartition("orders", 0): (0, 1, 2)}, {setting: SetThrottle(None, ("5", "7"))}
@@ -138,7 +138,7 @@ GOOD = {
         text({**GOOD, "changes": {"x" * 100_000: [[0, [1], "ab", None]]}}),
     ],
 )
-def test_a_plan_that_nobody_wrote_is_refused_in_a_short_sentence(plan):
+def test_invalid_plan_is_rejected_with_a_short_message(plan):
     (one,) = objects([])
     body = {"metadata": {"name": "a"}, "spec": SPEC | {"plan": plan}}
     with pytest.raises(UnreadablePlanError) as caught:
@@ -147,13 +147,13 @@ def test_a_plan_that_nobody_wrote_is_refused_in_a_short_sentence(plan):
     assert read(one).changes == ()
 
 
-def test_a_good_plan_of_anybodys_is_read():
+def test_valid_plan_of_another_client_is_read():
     body = {"metadata": {"name": "a"}, "spec": SPEC | {"plan": text(GOOD)}}
     assert read(body).changes == (Change("orders", 0, (2,), (1,)),)
 
 
 LIMIT = 8 << 20
-"""Bytes of the JSON of a plan."""
+"""The maximum size of the JSON of a plan, in bytes."""
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ LIMIT = 8 << 20
     ids=lambda piece: piece.decode(),
 )
 @pytest.mark.parametrize("place", ["", "racks", "changes", "rows", "throttles"])
-def test_a_small_text_that_unpacks_to_very_much_is_refused_and_costs_little_memory(repeated, place):
+def test_small_text_that_decompresses_to_a_huge_plan_is_rejected_with_little_memory(repeated, place):
     before, _, after = json.dumps({**GOOD, "changes": {"rows": []}} | {place: "HERE"}).partition('"HERE"')
     if place == "rows":
         before, _, after = json.dumps({**GOOD, "changes": {"rows": "HERE"}}).partition('"HERE"')
@@ -182,7 +182,7 @@ def test_a_small_text_that_unpacks_to_very_much_is_refused_and_costs_little_memo
         assert peak < 48 << 20
 
 
-def test_as_much_as_is_written_is_read_and_costs_little_memory():
+def test_plan_of_the_largest_written_size_is_read_with_little_memory():
     racks = {broker: (f"region-{broker % 3}", f"zone-{broker % 30}", f"rack-{broker}") for broker in range(3_000)}
     some = [
         Change(
@@ -203,7 +203,7 @@ def test_as_much_as_is_written_is_read_and_costs_little_memory():
 
 
 def begun(record, some):
-    """The record once a step of some of its changes was begun, and each topic and broker of them is throttled."""
+    """Return the record after a step of `some` changes has started, with throttles on all their topics and brokers."""
     started, names, brokers = {}, defaultdict(set), set()
     for one in some:
         replicas = tuple(dict.fromkeys((*one.before, *one.replicas)))
@@ -221,7 +221,7 @@ def begun(record, some):
     ("partitions", "topics", "length", "factor"),
     [(1_000, 100, 20, 3), (1_000, 1_000, 20, 3), (150, 150, 249, 3), (500, 5, 20, 8)],
 )
-def test_a_record_fits_into_its_object_whatever_part_of_the_plan_has_begun_and_waits(
+def test_record_fits_into_its_object_whatever_share_of_the_plan_has_started(
     monkeypatch, partitions, topics, length, factor
 ):
     monkeypatch.setattr(approved_plans.api, "MAX_PLAN", MAX_PLAN // 10)
@@ -240,13 +240,13 @@ def test_a_record_fits_into_its_object_whatever_part_of_the_plan_has_begun_and_w
             assert len(packed(progress_document(begun(record, part)), MAX_PLAN)) <= MAX_PLAN // 10
 
 
-def test_a_plan_of_more_partitions_than_are_written_is_refused():
+def test_plan_with_more_than_10000_partitions_is_rejected():
     rows = [[number, [1], [2], None] for number in range(10_001)]
     with pytest.raises(UnreadablePlanError, match="more than 10,000 partitions"):
         read({"metadata": {"name": "a"}, "spec": SPEC | {"plan": text({**GOOD, "changes": {"orders": rows}})}})
 
 
-def test_racks_that_fit_into_no_object_are_told(monkeypatch):
+def test_racks_that_do_not_fit_into_a_reassignment_are_an_error(monkeypatch):
     monkeypatch.setattr(approved_plans.api, "MAX_PLAN", 100)
     with pytest.raises(FailureError, match="the racks of 4 brokers fit into no Reassignment"):
         objects([Change("orders", 0, (0, 1), (1, 2))])

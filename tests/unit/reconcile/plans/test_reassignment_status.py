@@ -1,4 +1,4 @@
-"""What the status of a Reassignment says while it runs, and when it ends."""
+"""The status of a Reassignment while it runs and after it has ended."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ MOVING = ReassignmentStatus(rate=5, estimated_end=NOON, progress=ProgressTexts("
 
 
 @pytest.mark.parametrize("state", ReassignmentState)
-def test_only_what_goes_on_has_a_rate(state):
+def test_only_a_reassignment_that_has_not_ended_has_a_rate_and_an_estimated_end(state):
     status = in_state(Reassignment.from_object(OBJECT), MOVING, state, "why", NOON)
     assert (status.progress.moves, status.progress.bytes) == ("1/3", "5 B/15 B")
     rates = (status.rate, status.estimated_end, status.progress.rate)
@@ -31,14 +31,14 @@ def test_only_what_goes_on_has_a_rate(state):
 
 
 @pytest.mark.parametrize(("unsized", "end"), [(0, NOON + timedelta(seconds=20)), (1, None)])
-def test_an_end_is_estimated_only_where_the_size_of_each_copy_that_is_left_is_known(unsized, end):
+def test_end_is_estimated_only_if_the_sizes_of_all_remaining_copies_are_known(unsized, end):
     seen, rate = replace(a_pass(), progress=Progress(3, 1, 20, 10, unsized=unsized)), Rate()
     rate.add(NOON, 0)
     rate.add(NOON + timedelta(seconds=10), 10)
     assert with_pass(ReassignmentStatus(), seen, 3, rate, "its spec").estimated_end == end
 
 
-def test_what_waits_is_told_from_what_is_given_up():
+def test_message_lists_waiting_partitions_apart_from_those_given_up():
     some = [
         Waiting(TopicPartition("orders", 0), WaitReason.GONE),
         Waiting(TopicPartition("orders", 1), WaitReason.GONE),

@@ -1,4 +1,4 @@
-"""A task for each topology that has anything left to do, and none for others."""
+"""A topology has a task if and only if there is work left for its Reassignments."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ async def loop(monkeypatch):
 
 
 async def until(world, loop, condition):
-    """Let the watches tell of what has changed, and Kafka copy, until it is so."""
+    """Let Kafka copy and the watches report changes until the condition is true."""
     async with asyncio.timeout(300):
         while not condition():
             world.kafka.catch_up_all()
@@ -40,7 +40,7 @@ def sample(name, **labels):
     return REGISTRY.get_sample_value(name, {"topology": "kafka/prod", **labels})
 
 
-async def test_a_topology_is_served_while_it_has_anything_to_do(loop):
+async def test_topology_is_served_until_its_reassignment_has_ended_and_metrics_show_the_result(loop):
     world, found = loop
     await asyncio.sleep(0)
     assert found._served == {}
@@ -55,7 +55,7 @@ async def test_a_topology_is_served_while_it_has_anything_to_do(loop):
     assert sample("rackspan_reassignment_throttles") == 0
 
 
-async def test_the_throttles_of_what_is_torn_away_are_cleared_before_its_task_ends(loop, monkeypatch):
+async def test_throttles_are_cleared_before_the_task_ends_after_a_deletion_without_finalizer(loop, monkeypatch):
     world, found = loop
     await world.begin()
     await until(world, found, lambda: world.kafka.configs != CONFIGS)
@@ -72,7 +72,7 @@ async def test_the_throttles_of_what_is_torn_away_are_cleared_before_its_task_en
     assert world.kafka.configs == CONFIGS
 
 
-async def test_the_series_go_with_the_objects(loop):
+async def test_metrics_are_removed_with_the_last_reassignment_of_the_topology(loop):
     world, found = loop
     await world.begin()
     await until(world, found, lambda: (sample("rackspan_reassignment_moves") or 0) > 0)
@@ -85,7 +85,7 @@ async def test_the_series_go_with_the_objects(loop):
 
 
 class Crowd(World):
-    """The world of `kafka/prod`, and older topologies of the namespace `team` whose Kafka does not answer."""
+    """The world of `kafka/prod`, with topologies of the namespace `team` whose Kafka does not respond."""
 
     others = ()
     hangs = False
@@ -95,7 +95,7 @@ class Crowd(World):
         self.cache.topologies |= {one.key: one for one in self.others}
 
     async def add(self, count, **spec):
-        """Give each of them a Reassignment, all of them older than that of `kafka/prod`."""
+        """Add `count` topologies, each with a Reassignment that is older than that of `kafka/prod`."""
         away = topology(namespace="team", kafka={"bootstrapServers": "away:9092"})
         self.others = [replace(away, meta=replace(away.meta, name=f"t{number}")) for number in range(count)]
         for one in self.others:
@@ -114,7 +114,7 @@ class Crowd(World):
 
 
 @pytest.mark.parametrize("spec", [{"paused": True}, {"parts": 2}, {}], ids=["paused", "waiting", "unreachable"])
-async def test_what_does_not_run_keeps_nobody_from_a_turn(loop, spec):
+async def test_reassignments_that_cannot_run_do_not_delay_another_topology(loop, spec):
     world, found = loop
     await world.add(33, **spec)
     await until(world, found, lambda: world.read().ended)
@@ -122,7 +122,7 @@ async def test_what_does_not_run_keeps_nobody_from_a_turn(loop, spec):
     world.nothing_left()
 
 
-async def test_a_namespace_whose_topologies_never_come_to_an_end_leaves_others_their_places(loop):
+async def test_namespace_with_many_stuck_topologies_leaves_a_place_for_another_namespace(loop):
     world, found = loop
     world.hangs = True
     await world.add(40)
@@ -132,7 +132,7 @@ async def test_a_namespace_whose_topologies_never_come_to_an_end_leaves_others_t
     assert len(busy) == reassignments_reconciler._PLACES
 
 
-async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop, monkeypatch):
+async def test_namespaces_take_turns_if_there_are_more_namespaces_than_places(loop, monkeypatch):
     monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
     monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
     world, found = loop
@@ -143,7 +143,7 @@ async def test_where_there_are_more_namespaces_than_places_they_take_turns(loop,
     world.nothing_left()
 
 
-async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, monkeypatch):
+async def test_idle_topology_keeps_its_place_until_another_topology_needs_it(loop, monkeypatch):
     monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
     world, found = loop
     await world.begin()
@@ -158,7 +158,7 @@ async def test_what_rests_keeps_its_place_until_another_topology_needs_it(loop, 
     world.all_is_planned()
 
 
-async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, monkeypatch):
+async def test_slow_close_of_a_kafka_client_does_not_delay_another_topology(loop, monkeypatch):
     monkeypatch.setattr(reassignments_reconciler, "_PLACES", 1)
     monkeypatch.setattr(reassignments_reconciler, "_TURN_SECONDS", 0.0)
     world, found = loop
@@ -172,7 +172,7 @@ async def test_a_client_that_takes_long_to_close_keeps_nobody_from_a_turn(loop, 
     world.all_is_planned()
 
 
-# -- what is kept ------------------------------------------------------------------------------------------------------
+# -- history -----------------------------------------------------------------------------------------------------------
 
 
 async def end_twelve(world):
@@ -188,7 +188,7 @@ async def until_all_ended(world, found):
     await until(world, found, lambda: not found._served and ended())
 
 
-async def test_old_plans_are_deleted_although_nothing_else_is_left_to_do_meanwhile(loop, monkeypatch):
+async def test_old_plans_are_deleted_even_if_no_other_work_is_left(loop, monkeypatch):
     world, found = loop
     delete = world.objects.delete
 
@@ -203,7 +203,7 @@ async def test_old_plans_are_deleted_although_nothing_else_is_left_to_do_meanwhi
     assert len(world.objects.there) == turns.HISTORY
 
 
-async def test_a_deletion_that_the_api_server_refuses_is_tried_again(loop, monkeypatch):
+async def test_deletion_of_an_old_plan_is_retried_after_an_api_server_error(loop, monkeypatch):
     monkeypatch.setattr(controller, "_RETRY_SECONDS", 0.0)
     world, found = loop
     delete, refused = world.objects.delete, []
@@ -221,8 +221,8 @@ async def test_a_deletion_that_the_api_server_refuses_is_tried_again(loop, monke
     assert len(world.objects.there) == turns.HISTORY
 
 
-async def test_an_old_plan_that_others_hold_back_takes_no_place(loop):
-    """Somebody's own finalizer keeps it: its deletion is asked for once."""
+async def test_old_plan_with_a_finalizer_of_another_client_takes_no_place_once_it_is_deleted(loop):
+    """The finalizer keeps the object. The operator does not request its deletion again."""
     world, found = loop
     await end_twelve(world)
     for body in list(world.objects.there.values()):

@@ -1,4 +1,4 @@
-"""Whose throttle and limits a Reassignment is carried out by."""
+"""The throttle and the limits that apply to a Reassignment."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ def parts(specs, plan=HASH):
 
 
 @given(st.lists(settings, min_size=1, max_size=4), settings, settings, st.data())
-def test_each_setting_is_of_the_last_part_that_has_it_else_of_the_topology(specs, policy, other, data):
+def test_each_setting_comes_from_the_latest_part_that_sets_it_else_from_the_topology(specs, policy, other, data):
     plan, at = parts(specs), data.draw(st.integers(1, len(specs)))
     known = topology(reassignment=policy, status={"brokers": [{"id": 1}, {"id": 2, "draining": True}]})
     found = rules_of(plan[at - 1], [*reversed(plan), *parts([other], "another")], known)

@@ -1,4 +1,4 @@
-"""What min.insync.replicas is lowered to before replicas are taken away."""
+"""The value to which min.insync.replicas is lowered before replicas are removed."""
 
 import pytest
 from tests.unit.reconcile.examples import EVEN, state, topic, topology
@@ -11,7 +11,7 @@ FOUR = {0: "/a", 1: "/a", 2: "/b", 3: "/b"}
 
 
 def after(durability, before, planned, racks=EVEN, rule=lowered, now=None, **spec):
-    """What it may be for one partition that has the replicas `now`, those `before` unless told otherwise."""
+    """Return the result of the rule for one partition with the replicas `now`, by default those in `before`."""
     shrunk = topic(replicationFactor=len(planned), partitions=1, durability=durability, **spec)
     changes = [Change("orders", 0, planned, before)]
     return rule(shrunk.spec, (now or before,), changes, state(racks))
@@ -21,12 +21,12 @@ def after(durability, before, planned, racks=EVEN, rule=lowered, now=None, **spe
     ("before", "planned", "wanted"),
     [((0, 1, 2, 3, 4, 5), (0, 1, 2), 2), ((0, 1, 2, 3, 4), (0, 1), 1), ((0, 1, 2), (0, 1), 1)],
 )
-def test_it_becomes_what_the_planned_replicas_allow(before, planned, wanted):
+def test_min_insync_is_lowered_to_the_value_derived_for_the_planned_replicas(before, planned, wanted):
     assert after({"tolerate": {"zone": 1}}, before, planned) == wanted
 
 
-def test_it_is_never_less_than_present_replicas_need_for_as_many_domains():
-    # Of two replicas in each of two zones, two acknowledgements can be of one zone.
+def test_lowered_min_insync_still_covers_the_domains_with_the_current_replicas():
+    # With two replicas in each of two zones, two acknowledgements can come from the same zone.
     assert after(TWO_ZONES, (0, 1, 2, 3), (0, 2), FOUR) == 3
     assert after(TWO_ZONES, (0, 2, 1), (0, 2), EVEN) == 2
 
@@ -35,12 +35,12 @@ def test_it_is_never_less_than_present_replicas_need_for_as_many_domains():
     ("now", "planned", "wanted"),
     [((0, 1, 2, 3), (0, 2), 2), ((0, 1, 2), (0, 2), 2), ((0, 1, 2), (0, 3), None), ((0, 1, 2, 3), (0, 2, 3), 3)],
 )
-def test_at_last_it_becomes_what_the_planned_replicas_allow_once_all_of_them_are_there(now, planned, wanted):
+def test_lowered_at_last_uses_the_planned_replicas_once_all_of_them_exist(now, planned, wanted):
     assert after(TWO_ZONES, (0, 1, 2, 3), planned, FOUR, rule=lowered_at_last, now=now) == wanted
     assert after(TWO_ZONES, (0, 1, 2, 3), planned, FOUR, lowered_at_last, config={"min.insync.replicas": 3}) is None
 
 
-def test_it_stays_where_nothing_is_derived_or_the_durability_cannot_be_met():
+def test_min_insync_stays_if_no_value_is_derived_or_the_durability_is_infeasible():
     for rule in (lowered, lowered_at_last):
         assert after({}, (0, 1, 2), (0,), rule=rule) is None
         assert after({"tolerate": {"zone": 1}}, (0, 1, 2), (0,), rule=rule) is None

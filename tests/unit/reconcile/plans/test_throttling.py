@@ -1,4 +1,4 @@
-"""Throttles are cleared, whatever a broker that has just started says of them, and stay where one does not answer."""
+"""Throttles are set and cleared, even if brokers report stale values, refuse changes or do not respond in time."""
 
 import pytest
 
@@ -12,7 +12,7 @@ RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
 
 
 class Brokers:
-    """What broker 1 says of its rate, and what it was told."""
+    """Brokers that report `says` for each setting, and record in `told` the changes that they receive."""
 
     def __init__(self, says):
         self.says = says
@@ -41,15 +41,15 @@ async def cleared(says, before):
 
 @pytest.mark.parametrize("before", [None, "7000000"])
 @pytest.mark.parametrize("stale", [True, False])
-async def test_what_was_there_before_comes_back_also_where_it_seems_to_be_there(before, stale):
+async def test_clear_restores_the_previous_rate_even_if_the_broker_already_reports_it(before, stale):
     assert await cleared(before if stale else "5000000", before) == [{RATE: before}]
 
 
-async def test_what_somebody_else_has_set_meanwhile_stays():
+async def test_clear_keeps_a_rate_that_another_client_has_set_meanwhile():
     assert await cleared("9000000", None) == []
 
 
-async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_nothing_was_set_there_yet():
+async def test_set_without_a_response_fails_unless_the_same_rate_was_set_before():
     async def save(record):
         pass
 
@@ -67,7 +67,7 @@ async def test_a_broker_that_does_not_answer_in_time_is_a_failure_only_where_not
     assert brokers.told == [{RATE: "5"}]
 
 
-async def test_a_list_that_changes_at_each_look_is_left_for_the_next_pass():
+async def test_set_does_not_change_a_list_that_another_client_changes_on_each_read():
     listed = Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled.replicas")
 
     class Restless(Brokers):
@@ -91,7 +91,7 @@ FOLLOWERS = Setting(SettingKind.TOPIC, "orders", "follower.replication.throttled
 
 
 class Saved:
-    """A record that survives, and what it was before."""
+    """All versions of the record that were saved, the first included."""
 
     def __init__(self, throttles):
         self.all = [Record("kafka-1", "0123456789abcdef", (), {}, {}, throttles=throttles)]
@@ -102,7 +102,7 @@ class Saved:
 
 @pytest.mark.parametrize(("answer", "kept"), [(REFUSED, ("5",)), (LOST, ("5", "6"))])
 @pytest.mark.parametrize("had", [True, False])
-async def test_a_rate_that_kafka_does_not_allow_was_not_set_and_one_without_an_answer_may_be(answer, kept, had):
+async def test_record_drops_a_refused_rate_and_keeps_a_rate_without_a_response(answer, kept, had):
     class Refusing(Brokers):
         async def set_settings(self, values):
             return dict.fromkeys(values, answer)
@@ -111,12 +111,12 @@ async def test_a_rate_that_kafka_does_not_allow_was_not_set_and_one_without_an_a
     kept = kept if had else kept[1:]
     record, failed = await Throttles(Refusing("5" if had else None), saved.save).set(saved.all[0], {RATE: "6"})
     assert (record, failed) == (saved.all[-1], {RATE: answer})
-    assert saved.all[1].throttles[RATE].ours[-1] == "6", "it is recorded before it is asked for"
+    assert saved.all[1].throttles[RATE].ours[-1] == "6", "the rate is recorded before the request"
     assert record.throttles == ({RATE: SetThrottle(None, kept)} if kept else {})
 
 
 @pytest.mark.parametrize("refused", ["subtract", "append"])
-async def test_names_that_kafka_does_not_allow_on_a_list_are_not_ours_and_those_that_were_stay(refused):
+async def test_record_drops_refused_list_entries_and_keeps_the_earlier_ones(refused):
     class Refusing(Brokers):
         async def set_settings(self, values):
             await super().set_settings(values)
@@ -126,4 +126,4 @@ async def test_names_that_kafka_does_not_allow_on_a_list_are_not_ours_and_those_
     brokers, saved = Refusing("0:1"), Saved(before)
     record, failed = await Throttles(brokers, saved.save).set(saved.all[0], {FOLLOWERS: "0:2"})
     assert (record.throttles, failed) == (before, {FOLLOWERS: REFUSED})
-    assert len(brokers.told) == (1 if refused == "subtract" else 2), "nothing follows a step that was refused"
+    assert len(brokers.told) == (1 if refused == "subtract" else 2), "no request follows a refused one"

@@ -1,4 +1,4 @@
-"""Plans are made together, kept while nothing that they were made from changed, and made anew when it did."""
+"""Topics are planned together. A plan is kept until its inputs change, and is then made again."""
 
 import asyncio
 from collections import Counter
@@ -10,10 +10,10 @@ from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.plans import topology_plan as planning
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 
-CROWDED = ((0, 3, 1), (1, 4, 2))  # of EVEN: two replicas in one zone
+CROWDED = ((0, 3, 1), (1, 4, 2))  # with EVEN, each partition has two replicas in one zone
 
 
-async def test_topics_do_not_all_choose_the_emptiest_broker():
+async def test_new_replicas_of_many_topics_are_spread_evenly_over_the_brokers():
     topics = [topic(f"t{number}", partitions=1) for number in range(12)]
     found = [(one, seen((0, 3, 1), name=one.topic_name)) for one in topics]
     made = await TopologyPlan().of(found, state(EVEN))
@@ -23,7 +23,7 @@ async def test_topics_do_not_all_choose_the_emptiest_broker():
     assert set(given.values()) == {6}
 
 
-async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
+async def test_topics_added_one_by_one_get_the_same_plan_as_all_at_once():
     told = []
     plans, where = TopologyPlan(told.append), state(EVEN)
     topics = [topic(f"t{number}", partitions=1) for number in range(12)]
@@ -35,17 +35,17 @@ async def test_topics_that_come_one_by_one_end_with_the_plan_of_all_at_once():
     assert {key for keys in told for key in keys} <= {one.key for one in topics[:-1]}
     told.clear()
     assert await plans.of(found, where) == at_once
-    assert not told, "whoever had been given an older part has the present one now"
+    assert not told, "the topics with changed parts were reported before"
 
 
-async def test_a_topic_that_is_as_it_should_be_changes_no_plan_of_others():
+async def test_compliant_topic_does_not_change_the_plan_of_another_topic():
     plans, one, where = TopologyPlan(), topic("one", partitions=2), state(EVEN)
     first = (await plans.of([(one, seen(*CROWDED, name="one"))], where))[one.key]
     await plans.of([(topic("fine", partitions=1), seen((3, 1, 2), name="fine"))], where)
     assert plans.whole.parts[one.key] is first
 
 
-async def test_a_topic_that_is_gone_has_the_others_planned_anew():
+async def test_other_topics_are_planned_again_after_a_topic_is_forgotten():
     told = []
     plans, where = TopologyPlan(told.append), state(EVEN)
     found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(3)]
@@ -56,7 +56,7 @@ async def test_a_topic_that_is_gone_has_the_others_planned_anew():
     assert plans.whole.parts == await TopologyPlan().of(found[1:], where)
 
 
-async def test_batches_that_wait_for_a_planning_share_the_next_one(monkeypatch):
+async def test_batches_that_wait_for_a_planner_run_share_the_next_run(monkeypatch):
     made = []
     plan_topics = planning.plan_topics
 
@@ -72,7 +72,7 @@ async def test_batches_that_wait_for_a_planning_share_the_next_one(monkeypatch):
     assert len(plans.whole.parts) == 20
 
 
-async def test_a_plan_is_kept_while_its_topic_and_the_brokers_are_the_same():
+async def test_plan_is_reused_if_only_broker_load_changes_and_made_again_if_replicas_change():
     plans, one = TopologyPlan(), topic("one", partitions=2)
     first = (await plans.of([(one, seen(*CROWDED))], state(EVEN)))[one.key]
     busy = state(EVEN)
@@ -81,7 +81,7 @@ async def test_a_plan_is_kept_while_its_topic_and_the_brokers_are_the_same():
     assert (await plans.of([(one, seen(CROWDED[0], (1, 2, 3)))], busy))[one.key].hash != first.hash
 
 
-async def test_a_plan_is_made_anew_when_the_spec_or_the_brokers_change():
+async def test_plan_is_made_again_if_the_spec_or_the_rack_of_a_broker_changes():
     plans, where = TopologyPlan(), state(EVEN)
     one, other = topic("one", partitions=2), topic("one", partitions=2, replicationFactor=2)
     first = (await plans.of([(one, seen(*CROWDED))], where))[one.key]
@@ -90,18 +90,18 @@ async def test_a_plan_is_made_anew_when_the_spec_or_the_brokers_change():
     assert (await plans.of([(one, seen(*CROWDED))], moved))[one.key].hash != first.hash
 
 
-async def test_the_same_topics_get_the_same_plans_from_an_operator_that_has_just_started():
+async def test_new_instance_makes_the_same_plans_for_the_topics_in_another_order():
     found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(5)]
     first, second = await TopologyPlan().of(found, state(EVEN)), await TopologyPlan().of(found[::-1], state(EVEN))
     assert first == second
 
 
-async def test_a_topic_on_a_broker_whose_rack_is_not_known_has_no_plan():
+async def test_topic_on_a_broker_with_unknown_rack_has_no_plan():
     one = topic("one", partitions=1)
     assert await TopologyPlan().of([(one, seen((0, 1, 6)))], state({**EVEN, 6: None})) == {}
 
 
-async def test_plans_for_brokers_that_are_elsewhere_by_now_do_not_count_for_new_ones():
+async def test_plans_for_old_racks_of_brokers_do_not_influence_new_plans():
     one, other = topic("one", partitions=2), topic("other", partitions=2)
     plans, moved = TopologyPlan(), state({**EVEN, 3: "/z1"})
     await plans.of([(other, seen(*CROWDED, name="other"))], state(EVEN))
@@ -109,17 +109,17 @@ async def test_plans_for_brokers_that_are_elsewhere_by_now_do_not_count_for_new_
     assert afterwards == await TopologyPlan().of([(one, seen(*CROWDED, name="one"))], moved)
 
 
-async def test_who_looks_from_outside_comes_to_the_plans_of_the_operator():
+async def test_dry_run_makes_the_same_plans_as_the_operator():
     found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(5)]
     made = plan_of(ObservedTopology(state(EVEN), tuple(found)))
     inside = await TopologyPlan().of(found[::-1], state(EVEN))
     assert made.parts == inside
     assert made.whole.hash == topology_hash({str(key): part.hash for key, part in inside.items()})
     assert set(made.whole.changes) == {change for part in inside.values() for change in part.changes}
-    assert made.differing == sorted(inside), "no status tells of a plan yet"
+    assert made.differing == sorted(inside), "no status contains a plan yet"
 
 
-async def test_a_topic_of_which_nothing_can_be_said_is_named_from_outside_too():
+async def test_dry_run_lists_topics_that_cannot_be_planned():
     one = topic("one", partitions=1, placement={"spread": [{"level": "planet"}]})
     fine = topic("fine", partitions=2)
     found = ((fine, seen(*CROWDED, name="fine")), (one, seen((0, 1, 2), name="one")))

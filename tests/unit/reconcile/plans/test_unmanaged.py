@@ -1,4 +1,4 @@
-"""Topics without a KafkaTopic are left alone, or repaired in the one plan by the topology's approval alone."""
+"""Topics without a KafkaTopic stay unchanged or, with Repair, are in the plan, which only the topology approves."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ async def world(topics=None, **spec):
 
 
 def outside(made):
-    """The plan that the command line makes of the same cluster."""
+    """Return the plan that the command line makes for the same cluster."""
     topics = [
         (one, seen(*made.kafka.replicas[one.topic_name], name=one.topic_name)) for one in made.cache.topics.values()
     ]
@@ -45,14 +45,14 @@ def outside(made):
     return plan_of(ObservedTopology(made.observer.state, tuple(topics), found))
 
 
-async def test_they_are_reported_only_by_default_and_kafka_is_not_asked_about_them(at_once):
+async def test_unmanaged_topics_have_no_part_by_default_and_their_assignments_are_not_read(at_once):
     made = await world(**AUTOMATIC)
     assert not made.plan.parts
     assert not made.kafka.made("assignments")
     assert made.told() == ("InSync", "no topic needs a change")
 
 
-async def test_they_have_a_part_in_the_one_plan_which_the_command_line_makes_too():
+async def test_plan_includes_unmanaged_topics_and_equals_the_plan_of_the_command_line():
     made = await world(**REPAIR)
     await made.topic("one")
     assert {key.name for key in made.plan.parts} == {"bare", "one"}
@@ -64,14 +64,14 @@ async def test_they_have_a_part_in_the_one_plan_which_the_command_line_makes_too
     assert "for 2 topics, 1 of them without a KafkaTopic, and no plan copies fewer" in made.told()[1]
 
 
-async def test_the_command_line_s_document_names_them_as_kafka_does():
+async def test_plan_document_lists_an_unmanaged_topic_by_its_name_in_kafka():
     made = await world(**REPAIR)
     (entry,) = topology_document(topology().key, outside(made), {})["topics"]
     part = made.plan.parts[unmanaged_key("bare")]
     assert (entry["topic"], entry["topicName"], entry["hash"], entry["moves"]) == (None, "bare", part.hash, 2)
 
 
-async def test_the_topology_s_approval_begins_them():
+async def test_approval_on_the_topology_starts_the_moves_of_unmanaged_topics():
     made = await world(**REPAIR)
     made.topology(made.plan.hash)
     await made.work()
@@ -80,19 +80,19 @@ async def test_the_topology_s_approval_begins_them():
     assert begun.approved_by == "approved on RackTopology kafka/prod"
 
 
-async def test_the_topology_s_policy_begins_them(at_once):
+async def test_automatic_policy_of_the_topology_starts_the_moves_of_unmanaged_topics(at_once):
     made = await world(**REPAIR, **AUTOMATIC)
     assert [plan.approved_by for plan in made.begun.plans] == ["by the policy Automatic"]
 
 
-async def test_no_tenant_approves_them(at_once):
+async def test_kafkatopic_cannot_approve_the_part_of_an_unmanaged_topic(at_once):
     made = await world(**REPAIR)
     part = made.plan.parts[unmanaged_key("bare")]
     await made.topic("one", annotation=part.hash, reassignment={"approval": "Automatic"})
     assert {change.topic for plan in made.begun.plans for change in plan.changes} == {"one"}
 
 
-async def test_one_that_changed_or_went_since_it_was_looked_at_does_not_begin():
+async def test_approval_is_stale_if_unmanaged_topics_were_changed_or_deleted_after_the_plan():
     made = await world({"bare": CROWDED, "gone": CROWDED}, **REPAIR)
     approved = made.plan.hash
     made.kafka.replicas["bare"] = (CROWDED[0], (1, 2, 3))
@@ -104,7 +104,7 @@ async def test_one_that_changed_or_went_since_it_was_looked_at_does_not_begin():
     assert made.told()[0] == "StaleApproval"
 
 
-async def test_one_that_goes_while_it_is_moved_is_planned_for_no_more():
+async def test_unmanaged_topic_deleted_during_its_move_leaves_the_plan():
     made = await world(**REPAIR)
     made.topology(made.plan.hash)
     await made.work()
@@ -114,14 +114,14 @@ async def test_one_that_goes_while_it_is_moved_is_planned_for_no_more():
     assert made.told() == ("InSync", "no topic needs a change")
 
 
-async def test_a_topic_that_gets_a_kafkatopic_has_that_one_s_part_alone():
+async def test_topic_that_gets_a_kafkatopic_has_only_the_part_of_the_kafkatopic():
     made = await world(**REPAIR)
     one = await made.topic("bare")
     assert list(made.plan.parts) == [one.key]
     assert made.plan.hash == outside(made).whole.hash
 
 
-async def test_a_kafkatopic_that_comes_before_they_begin_takes_its_topic_out():
+async def test_kafkatopic_created_before_the_start_removes_the_unmanaged_part():
     made = await world(**REPAIR)
     made.cache.keep_topic(examples.topic("mine", topicName="bare", partitions=2))
     made.topology(made.plan.hash)
@@ -130,7 +130,7 @@ async def test_a_kafkatopic_that_comes_before_they_begin_takes_its_topic_out():
     assert not made.plan.parts
 
 
-async def test_an_object_that_may_not_have_the_topic_keeps_it_from_nothing():
+async def test_topic_stays_in_the_plan_as_unmanaged_if_its_kafkatopic_may_not_adopt_it():
     refused = {"conditions": [{"type": "Ready", "status": "False", "reason": "AdoptionNotAllowed", **WHEN}]}
     made = World(**REPAIR)
     made.cache.keep_topic(examples.topic("squat", topicName="bare", status=refused))
@@ -139,14 +139,16 @@ async def test_an_object_that_may_not_have_the_topic_keeps_it_from_nothing():
     assert list(made.plan.parts) == [unmanaged_key("bare")]
 
 
-async def test_internal_topics_are_repaired_only_where_they_are_listed():
+async def test_internal_topics_are_planned_only_if_the_spec_lists_them():
     there = {"__consumer_offsets": CROWDED, "__transaction_state": CROWDED, "bare": CROWDED}
     made = await world(there, **REPAIR, internalTopics=["__consumer_offsets"])
     assert {key.name for key in made.plan.parts} == {"__consumer_offsets", "bare"}
 
 
-async def test_ten_thousand_of_them_cost_one_call_a_look_and_none_between_looks(monkeypatch):
-    monkeypatch.setattr("rackspan.reconcile.plans.topology_plan._LOOK_SECONDS", 3600)  # however busy the machine is
+async def test_ten_thousand_unmanaged_topics_are_read_with_one_call_and_not_in_every_pass(monkeypatch):
+    monkeypatch.setattr(
+        "rackspan.reconcile.plans.topology_plan._LOOK_SECONDS", 3600
+    )  # no second read, even on a slow machine
     there = {f"bare-{number}": ((0, 1, 2), (3, 4, 5)) for number in range(10_000)}
     made = await world(there, **REPAIR)
     assert len(made.kafka.calls) == 1
@@ -155,7 +157,7 @@ async def test_ten_thousand_of_them_cost_one_call_a_look_and_none_between_looks(
     assert made.told() == ("InSync", "no topic needs a change")
 
 
-async def test_they_leave_the_plan_when_they_are_only_reported_again():
+async def test_unmanaged_topics_leave_the_plan_after_a_change_from_repair_to_report():
     made = await world(**REPAIR)
     made.spec = {**made.spec, "unmanagedTopics": "Report"}
     made.topology()
@@ -164,7 +166,7 @@ async def test_they_leave_the_plan_when_they_are_only_reported_again():
     assert not made.plan.parts
 
 
-async def test_a_plan_moves_what_a_scan_finds_and_nothing_else():
+async def test_plan_copies_as_many_replicas_per_partition_as_a_scan_finds():
     rng = np.random.default_rng(7)
     there = {
         f"bare-{number}": tuple(tuple(rng.permutation(6)[: rng.integers(1, 5)].tolist()) for _ in range(3))
@@ -188,7 +190,7 @@ async def test_a_plan_moves_what_a_scan_finds_and_nothing_else():
     assert moves
 
 
-def test_a_drain_says_that_they_wait_for_the_plan_and_whose_they_are():
+def test_drain_status_counts_unmanaged_and_internal_replicas_and_says_why_they_remain():
     there = {"bare": 3, "other": 1, "__consumer_offsets": 2}
     held = RemainingReplicas(examples.NOON, {0: there})
     where = state(EVEN, drainBrokers=[0], **REPAIR)
@@ -203,10 +205,10 @@ def test_a_drain_says_that_they_wait_for_the_plan_and_whose_they_are():
     assert (left.total, left.managed, left.unmanaged, left.internal) == (6, 0, 4, 2)
 
 
-async def test_a_repair_that_is_cancelled_is_not_begun_again_by_itself(at_once):
+async def test_cancelled_repair_does_not_start_again_automatically(at_once):
     made = await world(**REPAIR, **AUTOMATIC)
     assert len(made.begun.plans) == 1
-    made.kafka.replicas["bare"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    made.kafka.replicas["bare"] = ((0, 1, 2), (1, 3, 5))  # during the move the topic is compliant for a moment
     made.loop.approvals._unmanaged.look_again()
     await made.work()
     assert not made.plan.parts
