@@ -1,4 +1,4 @@
-"""Plans are approved by people and policies, and begin once: what is told, what is refused, what is begun."""
+"""Approval of plans by users and policies: statuses, rejected approvals, and the start of each plan, once."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from rackspan.reconcile.topics import topics_reconciler
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 
 CROWDED = ((0, 3, 1), (1, 4, 2))
-"""Of EVEN: two replicas in one zone."""
+"""With EVEN, each partition has two replicas in one zone."""
 DENIED = Failure(Reason.API_SERVER_REFUSED, "a webhook denied the request", Remedy.ACCESS)
 EVEN_ROWS = ((0, 1, 2), (1, 2, 3))
 
@@ -39,18 +39,18 @@ def begun_before(name, names, *, succeeded, missing=False):
 
 @dataclass
 class Begun:
-    """Stands in for `ApprovedPlans`: remembers what was begun; the test ends it."""
+    """Replaces `ApprovedPlans` and records the started plans. The test ends them."""
 
     plans: list = field(default_factory=list)
     under_way: str | None = None
     before: tuple = ()
-    """Plans that were begun before, as their objects say."""
+    """Plans that started earlier, according to their Reassignments."""
     held: tuple = ()
-    """Changes under way of which some wait for a lower min.insync.replicas."""
+    """Changes of the running plan, some of which wait for a lower min.insync.replicas."""
 
     refused: Failure | None = None
     begins: object = None
-    """Called when a plan begins."""
+    """Called when a plan starts."""
 
     async def begin(self, topology, plan):
         if self.begins is not None:
@@ -78,11 +78,11 @@ class Counting(MemoryKafka):
 
 
 class Annotating(MemoryCluster):
-    """Takes annotations off, as the API server does."""
+    """An API server in memory that can remove annotations."""
 
     taken: tuple = ()
     denying: tuple = ()
-    """Names of objects that a webhook lets nobody change."""
+    """Names of objects for which a webhook denies all changes."""
 
     async def remove_annotation(self, ref, name, version):
         if ref.key.name in self.denying:
@@ -113,12 +113,12 @@ class World:
         self.answers = []
 
     def start(self):
-        """An operator's loop, as after a restart."""
+        """Create the reconciler, as the operator does after a restart."""
         self.loop = TopicsReconciler(topology().key, self.observer, self.dependencies, None)
         self.loop.approvals._reassignments = self.begun
 
     def _answered(self, body):
-        """The cache has what the API server has: an object without the annotation."""
+        """Store the response of the API server in the cache: the object without the annotation."""
         self.answers.append(body)
         kind, name, _ = self.kube.taken[-1]
         objects = self.cache.topologies if kind == "RackTopology" else self.cache.topics
@@ -132,7 +132,7 @@ class World:
         self.observer.state = replace(self.observer.state, spec=made.spec)
 
     async def topic(self, name, rows=CROWDED, annotation=None, **spec):
-        """A KafkaTopic, and the topic as Kafka holds it."""
+        """Add a KafkaTopic and its topic in Kafka, reconcile, and return the KafkaTopic."""
         self.kafka.replicas[name] = rows
         self.kafka.own[name] = {"min.insync.replicas": "2"}
         one = examples.topic(
@@ -149,7 +149,7 @@ class World:
         return one
 
     async def work(self):
-        """Look at topics and at the plan until there is nothing more to do."""
+        """Reconcile the queued topics and the plan, in enough rounds to finish."""
         for _ in range(4):
             while self.is_busy:
                 await self.loop.process(await self.loop.take())
@@ -157,7 +157,7 @@ class World:
 
     @property
     def is_busy(self):
-        """Whether a topic waits for its turn, apart from those that are due later."""
+        """Whether a topic is in the queue. Topics that are due later do not count."""
         return bool(len(self.loop._queue) or self.loop._queue._processing)
 
     @property
@@ -172,7 +172,7 @@ class World:
         return self.kube.condition(name, "Ready")
 
     def messages(self):
-        """What each topic's part waits for, by the object's name."""
+        """Return what the part of each topic waits for, by the name of the object."""
         holds_ = self.loop.approvals.holds_of(self.cache.topics.values())
         return {key.name: hold.message for key, (hold, _) in holds_.items()}
 
@@ -186,7 +186,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.0)
 
 
-async def test_a_plan_waits_for_approval_and_says_how():
+async def test_plan_waits_for_approval_and_the_statuses_say_how_to_approve_it():
     world = World()
     one = await world.topic("one")
     part = world.plan.parts[one.key]
@@ -204,7 +204,7 @@ async def test_a_plan_waits_for_approval_and_says_how():
     assert not world.begun.plans
 
 
-async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_spent():
+async def test_plan_approved_on_the_topology_starts_and_its_annotation_is_removed():
     world = World()
     await world.topic("one")
     await world.topic("two")
@@ -225,7 +225,7 @@ async def test_a_plan_begins_that_is_approved_as_a_whole_and_its_annotation_is_s
 
 
 async def approve(world, where):
-    """Approve the plan of the one topic of a world."""
+    """Approve the plan of the only topic of the world."""
     (part,) = world.plan.parts.values()
     if where == "RackTopology":
         world.topology(world.plan.hash)
@@ -235,7 +235,7 @@ async def approve(world, where):
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
-async def test_an_annotation_is_taken_off_before_its_plan_begins(where):
+async def test_annotation_is_removed_before_its_plan_starts_and_does_not_start_it_again(where):
     world = World()
     await world.topic("one")
     taken = []
@@ -243,13 +243,13 @@ async def test_an_annotation_is_taken_off_before_its_plan_begins(where):
     await approve(world, where)
     assert taken == [where]
     assert len(world.begun.plans) == 1
-    world.begun.under_way = None  # somebody cancelled it
+    world.begun.under_way = None  # a user cancelled it
     await world.work()
     assert len(world.begun.plans) == 1
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
-async def test_an_annotation_that_cannot_be_taken_off_begins_nothing(where):
+async def test_plan_does_not_start_while_its_annotation_cannot_be_removed(where):
     world = World()
     await world.topic("one")
     world.kube.refusing = {"prod", "one"}
@@ -260,7 +260,7 @@ async def test_an_annotation_that_cannot_be_taken_off_begins_nothing(where):
     assert len(world.begun.plans) == 1
 
 
-async def test_a_topic_that_changes_all_the_time_keeps_no_other_from_beginning():
+async def test_topic_that_changes_constantly_does_not_block_the_start_of_another_topic():
     world = World()
     one, two = await world.topic("one"), await world.topic("two")
     world.kube.refusing = {"one"}
@@ -270,7 +270,7 @@ async def test_a_topic_that_changes_all_the_time_keeps_no_other_from_beginning()
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
-async def test_an_approval_lasts_until_its_plan_has_begun(where):
+async def test_approval_remains_valid_until_its_plan_has_started(where):
     world = World()
     await world.topic("one")
     world.begun.refused = Failure(Reason.API_SERVER_REFUSED, "no", Remedy.RETRY)
@@ -286,7 +286,7 @@ async def test_an_approval_lasts_until_its_plan_has_begun(where):
 
 
 class Stored:
-    """The API server's Reassignments, all of which a watch tells of at once; the answers to some calls get `lost`."""
+    """Reassignments that the watch reports at once. The responses to the creations with a number in `lost` are lost."""
 
     def __init__(self, cache):
         self.cache, self.lost, self.made = cache, set(), []
@@ -308,7 +308,7 @@ class Stored:
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic", "spec", "policy"])
-async def test_a_plan_of_which_no_answer_said_that_it_began_is_not_begun_again_once_it_is_cancelled(at_once, where):
+async def test_cancelled_plan_does_not_start_again_if_the_response_to_its_start_was_lost(at_once, where):
     world = World(**AUTOMATIC if where == "policy" else {})
     world.begun.under_way = "another"
     one = await world.topic("one")
@@ -326,7 +326,9 @@ async def test_a_plan_of_which_no_answer_said_that_it_began_is_not_begun_again_o
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_a_plan_of_which_not_all_could_be_made_begins_once_its_parts_are_stopped(monkeypatch, at_once, restarted):
+async def test_incompletely_created_plan_starts_again_after_its_created_parts_are_stopped(
+    monkeypatch, at_once, restarted
+):
     monkeypatch.setattr(approved_plans, "_MOST_PARTITIONS", 1)
     world = World(**AUTOMATIC)
     world.begun.under_way = "another"
@@ -346,13 +348,13 @@ async def test_a_plan_of_which_not_all_could_be_made_begins_once_its_parts_are_s
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
-async def test_a_successor_that_still_sees_a_spent_approval_does_not_begin_a_cancelled_plan_again(where):
+async def test_new_operator_with_an_outdated_approval_does_not_start_a_cancelled_plan_again(where):
     before = World()
     await before.topic("one")
     await approve(before, where)
     (plan,) = before.begun.plans
     successor = World()
-    successor.kube.refusing = {"prod", "one"}  # the API server has newer objects, without the annotation
+    successor.kube.refusing = {"prod", "one"}  # the API server has newer objects without the annotation
     successor.begun.before = (begun_before("prod-1", plan.names, succeeded=False),)
     await successor.topic("one")
     await approve(successor, where)
@@ -365,7 +367,7 @@ async def test_a_successor_that_still_sees_a_spent_approval_does_not_begin_a_can
     assert not successor.begun.plans
 
 
-async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_changed():
+async def test_approval_in_a_spec_does_not_start_a_plan_again_after_a_restart_with_a_new_topic():
     world = World()
     one = await world.topic("one")
     approved = {"approvedPlan": world.plan.parts[one.key].hash}
@@ -382,8 +384,8 @@ async def test_an_approval_in_a_spec_is_spent_after_a_restart_though_others_chan
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
-async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_what_a_spec_says(where):
-    """The successor sees the topic in the middle of its move, as one that needs nothing."""
+async def test_plan_cancelled_after_a_restart_is_not_started_again_by_an_approval_in_a_spec(where):
+    """The new operator reads the topic during its move, when the topic needs no change."""
     world = World()
     one = await world.topic("one")
     text = world.plan.hash if where == "RackTopology" else world.plan.parts[one.key].hash
@@ -408,14 +410,14 @@ async def test_a_plan_that_is_cancelled_under_a_successor_is_not_begun_again_by_
 
 
 def keep_statuses(world):
-    """What watches report of the statuses that were written."""
+    """Store the written statuses in the cache, as watches do."""
     for key, one in list(world.cache.topics.items()):
         status = examples.topic(key.name, status=world.kube.statuses[key.name]).status
         world.cache.keep_topic(structs.replace(one, status=status))
 
 
 def restarted_without_reassignments(world):
-    """A new process that finds the objects with their statuses, after all Reassignments were deleted."""
+    """Restart the operator with the written statuses of the topics, after all Reassignments were deleted."""
     keep_statuses(world)
     world.begun.under_way = None
     world.start()
@@ -423,7 +425,7 @@ def restarted_without_reassignments(world):
 
 
 @pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic", "policy"])
-async def test_a_plan_whose_reassignment_was_deleted_is_not_begun_again_after_a_restart(at_once, where):
+async def test_plan_with_a_deleted_reassignment_does_not_start_again_after_a_restart(at_once, where):
     world = World(**AUTOMATIC if where == "policy" else {})
     one = await world.topic("one")
     if where == "RackTopology":
@@ -439,11 +441,11 @@ async def test_a_plan_whose_reassignment_was_deleted_is_not_begun_again_after_a_
     assert len(world.begun.plans) == 1
     world.topology(world.plan.hash)
     await world.work()
-    assert len(world.begun.plans) == 2, "a new approval begins it"
+    assert len(world.begun.plans) == 2, "a new approval starts it"
 
 
-async def test_what_was_begun_is_known_after_a_restart_though_topics_are_planned_one_by_one(at_once):
-    """The first parts are planned without the others, and differ until all topics have been looked at."""
+async def test_started_parts_are_known_after_a_restart_even_if_topics_are_planned_one_by_one(at_once):
+    """The first parts are planned without the other topics, and differ until all topics were read."""
     world = World(**AUTOMATIC)
     world.begun.under_way = "another"
     keys = [(await world.topic(name)).key for name in ("one", "two", "three")]
@@ -463,7 +465,7 @@ async def test_what_was_begun_is_known_after_a_restart_though_topics_are_planned
     assert len(world.begun.plans) == 1
 
 
-async def test_after_a_restart_another_plan_begins_than_the_one_whose_reassignment_was_deleted(at_once):
+async def test_changed_plan_starts_after_a_restart_and_the_deletion_of_the_reassignment(at_once):
     world = World(**AUTOMATIC)
     await world.topic("one")
     restarted_without_reassignments(world)
@@ -473,8 +475,8 @@ async def test_after_a_restart_another_plan_begins_than_the_one_whose_reassignme
     assert world.kube.statuses["one"]["plan"]["hash"] == world.plan.parts[ObjectKey("shop", "one")].hash
 
 
-async def test_a_pass_that_read_kafka_before_a_cancellation_does_not_have_its_plan_begin_again():
-    """The topic is read in the middle of its move, and the Reassignment ends before that pass does."""
+async def test_cancelled_plan_does_not_start_again_if_a_pass_read_kafka_before_the_cancellation():
+    """The pass reads the topic during its move, and the Reassignment ends before the pass."""
     world = World()
     one = await world.topic("one")
     approved = {"reassignment": {"approvedPlan": world.plan.parts[one.key].hash}}
@@ -500,7 +502,7 @@ async def test_a_pass_that_read_kafka_before_a_cancellation_does_not_have_its_pl
     assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
 
 
-async def test_a_summary_waits_until_topics_were_looked_at_after_a_reassignment(at_once):
+async def test_summary_is_missing_until_topics_are_read_again_after_a_reassignment(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     await world.topic("one")
     assert world.told()[0] == "Reassigning"
@@ -512,7 +514,7 @@ async def test_a_summary_waits_until_topics_were_looked_at_after_a_reassignment(
     assert world.told()[0] == "InSync"
 
 
-async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
+async def test_part_approved_on_a_kafkatopic_starts_alone():
     world = World()
     await world.topic("two")
     one = await world.topic("one")
@@ -525,7 +527,7 @@ async def test_a_topic_s_part_begins_alone_where_only_it_is_approved():
 
 
 @pytest.mark.parametrize("allowed", ["Own", "Never"])
-async def test_a_topic_of_another_namespace_approves_nothing_unless_it_may(allowed, at_once):
+async def test_kafkatopic_of_another_namespace_cannot_approve_its_part_with_own_or_never(allowed, at_once):
     world = World(reassignment={"topicApproval": allowed})
     one = await world.topic("one", reassignment={"approval": "Automatic"})
     part = world.plan.parts[one.key]
@@ -534,7 +536,7 @@ async def test_a_topic_of_another_namespace_approves_nothing_unless_it_may(allow
     assert world.ready("one")["message"].endswith("it waits for approval on RackTopology kafka/prod")
 
 
-async def test_a_stale_hash_is_refused_and_the_new_one_is_told():
+async def test_stale_hash_is_rejected_and_the_message_contains_the_current_hash():
     world = World()
     await world.topic("one")
     stale = world.plan.hash
@@ -549,7 +551,7 @@ async def test_a_stale_hash_is_refused_and_the_new_one_is_told():
     assert f"approve-plan={world.plan.hash}" in message
 
 
-async def test_a_plan_that_kafka_does_not_fit_any_more_does_not_begin():
+async def test_approved_plan_does_not_start_if_the_replicas_in_kafka_have_changed():
     world = World()
     await world.topic("one")
     approved = world.plan.hash
@@ -561,11 +563,11 @@ async def test_a_plan_that_kafka_does_not_fit_any_more_does_not_begin():
     assert world.told()[0] == "StaleApproval"
 
 
-async def test_the_hash_of_the_command_line_approves_though_the_operator_counted_before():
+async def test_hash_of_the_command_line_is_accepted_if_the_operator_has_older_replica_counts():
     world = World()
     await world.topic("one")
     before = world.plan.hash
-    await world.topic("crowd", rows=((5, 4, 0),) * 40)  # compliant: no part of the plan, but on the brokers
+    await world.topic("crowd", rows=((5, 4, 0),) * 40)  # compliant: not in the plan, but it uses the brokers
     world.kafka.replicas["unmanaged"] = ((2,),) * 40
     fresh = state(EVEN, **world.spec)
     await fresh.load.recount(world.kafka)
@@ -579,7 +581,7 @@ async def test_the_hash_of_the_command_line_approves_though_the_operator_counted
     assert [plan.plan_hash for plan in world.begun.plans] == [outside]
 
 
-async def test_an_automatic_plan_begins_by_itself_once_and_not_again_when_it_ended_for_nothing(at_once):
+async def test_automatic_plan_starts_once_and_not_again_after_it_ended_without_success(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     await world.topic("one")
     assert [plan.approved_by for plan in world.begun.plans] == ["by the policy Automatic"]
@@ -593,7 +595,7 @@ async def test_an_automatic_plan_begins_by_itself_once_and_not_again_when_it_end
 
 
 @pytest.mark.parametrize("succeeded", [True, False])
-async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_itself_again(at_once, succeeded):
+async def test_automatic_plan_starts_again_after_a_restart_only_if_it_succeeded_before(at_once, succeeded):
     automatic = {"defaults": {"reassignment": {"approval": "Automatic"}}}
     before = World(**automatic)
     await before.topic("one")
@@ -605,11 +607,11 @@ async def test_after_a_restart_a_plan_that_ended_for_nothing_does_not_begin_by_i
     assert len(world.begun.plans) == succeeded
     if not succeeded:
         assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
-        await world.topic("two")  # another plan than that
+        await world.topic("two")  # this makes a different plan
         assert [world.plan.hash in one.names for one in world.begun.plans] == [True]
 
 
-async def test_a_topic_that_its_topology_does_not_admit_any_more_has_no_part_in_the_plan():
+async def test_topic_whose_namespace_is_no_longer_allowed_leaves_the_plan():
     world = World()
     await world.topic("one")
     world.topology(world.plan.hash, allowedNamespaces={"from": "Same"})
@@ -621,7 +623,7 @@ async def test_a_topic_that_its_topology_does_not_admit_any_more_has_no_part_in_
     assert not world.begun.plans
 
 
-async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
+async def test_automatic_plan_does_not_start_before_its_settle_time():
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     await world.topic("one")
     assert not world.begun.plans
@@ -629,7 +631,7 @@ async def test_an_automatic_plan_has_to_be_the_same_for_a_while():
     assert world.kube.condition("one", "Reconciling")["reason"] == "PlanSettling"
 
 
-async def test_a_topic_is_looked_at_again_when_its_reassignment_has_ended(at_once):
+async def test_topic_is_reconciled_again_after_its_reassignment_has_ended(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     one = await world.topic("one")
     planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
@@ -641,7 +643,7 @@ async def test_a_topic_is_looked_at_again_when_its_reassignment_has_ended(at_onc
     assert one.key not in world.plan.parts
 
 
-async def test_a_plan_above_a_limit_waits_for_a_person(at_once):
+async def test_automatic_plan_above_max_moves_waits_for_a_manual_approval(at_once):
     automatic = {"reassignment": {"approval": "Automatic"}}
     world = World(defaults=automatic, reassignment={"maxMoves": 1, "topicApproval": "Allowed"})
     await world.topic("one")
@@ -657,13 +659,13 @@ async def test_a_plan_above_a_limit_waits_for_a_person(at_once):
     assert len(world.begun.plans) == 1
 
 
-async def test_an_unknown_size_is_above_any(at_once):
+async def test_plan_of_unknown_size_is_above_any_max_bytes(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}}, reassignment={"maxBytes": 10**18})
     await world.topic("one")
     assert world.told()[0] == "PlanAboveLimit"
 
 
-async def test_outside_of_its_windows_nothing_begins_whoever_approved_it():
+async def test_approved_plan_starts_only_inside_a_window():
     never = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
     world = World(reassignment=never)
     await world.topic("one")
@@ -677,7 +679,7 @@ async def test_outside_of_its_windows_nothing_begins_whoever_approved_it():
     assert len(world.begun.plans) == 1
 
 
-async def test_a_window_that_cannot_be_read_is_closed_and_says_so():
+async def test_window_with_an_unknown_time_zone_is_closed_and_the_message_says_why():
     world = World(reassignment={"windows": [{"schedule": "@daily", "duration": "1h", "timeZone": "Europe/Nowhere"}]})
     await world.topic("one")
     world.topology(world.plan.hash)
@@ -686,7 +688,7 @@ async def test_a_window_that_cannot_be_read_is_closed_and_says_so():
     assert "none ever opens: there is no time zone 'Europe/Nowhere'" in world.told()[1]
 
 
-async def test_what_only_changes_leaders_has_a_policy_of_its_own(at_once):
+async def test_automatic_reorders_start_only_parts_that_change_nothing_but_leaders(at_once):
     world = World(defaults={"reassignment": {"reorders": "Automatic"}})
     await world.topic("one")
     await world.topic("leaders", rows=((0, 1, 2),), placement={"leaders": ["/z1"]})
@@ -694,7 +696,7 @@ async def test_what_only_changes_leaders_has_a_policy_of_its_own(at_once):
     assert {change.topic for change in plan.changes} == {"leaders"}
 
 
-async def test_a_paused_topic_has_no_part_in_what_begins():
+async def test_paused_topic_is_left_out_of_the_started_plan():
     world = World()
     await world.topic("one")
     two = await world.topic("two")
@@ -705,7 +707,7 @@ async def test_a_paused_topic_has_no_part_in_what_begins():
     assert {change.topic for change in world.begun.plans[0].changes} == {"one"}
 
 
-async def test_a_plan_does_not_say_which_rack_a_broker_reports_that_is_offline():
+async def test_started_plan_has_no_reported_rack_of_an_offline_broker():
     world = World()
     rows = [replace(row, reported_rack=None, online=False) if row.id == 5 else row for row in world.racks.rows]
     world.observer.state = replace(world.observer.state, racks=replace(world.racks, rows=tuple(rows)))
@@ -717,7 +719,7 @@ async def test_a_plan_does_not_say_which_rack_a_broker_reports_that_is_offline()
     assert plan.racks.keys() == {0, 1, 2, 3, 4, 5}
 
 
-async def test_a_topic_whose_deletion_waits_has_no_part_in_what_begins_and_the_plan_says_why():
+async def test_part_of_a_topic_with_a_pending_deletion_does_not_start_and_the_message_says_why():
     world = World()
     await world.topic("one")
     deleted = examples.topic("one", finalizers=(FINALIZER,), partitions=2, deleted="2026-01-01T00:00:00Z")
@@ -746,7 +748,7 @@ async def test_a_topic_whose_deletion_waits_has_no_part_in_what_begins_and_the_p
     ],
     ids=["paused", "deleting"],
 )
-async def test_a_topology_that_is_paused_or_goes_begins_nothing_and_keeps_the_approval(at_once, meta, reason, told):
+async def test_paused_or_deleting_topology_starts_no_plan_and_the_messages_say_why(at_once, meta, reason, told):
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     world.begun.under_way = "another"
     await world.topic("one")
@@ -764,8 +766,8 @@ async def test_a_topology_that_is_paused_or_goes_begins_nothing_and_keeps_the_ap
 
 
 @pytest.mark.parametrize("how", ["approved", "automatic"])
-async def test_new_terms_of_a_topology_do_not_begin_the_plan_of_its_old_spec(at_once, how):
-    """The watch reports the object before Kafka is asked for what it says now."""
+async def test_plan_of_an_old_topology_spec_does_not_start_after_the_spec_changes(at_once, how):
+    """The watch reports the new spec before the operator observes the cluster for it."""
     never = {"windows": [{"schedule": "0 0 29 2 *", "duration": "1m"}]}
     world = World(drainBrokers=[5], reassignment=never)
     await world.topic("one", rows=((0, 1, 5), (1, 3, 2)))
@@ -776,13 +778,13 @@ async def test_new_terms_of_a_topology_do_not_begin_the_plan_of_its_old_spec(at_
     world.topology(world.plan.hash if how == "approved" else None, drainBrokers=[], reassignment={}, **policy)
     world.observer.state = observed
     await world.loop.approvals.reconcile()
-    assert not world.begun.plans, "broker 5 is not drained any more"
+    assert not world.begun.plans, "broker 5 is no longer drained"
 
 
 @pytest.mark.parametrize(
     "meta", [{"annotations": {PAUSED: "true"}}, {"deletion_timestamp": datetime(2026, 1, 1, tzinfo=UTC)}]
 )
-async def test_a_topology_that_is_paused_or_goes_while_topics_are_read_once_more_begins_nothing(at_once, meta):
+async def test_plan_does_not_start_if_the_topology_is_paused_or_deleted_during_the_last_read(at_once, meta):
     world = World(**AUTOMATIC)
     world.begun.under_way = "another"
     one = await world.topic("one")
@@ -808,7 +810,7 @@ async def test_a_topology_that_is_paused_or_goes_while_topics_are_read_once_more
 
 
 @pytest.mark.parametrize("change", ["spec", "racks"])
-async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_beginning(at_once, change):
+async def test_plan_does_not_start_if_the_spec_or_the_racks_change_during_the_last_read(at_once, change):
     world = World(drainBrokers=[5])
     await world.topic("one", rows=((0, 1, 5), (1, 3, 2)))
     read = world.kafka.topics
@@ -832,12 +834,12 @@ async def test_what_changes_while_topics_are_read_once_more_keeps_the_plan_from_
     world.observer.epoch += 1
     world.loop.add(world.cache.topics)
     await world.work()
-    assert len(world.begun.plans) == 1, "the same plan as was approved is there again"
+    assert len(world.begun.plans) == 1, "the approved plan is the current plan again"
 
 
 @pytest.mark.parametrize("annotation", ["the same", "another", "none"])
-async def test_a_status_that_is_written_while_topics_are_read_keeps_no_approved_plan_from_beginning(annotation):
-    """The status of a RackTopology changes with every topic: in a large cluster all the time."""
+async def test_approved_plan_starts_despite_a_status_write_unless_its_annotation_changed(annotation):
+    """The status of a RackTopology changes with every topic, which is constantly in a large cluster."""
     world = World()
     one = await world.topic("one")
     read, take = world.kafka.topics, world.kube.remove_annotation
@@ -862,7 +864,7 @@ async def test_a_status_that_is_written_while_topics_are_read_keeps_no_approved_
 
 
 @pytest.mark.parametrize("now", [None, ((0, 1, 2), (1, 2, 3))], ids=["gone", "another topic"])
-async def test_a_topic_that_is_gone_or_another_one_has_no_part_any_more(monkeypatch, now):
+async def test_deleted_or_recreated_topic_leaves_the_plan(monkeypatch, now):
     monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0.0)
     world = World()
     one, two = await world.topic("one"), await world.topic("two")
@@ -880,7 +882,7 @@ async def test_a_topic_that_is_gone_or_another_one_has_no_part_any_more(monkeypa
     assert begun(world) == [{"two"}]
 
 
-async def test_a_topic_whose_object_goes_while_it_is_looked_at_has_no_part():
+async def test_topic_whose_kafkatopic_is_deleted_during_the_read_has_no_part():
     world = World()
     one = await world.topic("one", rows=EVEN_ROWS)
     world.kafka.replicas["one"] = CROWDED
@@ -899,7 +901,7 @@ async def test_a_topic_whose_object_goes_while_it_is_looked_at_has_no_part():
     assert not world.plan.parts
 
 
-async def test_a_topic_that_grew_too_large_has_no_part_any_more(monkeypatch):
+async def test_topic_that_became_too_large_leaves_the_plan(monkeypatch):
     world = World()
     one = await world.topic("one")
     monkeypatch.setattr(placement, "MAX_REPLICAS", 5)
@@ -909,8 +911,8 @@ async def test_a_topic_that_grew_too_large_has_no_part_any_more(monkeypatch):
     assert not world.plan.parts
 
 
-async def test_a_topology_does_not_move_a_topic_whose_object_refers_to_another_one_by_now():
-    """A watch that was interrupted reports an object that was made anew, and not that the one before is gone."""
+async def test_topology_does_not_move_a_topic_whose_kafkatopic_now_refers_to_another_topology():
+    """An interrupted watch can report a recreated object without the deletion of the previous one."""
     world = World()
     await world.topic("one")
     other = examples.topic("one", uid="another", topologyRef={"namespace": "kafka", "name": "other"}, partitions=2)
@@ -920,7 +922,7 @@ async def test_a_topology_does_not_move_a_topic_whose_object_refers_to_another_o
     assert not world.begun.plans
 
 
-async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_one_of_the_next_plan():
+async def test_plan_approved_in_the_spec_starts_once_and_the_approval_does_not_become_stale():
     world = World()
     await world.topic("one")
     world.topology(reassignment={"approvedPlan": world.plan.hash})
@@ -936,7 +938,7 @@ async def test_a_plan_approved_in_git_begins_once_and_its_approval_is_no_stale_o
 
 
 async def below(world, *names, **spec):
-    """Topics of three replicas that shall have one; two of these have to be in sync."""
+    """Add topics with three replicas and replicationFactor 1, while min.insync.replicas is 2."""
     for name in names:
         await world.topic(name, ((0, 1, 2), (1, 2, 0)), replicationFactor=1, **spec)
         seen_before = world.cache.topics[ObjectKey("shop", name)]
@@ -946,7 +948,7 @@ async def below(world, *names, **spec):
         await world.work()
 
 
-async def test_a_plan_below_min_insync_says_so_where_it_is_approved_in_the_words_of_the_command_line():
+async def test_plan_below_min_insync_has_the_same_warning_in_statuses_and_on_the_command_line():
     world = World()
     await below(world, "one")
     (one,) = world.cache.topics.values()
@@ -961,7 +963,7 @@ async def test_a_plan_below_min_insync_says_so_where_it_is_approved_in_the_words
     assert f"{told}, and 1 more topic likewise; it waits for approval" in world.told()[1]
 
 
-async def test_an_approved_plan_says_what_it_removes_as_it_begins():
+async def test_event_of_a_started_plan_says_how_many_replicas_it_removes():
     world = World()
     await below(world, "one")
     world.topology(world.plan.hash)
@@ -971,7 +973,7 @@ async def test_an_approved_plan_says_what_it_removes_as_it_begins():
 
 
 @pytest.mark.parametrize("spec", [{"config": {"min.insync.replicas": 1}}, {"durability": {"minDomains": {"zone": 1}}}])
-async def test_a_plan_says_nothing_of_min_insync_where_it_is_lowered_with_the_replicas(spec):
+async def test_plan_has_no_min_insync_warning_if_min_insync_is_lowered_with_the_replicas(spec):
     world = World()
     await below(world, "one", **spec)
     assert "removes 4 replicas" in world.told()[1]
@@ -979,14 +981,14 @@ async def test_a_plan_says_nothing_of_min_insync_where_it_is_lowered_with_the_re
 
 
 SIX_REPLICAS = ((0, 1, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3))
-"""Of EVEN: two replicas in each zone, so that four are left of them without one."""
+"""With EVEN, two replicas in each zone, so that four are left if one zone is lost."""
 
 
 TWO_OF_TWO_ZONES = ((0, 1, 3, 4), (1, 2, 4, 5))
 
 
 async def lower_to_three(world, own, **spec):
-    """A topic of six replicas that shall have three, for which an approval is given; what Kafka is asked for then."""
+    """Add a topic with six replicas and replicationFactor 3, approve its plan, and return the KafkaTopic."""
     topic = await world.topic("one", SIX_REPLICAS, durability={"tolerate": {"zone": 1}}, **spec)
     world.kafka.own["one"]["min.insync.replicas"] = own
     assert not world.kafka.made("alter_configs")
@@ -996,7 +998,7 @@ async def lower_to_three(world, own, **spec):
     return topic
 
 
-async def test_min_insync_that_was_derived_for_more_replicas_is_lowered_before_they_go():
+async def test_derived_min_insync_is_lowered_before_replicas_are_removed():
     world = World()
     await lower_to_three(world, "4")
     assert world.kafka.own["one"] == {"min.insync.replicas": "2"}
@@ -1011,7 +1013,7 @@ async def test_min_insync_is_not_lowered_while_a_partition_has_no_leader():
     assert world.kafka.own["one"] == {"min.insync.replicas": "4"}
 
 
-async def test_min_insync_is_never_raised_before_replicas_go_nor_changed_where_somebody_declared_it():
+async def test_min_insync_is_not_raised_before_a_removal_and_not_changed_if_the_spec_sets_it():
     world = World()
     await lower_to_three(world, "1")
     assert world.kafka.own["one"] == {"min.insync.replicas": "1"}
@@ -1021,7 +1023,7 @@ async def test_min_insync_is_never_raised_before_replicas_go_nor_changed_where_s
     assert not world.kafka.made("alter_configs")
 
 
-async def test_min_insync_gives_way_to_the_last_replicas_to_go_only_once_nothing_else_holds_them_up(monkeypatch):
+async def test_min_insync_is_lowered_for_the_last_removals_only_once_they_wait_for_nothing_else(monkeypatch):
     monkeypatch.setattr(approvals, "_ROOM_SECONDS", 0.0)
     world = World()
     wish = {"replicationFactor": 2, "durability": {"minDomains": {"zone": 2}}}
@@ -1029,7 +1031,7 @@ async def test_min_insync_gives_way_to_the_last_replicas_to_go_only_once_nothing
     world.kafka.own["one"]["min.insync.replicas"] = "3"
     world.topology(world.plan.hash)
     await world.work()
-    assert world.kafka.own["one"]["min.insync.replicas"] == "3", "of two in each zone, three are in both"
+    assert world.kafka.own["one"]["min.insync.replicas"] == "3", "with two replicas in each zone, three span both zones"
     world.begun.held = tuple(world.begun.plans[0].changes)
     world.kafka.replicas["one"] = tuple(
         (*change.replicas, next(broker for broker in change.before if broker not in change.replicas))
@@ -1042,7 +1044,7 @@ async def test_min_insync_gives_way_to_the_last_replicas_to_go_only_once_nothing
     assert told == ["topic one: set: min.insync.replicas=2"]
 
 
-async def test_who_is_refused_a_lower_min_insync_holds_up_no_plan():
+async def test_refused_change_of_min_insync_does_not_block_the_plan():
     world = World()
     world.kafka.refusing["one"] = Failure(Reason.KAFKA_REFUSED, "no", Remedy.RETRY)
     world.kafka._seen = lambda name: seen(*SIX_REPLICAS, name=name, topic_id="id-of-one")
@@ -1061,7 +1063,7 @@ def begun(world):
     return [{change.topic for change in plan.changes} for plan in world.begun.plans]
 
 
-async def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_nobody_else(monkeypatch):
+async def test_constant_changes_of_a_tenant_topic_do_not_delay_another_namespace(monkeypatch):
     monkeypatch.setattr(holds, "PLAN_SETTLE_SECONDS", 0.3)
     world = World(**AUTOMATIC)
     own = await world.topic("own", **OWN)
@@ -1076,7 +1078,7 @@ async def test_a_tenant_that_changes_its_topic_all_the_time_holds_up_nobody_else
     assert world.ready("restless")["reason"] in ("PlanSettling", "Reassigning")
 
 
-async def test_a_part_is_not_changed_by_topics_of_other_namespaces_that_come_change_and_go():
+async def test_parts_stay_the_same_if_topics_of_other_namespaces_are_added_changed_or_deleted():
     world = World()
     mine = [await world.topic(f"own-{number}", **OWN) for number in range(3)]
     await world.topic("one")
@@ -1088,7 +1090,7 @@ async def test_a_part_is_not_changed_by_topics_of_other_namespaces_that_come_cha
     assert {topic.key: world.plan.parts[topic.key] for topic in mine} == before
 
 
-async def test_topics_of_all_namespaces_are_planned_together_when_the_cluster_changes():
+async def test_topics_of_all_namespaces_are_planned_together_after_the_cluster_changes():
     world = World()
     for number in range(6):
         await world.topic(f"t{number}", rows=(CROWDED[0],), namespace=f"n{number}")
@@ -1102,10 +1104,10 @@ async def test_topics_of_all_namespaces_are_planned_together_when_the_cluster_ch
     given = Counter(
         broker for part in world.plan.parts.values() for change in part.changes for broker in set(change.replicas)
     )
-    assert max(given[2], given[5]) == 3, "they do not all choose the same broker"
+    assert max(given[2], given[5]) == 3, "the replicas do not all go to the same broker"
 
 
-async def test_a_tenant_s_plan_above_the_limit_leaves_room_for_the_owner_s(at_once):
+async def test_tenant_plan_above_the_limit_does_not_block_the_namespace_of_the_topology(at_once):
     world = World(reassignment={"maxMoves": 20, "topicApproval": "Allowed"}, **AUTOMATIC)
     await world.topic("large", rows=(CROWDED[0],) * 30)
     assert world.ready("large")["reason"] == "PlanAboveLimit"
@@ -1116,17 +1118,19 @@ async def test_a_tenant_s_plan_above_the_limit_leaves_room_for_the_owner_s(at_on
     assert "(plans of namespace shop copy 30 replicas, maxMoves is 20 for all" in world.ready("large")["message"]
 
 
-async def test_namespaces_share_a_limit_and_the_topology_s_own_comes_first(at_once):
+async def test_namespaces_share_max_moves_and_the_namespace_of_the_topology_comes_first(at_once):
     world = World(reassignment={"maxMoves": 10, "topicApproval": "Allowed"}, **AUTOMATIC)
     world.begun.under_way = "other"
     for name, moves in (("kafka", 4), ("shop", 3), ("bank", 4), ("mail", 1)):
         await world.topic(name, rows=(CROWDED[0],) * moves, namespace=name)
     world.begun.under_way = None
     await world.work()
-    assert begun(world) == [{"kafka", "mail"}], "6 are left for three: 2 each, and 5 for two, which are 2"
+    assert begun(world) == [{"kafka", "mail"}], (
+        "6 moves are left for 3 namespaces: 2 each, then 5 for shop and bank: also 2 each"
+    )
 
 
-async def test_a_size_that_is_not_known_holds_up_its_own_namespace_only(at_once):
+async def test_unknown_size_blocks_only_the_plan_of_its_own_namespace(at_once):
     class Sizes:
         async def of(self, topology, partitions):
             return {at: 1 for at in partitions if at.topic == "own"}
@@ -1143,7 +1147,7 @@ async def test_a_size_that_is_not_known_holds_up_its_own_namespace_only(at_once)
     assert "how large 1 topic is is not known" in world.ready("unknown")["message"]
 
 
-async def test_brokers_are_not_asked_again_for_sizes_when_a_plan_copies_the_same_partitions_elsewhere(at_once):
+async def test_brokers_are_not_queried_again_if_a_new_plan_copies_the_same_partitions(at_once):
     class Sizes:
         asked = 0
 
@@ -1161,7 +1165,7 @@ async def test_brokers_are_not_asked_again_for_sizes_when_a_plan_copies_the_same
 
 
 @pytest.mark.parametrize("how", ["annotation", "spec"])
-async def test_an_approval_of_the_whole_is_not_made_stale_by_a_part_of_somebody_else(how):
+async def test_approval_of_the_whole_plan_stays_valid_if_the_part_of_a_tenant_changes(how):
     world = World(reassignment=NEVER)
     await world.topic("own", **OWN)
     await world.topic("restless")
@@ -1178,11 +1182,11 @@ async def test_an_approval_of_the_whole_is_not_made_stale_by_a_part_of_somebody_
     assert begun(world) == [{"own"}]
     world.begun.under_way = None
     await world.work()
-    assert begun(world) == [{"own"}], "it approves no other part, and its own part once"
+    assert begun(world) == [{"own"}], "the approval covers no other part, and starts its part once"
     assert world.ready("restless")["reason"] == "PlanPending"
 
 
-async def test_what_waits_is_approved_by_the_hashes_of_its_namespaces_whatever_others_do():
+async def test_hashes_of_namespaces_approve_their_parts_even_if_another_namespace_changes():
     world = World()
     await world.topic("own", **OWN)
     await world.topic("other", namespace="bank")
@@ -1201,7 +1205,7 @@ async def test_what_waits_is_approved_by_the_hashes_of_its_namespaces_whatever_o
     assert ("RackTopology", "prod", APPROVE_PLAN) in world.kube.taken
 
 
-async def test_a_topic_that_kafka_holds_otherwise_by_now_does_not_hold_up_the_others():
+async def test_topic_changed_in_kafka_does_not_block_the_other_parts_of_an_approved_plan():
     world = World()
     await world.topic("own", **OWN)
     await world.topic("restless")
@@ -1211,7 +1215,7 @@ async def test_a_topic_that_kafka_holds_otherwise_by_now_does_not_hold_up_the_ot
     assert begun(world) == [{"own"}]
 
 
-async def test_a_topic_whose_annotation_may_not_be_taken_off_holds_up_nobody_else():
+async def test_topic_whose_annotation_cannot_be_removed_does_not_block_another_topic():
     world = World()
     other = await world.topic("other")
     denied = await world.topic("denied", namespace="bank")
@@ -1224,7 +1228,7 @@ async def test_a_topic_whose_annotation_may_not_be_taken_off_holds_up_nobody_els
     world.topology("0" * 32)
     with pytest.raises(FailureError, match="a webhook denied"):
         await world.work()
-    assert world.told()[0] == "StaleApproval", "what others approve is judged all the same"
+    assert world.told()[0] == "StaleApproval", "other approvals are still checked"
     world.kube.denying = ()
     world.topology()
     await world.work()
@@ -1232,7 +1236,7 @@ async def test_a_topic_whose_annotation_may_not_be_taken_off_holds_up_nobody_els
     assert begun(world) == [{"other"}, {"denied"}]
 
 
-async def test_topics_that_come_all_the_time_do_not_keep_a_plan_from_being_begun():
+async def test_new_topic_in_the_queue_does_not_delay_the_start_of_an_approved_plan():
     world = World()
     one = await world.topic("one")
     world.topology(world.plan.hash)
@@ -1245,7 +1249,7 @@ async def test_topics_that_come_all_the_time_do_not_keep_a_plan_from_being_begun
     assert begun(world) == [{one.topic_name}]
 
 
-async def test_nothing_begins_before_all_topics_have_been_looked_at_since_the_cluster_changed():
+async def test_no_plan_starts_after_a_cluster_change_until_all_topics_were_read():
     world = World()
     await world.topic("one")
     world.topology(world.plan.hash)
@@ -1258,7 +1262,7 @@ async def test_nothing_begins_before_all_topics_have_been_looked_at_since_the_cl
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(at_once, restarted):
+async def test_unsuccessful_plan_does_not_start_again_because_of_another_topic(at_once, restarted):
     world = World(**AUTOMATIC)
     await world.topic("own", **OWN)
     (plan,) = world.begun.plans
@@ -1272,7 +1276,7 @@ async def test_what_ended_for_nothing_is_not_begun_again_because_others_changed(
     assert sum("own" in topics for topics in begun(world)) == (not restarted)
 
 
-async def test_after_a_restart_an_earlier_plan_that_ended_for_nothing_is_known_as_well(at_once):
+async def test_unsuccessful_plan_before_the_last_plan_is_known_after_a_restart(at_once):
     before = World(**AUTOMATIC)
     own = await before.topic("own", **OWN)
     part = before.plan.parts[own.key].hash
@@ -1287,7 +1291,7 @@ async def test_after_a_restart_an_earlier_plan_that_ended_for_nothing_is_known_a
     assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
 
 
-async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_though_the_whole_has_its_name():
+async def test_part_that_never_started_is_not_shown_as_ended_after_a_restart():
     before = World()
     one, two = await before.topic("one"), await before.topic("two")
     whole, part = before.plan.hash, before.plan.parts[one.key].hash
@@ -1304,17 +1308,17 @@ async def test_after_a_restart_a_part_that_was_not_begun_is_not_said_to_be_thoug
     world.loop.add(world.cache.topics)
     await world.work()
     said = world.messages()
-    assert all("ended before" in message for message in said.values()), "which parts were begun is not kept"
+    assert all("ended before" in message for message in said.values()), "it is unknown which parts have started"
 
 
 @pytest.mark.parametrize(
     "error", [FailureError(Failure(Reason.KAFKA_UNREACHABLE, "away", Remedy.RETRY)), ValueError("unexpected")]
 )
-async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_part_a_new_one(at_once, error):
+async def test_failed_read_of_topics_does_not_let_a_cancelled_part_start_again(at_once, error):
     world = World(**AUTOMATIC)
     await world.topic("own", **OWN)
     assert begun(world) == [{"own"}]
-    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # during the move the topic is compliant for a moment
     world.loop.add(world.cache.topics)
     await world.work()
     assert not world.plan.parts
@@ -1330,11 +1334,11 @@ async def test_a_topic_that_could_not_be_looked_at_does_not_make_its_cancelled_p
     assert begun(world) == [{"own"}]
 
 
-async def test_a_topic_of_which_kafka_said_nothing_does_not_make_its_cancelled_part_a_new_one(at_once):
-    """As while it elects leaders: of all others of the batch it says what it holds."""
+async def test_failed_read_of_a_single_topic_does_not_let_its_cancelled_part_start_again(at_once):
+    """For example during a leader election. Kafka returns the other topics of the batch."""
     world = World(**AUTOMATIC)
     await world.topic("own", **OWN)
-    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # in the middle of the move it needs nothing
+    world.kafka.replicas["own"] = ((0, 1, 2), (1, 3, 5))  # during the move the topic is compliant for a moment
     world.loop.add(world.cache.topics)
     await world.work()
     assert not world.plan.parts
@@ -1351,7 +1355,7 @@ async def test_a_topic_of_which_kafka_said_nothing_does_not_make_its_cancelled_p
 
 
 @pytest.mark.parametrize("digits", [8, 16, 31])
-async def test_a_shortened_hash_approves_nothing(digits):
+async def test_shortened_hash_does_not_approve_a_plan(digits):
     world = World()
     one = await world.topic("one")
     assert len(world.plan.hash) == len(world.plan.parts[one.key].hash) == 32
@@ -1361,7 +1365,7 @@ async def test_a_shortened_hash_approves_nothing(digits):
     assert world.told()[0] == "StaleApproval"
 
 
-async def test_a_part_of_a_tenant_s_is_approved_on_the_topology_by_its_own_hash():
+async def test_part_of_a_tenant_can_be_approved_on_the_topology_by_its_own_hash():
     world = World(reassignment={"topicApproval": "Never"})
     one = await world.topic("one")
     await world.topic("two")
@@ -1370,7 +1374,7 @@ async def test_a_part_of_a_tenant_s_is_approved_on_the_topology_by_its_own_hash(
     assert begun(world) == [{"one"}]
 
 
-async def test_tenants_that_approve_what_is_not_there_change_no_part_of_others():
+async def test_approvals_of_unknown_plans_by_a_tenant_do_not_change_parts_of_other_namespaces():
     world = World()
     own = await world.topic("own", **OWN)
     before = world.plan.parts[own.key]
