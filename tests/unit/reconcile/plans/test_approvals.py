@@ -260,7 +260,7 @@ async def test_plan_does_not_start_while_its_annotation_cannot_be_removed(where)
     assert len(world.begun.plans) == 1
 
 
-async def test_topic_that_changes_constantly_does_not_block_the_start_of_another_topic():
+async def test_write_conflict_on_one_kafkatopic_does_not_block_the_start_of_another_topic():
     world = World()
     one, two = await world.topic("one"), await world.topic("two")
     world.kube.refusing = {"one"}
@@ -839,7 +839,7 @@ async def test_plan_does_not_start_if_the_spec_or_the_racks_change_during_the_la
 
 @pytest.mark.parametrize("annotation", ["the same", "another", "none"])
 async def test_approved_plan_starts_despite_a_status_write_unless_its_annotation_changed(annotation):
-    """The status of a RackTopology changes with every topic, which is constantly in a large cluster."""
+    """The status of a RackTopology changes with every topic. In a large cluster this happens constantly."""
     world = World()
     one = await world.topic("one")
     read, take = world.kafka.topics, world.kube.remove_annotation

@@ -1,4 +1,4 @@
-"""Reassignments carried out on a simulated cluster: in order, and whatever ends the operator at any of its calls."""
+"""Execution of Reassignments on a simulated cluster, also with a crash of the operator at any of its calls."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ AWAY = FailureError(Failure("ApiServerUnreachable", "no answer", Remedy.RETRY))
 
 
 class Recorded(SimulatedKafka):
-    """A Kafka that looks into the API server's store at each change: what it is asked for has to be recorded there."""
+    """A Kafka that checks at each change that the API server already has a record of the change."""
 
     objects = None
 
@@ -76,7 +76,7 @@ class Recorded(SimulatedKafka):
 
     def _record(self):
         recorded = [one for one in self.objects.there.values() if one.get("status", {}).get("record")]
-        # What has ended keeps its record while throttles are left on brokers that are away.
+        # An ended Reassignment keeps its record while throttles are left on offline brokers.
         (body,) = [one for one in recorded if not one["status"].get("finishedAt")] or recorded
         return record_from(Reassignment.from_object(body), body["spec"]["plan"])
 
@@ -85,7 +85,7 @@ class Recorded(SimulatedKafka):
 
 
 class World:
-    """A simulated Kafka and API server, and a worker that is started again after each crash."""
+    """A simulated Kafka and API server, and a worker that restarts after each crash."""
 
     def __init__(self, **kafka):
         self.kafka = Recorded(RACKS, BEFORE, PLANNED, limits=Limits(2, 2), rate=RATE, configs=dict(CONFIGS), **kafka)
@@ -113,7 +113,7 @@ class World:
         return self.kafka
 
     def sync(self):
-        """What watches would have told by now."""
+        """Update the cache to the current objects, as watches do."""
         self.cache.topologies.clear()
         if self.topology is not None:
             self.cache.topologies[self.topology.key] = self.topology
@@ -132,12 +132,12 @@ class World:
         return ApprovedPlan(CLUSTER_ID, plan_hash, changes, RACKS, racks, **by)
 
     def move(self, **settings):
-        """Have all replicas moved otherwise, by the RackTopology."""
+        """Change settings for all moves in the spec of the RackTopology."""
         spec = self.topology.spec
         self.topology = replace(self.topology, spec=replace(spec, reassignment=replace(spec.reassignment, **settings)))
 
     def change_broker(self, broker, **fields):
-        """Have the RackTopology's status say something else of one broker."""
+        """Change fields of one broker in the status of the RackTopology."""
         status = self.topology.status
         brokers = tuple(replace(one, **fields) if one.id == broker else one for one in status.brokers)
         self.topology = replace(self.topology, status=replace(status, brokers=brokers))
@@ -148,7 +148,7 @@ class World:
             self.objects.now = f"2026-01-31T12:00:{self.objects.made:02}Z"
 
     async def passes(self, number=1):
-        """Some passes; the operator is started again where it is killed."""
+        """Run passes, with a restart of the operator after each crash. Return the pause after the last pass."""
         for _ in range(number):
             self.sync()
             try:
@@ -164,7 +164,7 @@ class World:
             self.kafka.catch_up_all()
             await self.passes()
             if all(one.get("status", {}).get("finishedAt") for one in self.objects.there.values()):
-                await self.passes(3)  # what is left to be tidied
+                await self.passes(3)  # for the remaining cleanup
                 return
         raise AssertionError(f"not ended: {self.objects.there}")
 
@@ -188,7 +188,7 @@ class World:
         assert not [at for at, one in self.kafka.state.items() if one.adding or one.removing]
 
 
-async def test_what_a_plan_removes_is_told_with_what_it_has_copied():
+async def test_status_counts_removed_replicas_and_moves_of_a_plan():
     world, planned = World(), {TopicPartition("orders", 0): (1, 2), TopicPartition("orders", 1): (1, 2, 0)}
     world.kafka.planned = planned
     await world.begin(world.plan(planned=planned))
@@ -198,7 +198,7 @@ async def test_what_a_plan_removes_is_told_with_what_it_has_copied():
     assert done.status.message == "all is as planned: 1 move done, 1 replica removed"
 
 
-async def test_a_plan_is_carried_out_to_its_end():
+async def test_plan_is_carried_out_completely_and_succeeds():
     world = World()
     await world.begin()
     await world.until_ended()
@@ -219,7 +219,7 @@ def audited(caplog):
     return [record.audit for record in caplog.records if record.name == LOGGER]
 
 
-async def test_what_a_plan_changes_in_kafka_is_in_the_audit_log_with_who_approved_it(caplog):
+async def test_audit_log_contains_the_kafka_changes_of_a_plan_and_its_approval(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     world = World()
     await world.begin(world.plan(approved_by="approved on RackTopology kafka/prod"))
@@ -242,7 +242,7 @@ async def test_what_a_plan_changes_in_kafka_is_in_the_audit_log_with_who_approve
     assert {LEADERS: {"append": "0:0,0:1,0:2,0:3,1:1,1:2,1:3,1:0"}} in lists
 
 
-async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
+async def test_audit_log_contains_elections_and_failed_calls(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     failure, (one, *_) = Failure(Reason.KAFKA_UNREACHABLE, "gone\n", Remedy.RETRY), PLANNED
     world = World()
@@ -263,7 +263,7 @@ async def test_an_election_and_a_call_that_fails_are_in_the_audit_log(caplog):
     assert all("\n" not in record.getMessage() for record in caplog.records if record.name == LOGGER)
 
 
-async def test_while_it_is_carried_out_it_shows_how_far_it_is():
+async def test_status_of_a_running_reassignment_shows_its_progress():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -279,7 +279,7 @@ async def test_while_it_is_carried_out_it_shows_how_far_it_is():
 
 
 async def _calls_of(change):
-    """How many calls it takes without a crash."""
+    """Return the number of calls without a crash."""
     world = World()
     await world.begin()
     await world.passes(2)
@@ -309,7 +309,7 @@ async def _pause_and_resume(world):
 
 
 @pytest.mark.parametrize("change", [_go_on, _cancel, _delete, _pause_and_resume])
-async def test_killed_at_any_call_it_goes_on_and_leaves_no_throttle_and_copies_nothing_twice(change):
+async def test_crash_at_any_call_leaves_no_throttle_and_repeats_no_copy(change):
     for crash_at in range(1, await _calls_of(change) + 1):
         world = World()
         world.kafka.crash_at = crash_at
@@ -334,7 +334,7 @@ async def test_killed_at_any_call_it_goes_on_and_leaves_no_throttle_and_copies_n
             assert world.objects.there == {}
 
 
-async def test_what_is_torn_away_without_its_finalizer_leaves_no_throttle():
+async def test_deletion_without_the_finalizer_leaves_no_throttle():
     for told in (True, False):
         world = World()
         await world.begin()
@@ -349,7 +349,7 @@ async def test_what_is_torn_away_without_its_finalizer_leaves_no_throttle():
         assert world.kafka.configs == CONFIGS
 
 
-async def test_what_is_cancelled_takes_back_what_is_under_way():
+async def test_cancellation_reverts_the_moves_under_way():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -361,7 +361,7 @@ async def test_what_is_cancelled_takes_back_what_is_under_way():
     assert is_true(world.read().status.conditions, STALLED)
 
 
-async def test_a_removal_that_is_cancelled_while_it_waits_has_not_succeeded():
+async def test_removal_that_is_cancelled_while_it_waits_ends_as_cancelled():
     world, at = World(min_insync_replicas=3), TopicPartition("orders", 0)
     world.kafka.planned = planned = {at: (1, 2)}
     await world.begin(world.plan(planned=planned))
@@ -371,7 +371,7 @@ async def test_a_removal_that_is_cancelled_while_it_waits_has_not_succeeded():
     assert (world.at(at)[0], world.read().status.state) == (BEFORE[at], "Cancelled")
 
 
-async def test_what_is_cancelled_when_all_is_as_planned_has_succeeded():
+async def test_reassignment_that_is_cancelled_after_all_moves_are_done_succeeds():
     world = World()
     await world.begin()
     while any(world.at(at)[0] != PLANNED[at] for at in PLANNED):
@@ -383,8 +383,8 @@ async def test_what_is_cancelled_when_all_is_as_planned_has_succeeded():
 
 
 @pytest.mark.parametrize("how", ["cancelled", "deleted", "stopped"])
-async def test_what_is_taken_back_keeps_a_replica_that_a_dead_broker_needs_and_lets_others_go_on(how, monkeypatch):
-    """The copy to 3 is done, and 2 dies, which stays in the plan: without 3 fewer would be in sync than before."""
+async def test_revert_keeps_a_replica_that_replaces_an_offline_one_and_the_next_plan_runs(how, monkeypatch):
+    """The copy to 3 is complete, and 2 fails, which the plan keeps. Without 3, fewer replicas would be in sync."""
     world, at = World(), TopicPartition("orders", 0)
     world.kafka.planned = planned = {at: (3, 1, 2), TopicPartition("users", 0): (1, 3, 4)}
     await world.begin(world.plan(planned={at: planned[at]}))
@@ -417,11 +417,11 @@ async def test_what_is_taken_back_keeps_a_replica_that_a_dead_broker_needs_and_l
     assert how == "deleted" or (world.read().status.state, world.read().status.message) == told[how]
     world.kafka.revive(2)
     await world.passes(3)
-    if how != "deleted":  # its object is gone, and an Event has told of the throttle on broker 2
+    if how != "deleted":  # the object is deleted, and an Event reported the throttle on broker 2
         world.nothing_left()
 
 
-async def test_what_is_cancelled_does_not_wait_for_what_others_reassign():
+async def test_cancellation_does_not_wait_for_a_reassignment_of_another_client():
     world, at = World(), TopicPartition("orders", 0)
     world.kafka.planned = planned = {at: (3, 1, 2)}
     await world.begin(world.plan(planned=planned))
@@ -435,7 +435,7 @@ async def test_what_is_cancelled_does_not_wait_for_what_others_reassign():
     assert world.at(at)[1] == {5}
 
 
-async def test_what_is_cancelled_before_its_turn_asks_kafka_nothing():
+async def test_reassignment_that_is_cancelled_before_its_start_does_not_connect_to_kafka():
     world = World()
     await world.begin()
     await _cancel(world)
@@ -446,14 +446,14 @@ async def test_what_is_cancelled_before_its_turn_asks_kafka_nothing():
     assert world.kafka.calls - before <= 4  # a status and a finalizer
 
 
-async def test_paused_it_begins_no_copy_clears_throttles_and_asks_nothing_until_it_goes_on():
+async def test_paused_reassignment_starts_no_copy_clears_throttles_and_then_makes_no_calls():
     world = World()
     await world.begin()
     await world.passes(2)
     world.objects.edit(NAME, paused=True)
     begun = list(world.kafka.copies)
     await world.passes(2)
-    assert world.kafka.configs != CONFIGS, "what is under way stays throttled"
+    assert world.kafka.configs != CONFIGS, "moves under way stay throttled"
     world.kafka.catch_up_all()
     await world.passes(3)
     assert world.kafka.copies == begun
@@ -468,7 +468,7 @@ async def test_paused_it_begins_no_copy_clears_throttles_and_asks_nothing_until_
 
 
 @pytest.mark.parametrize("outcome", [AWAY, None])
-async def test_what_is_paused_says_so_though_its_status_could_not_be_written_at_once(outcome):
+async def test_status_becomes_paused_even_if_a_status_write_fails(outcome):
     for write in range(1, 8):
         world = World()
         await world.begin()
@@ -485,7 +485,7 @@ async def test_what_is_paused_says_so_though_its_status_could_not_be_written_at_
         assert status.message.startswith("paused by its spec; 2 of 3 moves done, 0 being copied")
 
 
-async def test_a_topology_that_is_one_too_many_in_its_namespace_moves_nothing():
+async def test_topology_above_the_namespace_quota_moves_nothing():
     world = World()
     await world.begin()
     world.cache.quota = NamespaceQuota(0)
@@ -498,7 +498,7 @@ async def test_a_topology_that_is_one_too_many_in_its_namespace_moves_nothing():
     world.all_is_planned()
 
 
-async def test_a_topology_that_is_paused_pauses_its_reassignment():
+async def test_paused_topology_pauses_its_reassignment():
     world = World()
     await world.begin()
     world.topology = replace(world.topology, meta=replace(world.topology.meta, annotations={PAUSED: "true"}))
@@ -508,7 +508,7 @@ async def test_a_topology_that_is_paused_pauses_its_reassignment():
     assert world.connections == 0
 
 
-async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one():
+async def test_no_copy_starts_between_two_maintenance_windows():
     world = World()
     await world.begin()
     world.move(windows=(MaintenanceWindow("0 12 * * *", "1h"),))
@@ -528,7 +528,7 @@ async def test_when_a_window_closes_no_further_copy_begins_before_the_next_one()
     world.all_is_planned()
 
 
-async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goes_on_once_it_is_lowered():
+async def test_moves_blocked_only_by_min_insync_are_reported_and_continue_once_it_is_lowered():
     world = World(min_insync_replicas=2)
     at = TopicPartition("orders", 0)
     fewer = {at: BEFORE[at][:1], TopicPartition("users", 0): PLANNED[TopicPartition("users", 0)]}
@@ -552,8 +552,8 @@ async def test_what_only_min_insync_holds_up_is_told_to_who_may_lower_it_and_goe
     assert not await world.plans.held_by_min_insync(world.topology.key)
 
 
-async def test_what_only_min_insync_holds_up_for_long_stops_so_that_other_plans_go_on(monkeypatch):
-    """Whoever may change a topic's configs could hold up every other plan of the cluster otherwise."""
+async def test_plan_blocked_only_by_min_insync_for_long_stops_and_the_next_plan_runs(monkeypatch):
+    """Otherwise a user who may change the configs of one topic could block all other plans of the cluster."""
     world = World(min_insync_replicas=2)
     orders, users = TopicPartition("orders", 0), TopicPartition("users", 0)
     world.kafka.planned = {orders: BEFORE[orders][:1], users: PLANNED[users]}
@@ -565,25 +565,25 @@ async def test_what_only_min_insync_holds_up_for_long_stops_so_that_other_plans_
     world.objects.edit(first, paused=True)
     monkeypatch.setattr(runs, "_HELD_SECONDS", 0.0)
     await world.passes(3)
-    assert world.read(first).status.state == "Paused", "a person holds it up"
+    assert world.read(first).status.state == "Paused", "the pause of a user does not stop the plan"
     world.objects.edit(first, paused=False)
     await world.until_ended()
     assert world.read(first).status.state == "Stopped"
     assert "waits for a lower min.insync.replicas" in world.read(first).status.message
-    assert world.at(orders)[0] == BEFORE[orders][:2], "as many as it needs"
+    assert world.at(orders)[0] == BEFORE[orders][:2], "as many as min.insync.replicas needs"
     assert world.read(second).status.state == "Succeeded"
     world.nothing_left()
 
 
 class OwnMinInsync(Recorded):
-    """A Kafka that says what min.insync.replicas is also of topics that are gone."""
+    """A Kafka that returns min.insync.replicas even for deleted topics."""
 
     async def min_insync(self, topics):
         return dict.fromkeys(topics, self.min_insync_replicas)
 
 
 @pytest.mark.parametrize("how", ["deleted", "made anew", "moved by others"])
-async def test_what_only_min_insync_holds_up_is_told_where_another_partition_is_given_up(monkeypatch, how):
+async def test_moves_blocked_by_min_insync_are_reported_even_if_another_partition_is_given_up(monkeypatch, how):
     monkeypatch.setattr("tests.unit.reconcile.plans.test_worker.Recorded", OwnMinInsync)
     world = World(min_insync_replicas=3)
     users, orders = TopicPartition("users", 0), TopicPartition("orders", 0)
@@ -615,7 +615,7 @@ def rates(world):
 
 
 @pytest.mark.parametrize("by", ["its spec", "its RackTopology"])
-async def test_a_throttle_changes_while_it_runs(by):
+async def test_throttle_can_be_changed_while_the_reassignment_runs(by):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -627,14 +627,14 @@ async def test_a_throttle_changes_while_it_runs(by):
     world.worker._run._written_at = 0
     await world.passes()
     assert rates(world) == {"7"}
-    assert world.kafka.configs[OTHERS] == "1234", "somebody else's stays"
+    assert world.kafka.configs[OTHERS] == "1234", "the throttle of another client stays"
     assert world.read().status.throttle == ThrottleStatus(7, f"as {by} says; throttles that others have set stay")
     await world.until_ended()
     world.nothing_left()
     world.all_is_planned()
 
 
-async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why():
+async def test_adaptive_throttle_starts_at_its_floor_and_the_status_shows_rate_and_reason():
     world = World()
     world.kafka.rate = 5
     world.move(throttle=None, adaptive_throttle=AdaptiveThrottle(5, 25))
@@ -656,7 +656,7 @@ async def test_a_throttle_adapts_itself_and_the_status_says_what_it_is_and_why()
 
 
 @pytest.mark.parametrize("outcome", [AWAY, None])
-async def test_a_record_that_is_not_written_stops_the_pass_before_the_call_that_needs_it(outcome):
+async def test_failed_status_write_stops_the_pass_before_a_call_that_is_not_recorded(outcome):
     for write in range(1, 30):
         world = World()
         await world.begin()
@@ -676,7 +676,7 @@ async def _until_ended_through_failures(world):
     raise AssertionError(world.read().status)
 
 
-async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of_kafka(monkeypatch):
+async def test_record_that_is_too_large_is_reported_and_no_copy_starts(monkeypatch):
     world = World()
     await world.begin()
     with monkeypatch.context() as patch:
@@ -689,18 +689,18 @@ async def test_a_record_that_fits_into_no_object_is_told_and_nothing_is_asked_of
     world.nothing_left()
 
 
-async def test_no_plan_is_kept_of_objects_that_wait():
+async def test_cache_does_not_keep_the_plan_of_a_waiting_reassignment():
     world = World()
     await world.begin()
     plan = world.objects.there[ObjectKey("kafka", NAME)]["spec"]["plan"]
     assert plan not in repr(world.cache.reassignments)
 
 
-async def test_a_change_by_others_refuses_the_record_and_it_is_read_again():
+async def test_conflict_on_the_record_write_makes_the_worker_read_the_changed_object():
     world = World()
     await world.begin()
     world.sync()
-    world.objects.edit(NAME, maxConcurrentMoves=1)  # no watch has told of it
+    world.objects.edit(NAME, maxConcurrentMoves=1)  # no watch has reported it
     world.kafka.limits = Limits(1, 2)
     await world.worker.reconcile()
     assert len(world.kafka.copies) <= 1
@@ -708,7 +708,7 @@ async def test_a_change_by_others_refuses_the_record_and_it_is_read_again():
     world.all_is_planned()
 
 
-async def test_with_nothing_to_do_nothing_is_asked():
+async def test_worker_without_work_makes_no_calls():
     world = World()
     await world.begin()
     await world.until_ended()
@@ -718,7 +718,7 @@ async def test_with_nothing_to_do_nothing_is_asked():
 
 
 @pytest.mark.parametrize("going", [False, True])
-async def test_once_its_topology_goes_throttles_are_cleared_and_it_is_let_go(going):
+async def test_deleted_topology_stops_its_reassignment_and_clears_throttles_and_finalizer(going):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -734,8 +734,8 @@ async def test_once_its_topology_goes_throttles_are_cleared_and_it_is_let_go(goi
 
 
 @pytest.mark.parametrize("refused", range(1, 7))
-async def test_it_is_let_go_with_its_topology_only_once_it_is_told_that_it_stopped(refused):
-    """The garbage collector changes the object at the same moment, so the API server refuses one of the writes."""
+async def test_finalizer_is_removed_after_a_topology_deletion_only_once_the_stop_is_reported(refused):
+    """The garbage collector changes the object at the same time, so the API server refuses one of the writes."""
     world = World()
     await world.begin()
     await world.passes(2)
@@ -748,12 +748,12 @@ async def test_it_is_let_go_with_its_topology_only_once_it_is_told_that_it_stopp
     assert world.kafka.configs == CONFIGS
 
 
-async def test_once_its_topology_is_gone_and_kafka_with_it_people_are_told_what_is_left():
+async def test_event_reports_remaining_throttles_if_the_deleted_topology_is_unknown_after_a_restart():
     world = World()
     await world.begin()
     await world.passes(2)
     world.topology = None
-    world.start()  # nobody knows the way to Kafka any more
+    world.start()  # the new worker does not know how to connect to Kafka
     await world.passes(2)
     assert world.kafka.configs != CONFIGS
     assert world.read().meta.finalizers == ()
@@ -762,7 +762,7 @@ async def test_once_its_topology_is_gone_and_kafka_with_it_people_are_told_what_
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answers):
+async def test_uninstall_clears_throttles_or_reports_those_that_remain(answers):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -774,7 +774,7 @@ async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answ
     left = await clear_throttles(world.dependencies(Cache()))
     assert (world.kafka.configs == CONFIGS) is answers
     assert len(left) == (0 if answers else 1)
-    assert world.read().status.state == "Running", "an operator that comes back goes on"
+    assert world.read().status.state == "Running", "an operator that is installed again continues"
     if answers:
         world.start()
         await world.until_ended()
@@ -783,7 +783,7 @@ async def test_before_the_operator_is_removed_throttles_are_cleared_or_told(answ
 
 
 @pytest.mark.parametrize("denied", [False, True])
-async def test_a_topology_that_cannot_be_read_stops_nothing(denied):
+async def test_topology_that_cannot_be_read_does_not_stop_its_reassignment(denied):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -794,7 +794,7 @@ async def test_a_topology_that_cannot_be_read_stops_nothing(denied):
     assert world.read().status.state == "Running"
 
 
-async def test_another_cluster_is_left_alone():
+async def test_plan_of_another_cluster_stops_and_changes_nothing():
     world = World()
     await world.begin(world.plan())
     body = world.objects._of(NAME)
@@ -808,13 +808,13 @@ async def test_another_cluster_is_left_alone():
     world.nothing_left()
 
 
-async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_what_is_under_way(monkeypatch):
+async def test_lasting_rack_change_stops_the_plan_and_reverts_the_moves_under_way(monkeypatch):
     world = World()
     await world.begin()
     await world.passes(2)
     world.change_broker(3, rack="/us/z9")
     await world.passes(2)
-    assert world.read().status.state == "Running", "a label may flap"
+    assert world.read().status.state == "Running", "a label may have changed for a moment only"
     monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
@@ -824,7 +824,7 @@ async def test_it_stops_once_racks_have_changed_for_long_enough_and_takes_back_w
 
 
 @pytest.mark.parametrize("ends", ["restarted", "stepped aside"])
-async def test_a_plan_that_is_being_stopped_does_not_go_on_under_a_successor(monkeypatch, ends):
+async def test_stopping_plan_does_not_continue_after_a_restart_or_a_lost_place(monkeypatch, ends):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -841,12 +841,12 @@ async def test_a_plan_that_is_being_stopped_does_not_go_on_under_a_successor(mon
     await world.until_ended()
     assert world.read().status.state == "Stopped"
     assert "broker 3 was in rack /eu/z0" in world.read().status.message
-    assert len(world.kafka.copies) == copies, "nothing is copied there any more"
+    assert len(world.kafka.copies) == copies, "no further copy starts"
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
 
 @pytest.mark.parametrize("ends", ["restarted", "stepped aside", "ran on"])
-async def test_a_copy_that_somebody_else_cancels_is_not_begun_again_by_a_successor(ends):
+async def test_copy_cancelled_by_another_client_is_not_repeated_even_after_a_restart(ends):
     world = World()
     await world.begin()
     await world.passes(3)
@@ -867,7 +867,7 @@ async def test_a_copy_that_somebody_else_cancels_is_not_begun_again_by_a_success
     }
 
 
-async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_is_under_way():
+async def test_different_rack_reported_by_a_broker_stops_the_plan_and_reverts_the_moves():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -879,8 +879,8 @@ async def test_it_stops_once_a_broker_reports_another_rack_and_takes_back_what_i
     assert {at: world.at(at)[0] for at in BEFORE} == BEFORE
 
 
-async def test_a_plan_ends_though_a_broker_that_it_was_to_fill_is_drained_and_cordoned_meanwhile():
-    """It gives up what is left for that broker: the drain's own plan could never begin while it waits."""
+async def test_plan_gives_up_moves_to_a_drained_and_cordoned_broker_and_ends():
+    """The plan gives up its moves to that broker. If it waited, the plan of the drain could never start."""
     world = World()
     orders, users = TopicPartition("orders", 0), TopicPartition("users", 0)
     world.kafka.planned = planned = {orders: (5, 1, 2), users: PLANNED[users]}
@@ -888,7 +888,7 @@ async def test_a_plan_ends_though_a_broker_that_it_was_to_fill_is_drained_and_co
     world.objects.edit(NAME, paused=True)
     await world.passes(2)
     world.change_broker(5, draining=True)
-    world.kafka.cordon(5)  # as the operator does with one that is drained and empty
+    world.kafka.cordon(5)  # the operator does this with a drained and empty broker
     world.objects.edit(NAME, paused=False)
     await world.until_ended()
     status = world.read().status
@@ -898,7 +898,7 @@ async def test_a_plan_ends_though_a_broker_that_it_was_to_fill_is_drained_and_co
     world.nothing_left()
 
 
-async def test_a_broker_without_a_part_in_the_plan_stops_nothing_whatever_rack_it_reports():
+async def test_rack_change_of_a_broker_outside_the_plan_does_not_stop_the_plan():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -907,8 +907,8 @@ async def test_a_broker_without_a_part_in_the_plan_stops_nothing_whatever_rack_i
     world.all_is_planned()
 
 
-async def test_a_broker_that_reports_the_rack_of_its_node_after_a_restart_stops_nothing():
-    """The plan was made for the racks of nodes, one of which its broker did not report then."""
+async def test_broker_that_reports_the_rack_of_its_node_only_later_does_not_stop_the_plan():
+    """The plan uses the racks of nodes. One broker did not report the rack of its node at that time."""
     world = World()
     plan = world.plan()
     world.kafka.racks = {**RACKS, 3: ("eu", "z9")}
@@ -919,7 +919,7 @@ async def test_a_broker_that_reports_the_rack_of_its_node_after_a_restart_stops_
     world.all_is_planned()
 
 
-async def test_a_broker_that_was_offline_when_the_plan_began_stops_nothing_once_it_is_back():
+async def test_broker_that_was_offline_at_the_start_does_not_stop_the_plan_when_it_returns():
     world = World()
     plan = world.plan()
     known = {broker: rack for broker, rack in plan.reported_racks.items() if broker != 3}
@@ -932,7 +932,7 @@ async def test_a_broker_that_was_offline_when_the_plan_began_stops_nothing_once_
 
 
 @pytest.mark.parametrize("begun", [0, 1], ids=["before it began", "in the middle"])
-async def test_what_was_paused_while_racks_changed_copies_nothing_before_it_stops(monkeypatch, begun):
+async def test_plan_resumed_after_a_rack_change_starts_no_copy_before_it_stops(monkeypatch, begun):
     world = World()
     await world.begin()
     for _ in range(begun):
@@ -946,7 +946,7 @@ async def test_what_was_paused_while_racks_changed_copies_nothing_before_it_stop
     world.objects.edit(NAME, paused=False)
     await world.passes(5)
     assert world.kafka.copies == copies
-    assert world.read().status.state == "Running", "a label may flap"
+    assert world.read().status.state == "Running", "a label may have changed for a moment only"
     monkeypatch.setattr(runs, "_RACKS_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
@@ -954,14 +954,14 @@ async def test_what_was_paused_while_racks_changed_copies_nothing_before_it_stop
     world.nothing_left()
 
 
-async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_enough(monkeypatch):
+async def test_plan_stops_if_a_target_broker_is_missing_for_long_enough(monkeypatch):
     world = World()
     await world.begin()
     await world.passes(2)
     brokers = tuple(one for one in world.topology.status.brokers if one.id != 3)
     world.topology = replace(world.topology, status=replace(world.topology.status, brokers=brokers))
     await world.passes(2)
-    assert world.read().status.state == "Running", "it may only be restarted"
+    assert world.read().status.state == "Running", "the broker may only be restarting"
     monkeypatch.setattr(runs, "_GONE_SECONDS", 0.0)
     await world.until_ended()
     assert world.read().status.state == "Stopped"
@@ -969,7 +969,7 @@ async def test_it_stops_once_a_broker_that_replicas_move_to_is_gone_for_long_eno
     world.nothing_left()
 
 
-async def test_how_long_a_broker_is_gone_counts_from_turn_to_turn(monkeypatch):
+async def test_missing_time_of_a_broker_is_counted_across_turns(monkeypatch):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -985,7 +985,7 @@ async def test_how_long_a_broker_is_gone_counts_from_turn_to_turn(monkeypatch):
     world.nothing_left()
 
 
-async def test_a_topology_that_gives_up_its_place_at_any_time_is_carried_out_and_copies_nothing_twice():
+async def test_plan_succeeds_without_repeated_copies_if_the_worker_steps_aside_after_each_pass():
     world = World()
     await world.begin()
     for _ in range(30):
@@ -998,7 +998,7 @@ async def test_a_topology_that_gives_up_its_place_at_any_time_is_carried_out_and
     world.nothing_left()
 
 
-async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_throttle(caplog):
+async def test_deletion_without_finalizer_leaves_no_throttle_if_the_worker_has_stepped_aside(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     world = World()
     await world.begin(world.plan(approved_by="kim"))
@@ -1017,8 +1017,8 @@ async def test_what_is_torn_away_while_another_topology_has_the_place_leaves_no_
 
 
 @pytest.mark.parametrize("aside", [True, False])
-async def test_what_is_torn_away_while_kafka_does_not_answer_leaves_no_throttle_once_it_does(monkeypatch, aside):
-    """Who deletes a Reassignment then waits for Kafka, and may lose patience."""
+async def test_deletion_without_finalizer_clears_throttles_once_kafka_is_reachable_again(monkeypatch, aside):
+    """A normal deletion waits for Kafka, so a user may remove the finalizer by hand."""
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1035,7 +1035,7 @@ async def test_what_is_torn_away_while_kafka_does_not_answer_leaves_no_throttle_
     assert not world.worker.has_lost_run
 
 
-async def test_what_is_torn_away_is_cleared_up_by_a_later_turn_where_one_ends_in_the_middle(monkeypatch):
+async def test_interrupted_cleanup_after_a_deletion_without_finalizer_completes_in_a_later_turn(monkeypatch):
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1054,7 +1054,7 @@ async def test_what_is_torn_away_is_cleared_up_by_a_later_turn_where_one_ends_in
     assert world.kafka.configs == CONFIGS
 
 
-async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
+async def test_paused_reassignment_does_not_connect_to_kafka_in_its_next_turn():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1071,7 +1071,7 @@ async def test_what_is_paused_connects_to_nothing_when_its_turn_comes_again():
     world.all_is_planned()
 
 
-async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
+async def test_throttle_on_an_offline_broker_is_cleared_after_the_broker_returns():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1098,7 +1098,7 @@ async def test_a_throttle_on_a_dead_broker_is_cleared_once_that_is_back():
 
 
 @pytest.mark.parametrize("paused", [False, True])
-async def test_a_copy_to_a_broker_that_is_away_keeps_its_throttles_until_it_has_ended(paused):
+async def test_copy_to_an_offline_broker_keeps_its_throttles_until_it_has_ended(paused):
     world, at = World(), TopicPartition("orders", 0)
     world.kafka.planned = planned = {at: (3, 1, 2)}
     await world.begin(world.plan(planned=planned))
@@ -1120,7 +1120,7 @@ async def test_a_copy_to_a_broker_that_is_away_keeps_its_throttles_until_it_has_
     world.nothing_left()
 
 
-async def test_others_reassignments_are_left_alone_and_told():
+async def test_reassignment_of_another_client_is_reported_and_not_changed():
     world = World()
     await world.begin()
     at = TopicPartition("users", 0)
@@ -1160,7 +1160,7 @@ def _small_parts(monkeypatch):
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_large_plan_is_several_objects_one_after_the_other():
+async def test_parts_of_a_large_plan_run_one_after_the_other():
     world = World()
     await world.begin()
     assert world.objects.names() == [f"{NAME}-{part}" for part in (1, 2, 3)]
@@ -1172,7 +1172,7 @@ async def test_a_large_plan_is_several_objects_one_after_the_other():
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_throttle_of_a_part_holds_for_later_ones_that_have_none_themselves():
+async def test_throttle_and_limits_of_a_part_apply_to_later_parts_without_their_own():
     world = World()
     await world.begin()
     world.objects.edit(f"{NAME}-2", paused=False, maxConcurrentMovesPerBroker=1)
@@ -1196,7 +1196,7 @@ async def test_a_throttle_of_a_part_holds_for_later_ones_that_have_none_themselv
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("when", ["copying", "ended"])
-async def test_a_part_that_is_paused_holds_those_after_it(when):
+async def test_paused_part_pauses_the_parts_after_it(when):
     world = World()
     await world.begin()
     await until_part_has(world, 1, lambda status: getattr(status, "copying" if when == "copying" else "finished_at"))
@@ -1215,7 +1215,7 @@ async def test_a_part_that_is_paused_holds_those_after_it(when):
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_later_part_that_is_under_way_is_paused_by_an_earlier_one():
+async def test_pause_of_an_earlier_part_pauses_the_running_part():
     world = World()
     await world.begin()
     await until_part_has(world, 2, lambda status: status.copying)
@@ -1230,7 +1230,7 @@ async def test_a_later_part_that_is_under_way_is_paused_by_an_earlier_one():
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_cancelled_part_cancels_those_after_it():
+async def test_cancelled_part_cancels_the_parts_after_it():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1242,7 +1242,7 @@ async def test_a_cancelled_part_cancels_those_after_it():
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_part_that_is_cancelled_when_all_of_it_is_moved_cancels_those_after_it():
+async def test_part_that_is_cancelled_after_its_moves_are_done_cancels_the_parts_after_it():
     world, at = World(), min(PLANNED)
     await world.begin()
     while world.at(at)[0] != PLANNED[at]:
@@ -1257,7 +1257,7 @@ async def test_a_part_that_is_cancelled_when_all_of_it_is_moved_cancels_those_af
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_nothing_begins_before_all_parts_are_there():
+async def test_no_part_starts_before_all_parts_exist():
     world = World()
     await world.begin()
     world.objects._of(f"{NAME}-2")["metadata"]["finalizers"] = []
@@ -1271,7 +1271,7 @@ async def test_nothing_begins_before_all_parts_are_there():
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_a_plan_that_stays_incomplete_is_stopped():
+async def test_plan_that_stays_incomplete_is_stopped():
     world = World()
     await world.begin()
     world.objects._of(f"{NAME}-1")["metadata"]["finalizers"] = []
@@ -1283,7 +1283,7 @@ async def test_a_plan_that_stays_incomplete_is_stopped():
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_parts_that_a_slow_api_server_takes_minutes_to_create_are_waited_for():
+async def test_plan_waits_for_parts_that_a_slow_api_server_creates_over_minutes():
     world = World()
     await world.begin()
     for part in (1, 2, 3):
@@ -1312,7 +1312,7 @@ async def until_part_has(world, part, condition):
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("begun", [2, 3])
-async def test_parts_that_have_succeeded_are_not_missed_once_a_later_one_has_begun(begun, restarted):
+async def test_plan_continues_if_succeeded_parts_are_deleted_after_a_later_part_has_started(begun, restarted):
     world = World()
     await world.begin()
     await until_part_has(world, begun, lambda status: status.started_at is not None)
@@ -1329,7 +1329,7 @@ async def test_parts_that_have_succeeded_are_not_missed_once_a_later_one_has_beg
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("restarted", [True, False])
-async def test_a_part_that_has_succeeded_is_not_missed_by_one_that_is_paused_before_it_begins(restarted):
+async def test_deletion_of_a_succeeded_part_does_not_stop_a_part_paused_before_its_start(restarted):
     world = World()
     await world.begin()
     world.objects.edit(f"{NAME}-2", paused=True)
@@ -1346,7 +1346,7 @@ async def test_a_part_that_has_succeeded_is_not_missed_by_one_that_is_paused_bef
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize(("deleted", "states"), [(1, {"Stopped"}), (2, {"Succeeded", "Stopped"}), (3, {"Succeeded"})])
-async def test_a_part_that_is_deleted_before_it_has_ended_stops_those_after_it(deleted, states):
+async def test_deletion_of_a_part_that_has_not_ended_stops_the_parts_after_it(deleted, states):
     world = World()
     await world.begin()
     await until_part_has(world, 1, lambda status: status.copying)
@@ -1358,7 +1358,7 @@ async def test_a_part_that_is_deleted_before_it_has_ended_stops_those_after_it(d
     world.nothing_left()
 
 
-async def test_to_begin_again_changes_nothing_while_it_runs_and_begins_anew_what_has_ended():
+async def test_second_start_changes_nothing_while_the_plan_runs_and_restarts_an_ended_plan():
     world = World()
     await world.begin()
     await world.passes(2)
@@ -1383,7 +1383,7 @@ async def test_history_is_bounded():
 
 
 @pytest.mark.parametrize("text", ["", "not base64!", "eJw=", "eJyrrgUAAXUA+Q==", "AAAA"])
-async def test_a_plan_that_is_none_is_stopped(text):
+async def test_reassignment_with_an_unreadable_plan_stops_without_a_copy(text):
     world = World()
     await world.begin()
     world.objects.edit(NAME, plan=text)
@@ -1393,7 +1393,7 @@ async def test_a_plan_that_is_none_is_stopped(text):
     assert world.kafka.copies == []
 
 
-async def test_kafka_that_does_not_answer_is_told_and_asked_again():
+async def test_unreachable_kafka_is_reported_and_retried():
     world = World()
     await world.begin()
     connect = world.connect
@@ -1409,12 +1409,12 @@ async def test_kafka_that_does_not_answer_is_told_and_asked_again():
     world.all_is_planned()
 
 
-def test_statuses_survive_their_json():
+def test_moves_of_a_status_survive_a_round_trip_through_json():
     status = ReassignmentStatus(state="Running", moves=3)
     assert ReassignmentStatus.from_dict(status.to_dict()).moves == 3
 
 
-def test_workers_end_with_their_loop():
+def test_worker_completes_the_plan_after_its_first_pass_was_cancelled():
     async def cancelled():
         world = World()
         await world.begin()
@@ -1428,7 +1428,7 @@ def test_workers_end_with_their_loop():
     asyncio.run(cancelled())
 
 
-async def test_what_was_begun_is_known_from_the_objects_also_after_a_restart():
+async def test_started_plans_are_known_from_the_objects_after_a_restart():
     world = World()
     key = world.topology.key
     assert world.plans.begun_before(key) == []
