@@ -1,4 +1,4 @@
-"""Reassignment: from a plan and from what Kafka says is under way to the next calls, pass by pass."""
+"""Reassignment: decides the next calls to Kafka in each pass, from a plan and the reassignments under way."""
 
 from rackspan.core.move_limits import Limits
 from rackspan.core.partitions import (

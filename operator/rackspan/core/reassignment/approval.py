@@ -1,18 +1,19 @@
 """
-Approval: which parts of a plan may begin now, and what the others wait for.
+Approval: decides which parts of a plan may start now, and what the other parts wait for.
 
-A part may begin if a person has approved a hash that names it: its own, that of its namespace's parts or that of the
-whole plan. Or its topic's policy lets it begin by itself, if it has been the same for a while and its namespace is
-within its share of the limits. Whoever approved it, it begins only while nothing else is under way and a window is
-open. A hash is that of a plan that was made from what is there now, so a person never approves anything that was not
-looked at.
+A part may start if a person has approved a hash that names it: the hash of the part, of all parts in its namespace, or
+of the whole plan. A part may also start automatically if its topic's policy allows this, the part has not changed for a
+while, and its namespace is within its share of the limits. In each case the part starts only while nothing else is
+under way and a window is open. A hash is computed from the plan for the current state, so an approval never applies to
+a plan that the person has not seen.
 
-Each part is judged by what is known of itself and its namespace: parts that wait hold up no part of another namespace.
+Each part is judged by its own state and by its namespace. Parts that wait do not delay parts of other namespaces.
 
 LIMITS
-All that begins by itself at one time is within the limits. The first namespace, which is the topology's own, may use
-all of them. The others share what is left equally; what a namespace does not need is shared by those that need more. A
-namespace gets all that it needs, or nothing: what needs more than its share waits for a person.
+All parts that start automatically at one time are within the limits together. The first namespace is the topology's
+own and may use all of the limits. The other namespaces share the rest equally. If a namespace needs less than its
+share, those that need more share the remainder. If a namespace needs more than its share, it gets nothing, and its
+parts wait for a person's approval.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -24,28 +25,28 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ApprovalHold(StrEnum):
-    """What a part of a plan waits for. In the order in which they go before one another."""
+    """The reason why a part of a plan waits, in order of precedence."""
 
     PAUSED = "Paused"
-    """The annotation on its topic to go."""
+    """An annotation pauses the topic."""
     DELETING = "Deleting"
-    """Its topic's object to go: it is being deleted."""
+    """The topic's object is being deleted."""
     BUSY = "Busy"
-    """The end of what is under way."""
+    """Something else is under way."""
     STALE = "Stale"
-    """Approval: somebody has approved another plan than this one."""
+    """The part needs approval. A person has approved a different hash on the topic's object."""
     LIMIT = "Limit"
-    """Approval: its namespace is above its share of the limits of what begins by itself."""
+    """The part needs approval. Its namespace exceeds its share of the limits for automatic starts."""
     APPROVAL = "Approval"
-    """Approval."""
+    """The part needs approval."""
     TOPOLOGY_DELETING = "TopologyDeleting"
-    """The topology to go: it is being deleted."""
+    """The topology is being deleted."""
     TOPOLOGY_PAUSED = "TopologyPaused"
-    """The annotation on the topology to go."""
+    """An annotation pauses the topology."""
     WINDOW = "Window"
-    """A window to open."""
+    """No window is open."""
     SETTLING = "Settling"
-    """The racks, or the part where it begins by itself, to have been the same for a while."""
+    """The racks have changed recently, or the part has and would start automatically."""
 
 
 class Approver(StrEnum):
@@ -62,12 +63,12 @@ class Approver(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PlanPart:
     """
-    One topic's part of a plan that changes something.
+    One topic's part of a plan, if the part changes something.
 
-    `hash` is its own, `names` are all hashes that name it on the topology: its own, and those of sets of parts that it
-    belongs to. `moves` are replicas to be copied, `bytes` None where their size is not known. `automatic` says whether
-    the topic's policy lets it begin by itself, `settled` whether it has been the same for long enough. `approved` are
-    hashes that people have approved on the topic's own object, `held` is what the object holds it up for.
+    `hash` is its own hash. `names` are all hashes that name the part on the topology: its own, and those of the sets of
+    parts that contain it. `moves` is the number of replicas to copy, `bytes` their size, None if unknown. `automatic`
+    says whether the topic's policy lets the part start automatically, `settled` whether it has been the same for long
+    enough. `approved` are the hashes that people have approved on the topic's object, `held` is that object's hold.
     """
 
     hash: str
@@ -84,10 +85,10 @@ class PlanPart:
 @dataclass(frozen=True, slots=True)
 class Terms:
     """
-    What holds for all parts.
+    The conditions that apply to all parts.
 
-    `max_moves` and `max_bytes` limit what begins by itself, None for no limit; the namespace `first` comes before the
-    others. `busy`: something is under way. `held` is what the topology holds up all parts for.
+    `max_moves` and `max_bytes` limit what starts automatically, None for no limit. The namespace `first` comes before
+    the others. `busy` says whether something is under way. `held` is the topology's hold on all parts.
     """
 
     max_moves: int | None = None
@@ -95,13 +96,13 @@ class Terms:
     busy: bool = False
     held: ApprovalHold | None = None
     steady: bool = True
-    """Whether all brokers' racks have lasted."""
+    """Whether the racks of all brokers have been the same for long enough."""
     first: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What the parts of a namespace copy by themselves. The size of `unknown` of them is not known."""
+    """The copies of a namespace's parts that start automatically. The size of `unknown` parts is not known."""
 
     moves: int = 0
     bytes: int = 0
@@ -111,10 +112,10 @@ class Need:
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome(Generic[K]):
     """
-    Which parts begin now and by whose approval, and what each of the others waits for, both by topic.
+    The parts that start now with their approver, and the holds of the other parts, both by topic.
 
-    `stale` are hashes that somebody has approved on the topology and that name no part, while parts wait for approval.
-    `above` says what the namespaces need that are above their shares of the limits.
+    `stale` are hashes that are approved on the topology but name no part; empty unless a part waits for approval.
+    `above` are the needs of the namespaces that exceed their shares of the limits.
     """
 
     approved: Mapping[K, Approver] = field(default_factory=dict)
@@ -124,7 +125,7 @@ class ApprovalOutcome(Generic[K]):
 
 
 def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str], terms: Terms) -> ApprovalOutcome[K]:
-    """Say which parts of a plan may begin; people have approved `approved_plans` on the topology."""
+    """Return which parts of a plan may start. `approved_plans` are the hashes that people approved on the topology."""
     asked = {topic: _asked(part, approved_plans) for topic, part in parts.items()}
     above = _above_share([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
     approved, holds = {}, {}
@@ -150,7 +151,7 @@ def _asked(part: PlanPart, approved_plans: Collection[str]) -> Approver | None:
 
 
 def _above_share(parts: Iterable[PlanPart], terms: Terms) -> Mapping[str, Need]:
-    """What those namespaces need that are not within their shares of the limits."""
+    """Return the needs of the namespaces that exceed their shares of the limits."""
     needs: dict[str, Need] = {}
     for part in parts:
         if part.moves:
@@ -171,7 +172,7 @@ def _above_share(parts: Iterable[PlanPart], terms: Terms) -> Mapping[str, Need]:
 
 
 def _fits(need: Need, left: Terms, sharing: int = 1) -> bool:
-    """Whether a namespace needs no more than its share of what is left."""
+    """Return whether a namespace needs no more than its share if `sharing` namespaces share what is left."""
     if left.max_moves is not None and need.moves * sharing > left.max_moves:
         return False
     return left.max_bytes is None or (not need.unknown and need.bytes * sharing <= left.max_bytes)

@@ -1,4 +1,4 @@
-"""Taking back what is under way: each partition to the replicas it had before its last step."""
+"""Cancellation of a plan: returns each partition to the replicas that it had before its last step."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rackspan.core.reassignment.steps import Arrange, Settled, StepContext, Step
 
 @dataclass(frozen=True, slots=True)
 class _Undo:
-    """The reassignment under way is to be cancelled."""
+    """The reassignment under way has to be cancelled."""
 
 
 _StepBack: TypeAlias = Settled | _Undo | Arrange | StepHold
@@ -26,14 +26,14 @@ def cancel(
     racks: Racks,
 ) -> MoveDecision:
     """
-    Decide how to take back what is under way; partitions that are moved, wholly or in part, stay where they are.
+    Return how to undo the steps under way. Partitions that have been moved, wholly or partly, stay where they are.
 
-    A reassignment of ours is cancelled. A new replica that is in sync and has not replaced an old one yet is taken off
-    again, unless it is needed by now. What somebody else has given other replicas, or is giving, is left as it is, and
-    nothing is changed about a partition without a leader. `settled` are those at rest.
+    The operator cancels its own reassignments. It removes an added replica that has not replaced an old one yet, unless
+    the replica is needed by now. It does not touch partitions whose replicas another client has changed or is changing,
+    or partitions without a leader. `settled` are the partitions with nothing to undo.
 
-    Brokers that are away may never come back, and no other plan begins before this one has ended: a new replica that is
-    needed for nothing but them stays. Kafka's own reassignment is no such thing: it would go on.
+    Offline brokers may never return, and no other plan starts before this one has ended. So an added replica stays if
+    only offline brokers prevent its removal. A reassignment under way does not stay: Kafka would continue it.
     """
     alter: dict[TopicPartition, tuple[int, ...] | None] = {}
     postponed: list[TopicPartition] = []
@@ -61,32 +61,32 @@ def cancel(
 
 
 def _step_back(change: Change, state: PartitionState, asked: tuple[int, ...], around: StepContext) -> _StepBack:
-    """Give the step that takes back a partition of which the list `asked` was last asked for, by us."""
+    """Return the step that undoes a partition's last step. `asked` is the list that the operator last requested."""
     if state.under_way:
         if state.heading_for != frozenset(asked):
             return StepHold(WaitReason.CHANGED_BY_OTHERS)
         return _Undo() if state.leader is not None else without_leader(state, around)
     step = _rearranged(change, state, around)
-    # Who is in sync is not known without a leader: the new replica may be the one that has all that was written.
+    # Without a leader, it is unknown which replicas are in sync: only the new replica may have all records.
     if not isinstance(step, Settled) and state.leader is None:
         step = without_leader(state, around)
     return _given_up(step, state, around) if isinstance(step, StepHold) else step
 
 
 def _given_up(hold: StepHold, state: PartitionState, around: StepContext) -> StepHold:
-    """The same, or an end of it where nothing is waited for but brokers that are away, or their disks."""
+    """Return the hold, or a final one if it waits only for brokers that are offline or whose disks are offline."""
     is_away = bool(hold.brokers) and state.offline.union(set(hold.brokers) - around.observed.online) >= {*hold.brokers}
     return StepHold(WaitReason.NOT_TAKEN_BACK, hold.brokers) if is_away else hold
 
 
 def _rearranged(change: Change, state: PartitionState, around: StepContext) -> Settled | Arrange | StepHold:
-    """Give the step that takes back a partition of which no reassignment is under way."""
+    """Return the step that undoes a partition's last step while no reassignment is under way."""
     if not {*change.before, *change.replicas}.issuperset(state.replicas):
         return Settled()
     if len(state.replicas) > max(len(change.before), len(change.replicas)):
         return _without_new(change, state, around)
-    # A removal that is cancelled leaves the replicas in the order that was asked for. It stays where a broker of the
-    # list is cordoned: Kafka 4.4 takes none.
+    # After a cancelled removal, the replicas keep the requested order. It stays if a broker of the list is cordoned,
+    # because Kafka 4.4 refuses lists that name a cordoned broker.
     is_reordered = set(state.replicas) == set(change.before) and state.replicas not in (change.before, change.replicas)
     if is_reordered and around.observed.cordoned.isdisjoint(change.before):
         return Arrange(change.before)
@@ -94,7 +94,7 @@ def _rearranged(change: Change, state: PartitionState, around: StepContext) -> S
 
 
 def _without_new(change: Change, state: PartitionState, around: StepContext) -> Arrange | StepHold:
-    """Take off a new replica that has not replaced an old one, unless it is needed."""
+    """Return the step that removes a new replica that has not replaced an old one, or a hold if it is needed."""
     had = frozenset(change.before)
     new = [broker for broker in reversed(state.replicas) if broker not in had]
     why = {broker: why_needed(state, had, {broker}, around) for broker in new}

@@ -1,4 +1,4 @@
-"""What is seen of partitions that a plan changes, and what limits its moves."""
+"""The observed state of the partitions that a plan changes, and the reasons why they wait."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from rackspan.core.rack_path import RackPath
 
 
 def of_change(change: Change) -> TopicPartition:
-    """Name the partition that a change is about."""
+    """Return the partition that a change applies to."""
     return TopicPartition(change.topic, change.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """
-    What Kafka says now.
+    The current state of the cluster as Kafka reports it.
 
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
-    `min_insync` is per topic, as far as it is known; `sizes` are bytes of one replica. A broker without an entry in
-    `disks` is taken to have room. `recreated` are topics that were deleted and created again under the same name: none
-    of their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas,
-    `cordoned` those that take no new ones for the time being (KIP-1066), and `replaced` those that were cordoned when
-    replica lists were asked for: their replicas leave in the same step as others come.
+    `min_insync` is per topic, if known; `sizes` are bytes of one replica. A broker without an entry in `disks` counts
+    as having enough space. `recreated` are topics that were deleted and created again under the same name: none of
+    their partitions is in `partitions`. `refused` are brokers to which Kafka refuses to move replicas. `cordoned` are
+    brokers that take no new replicas for now (KIP-1066). `replaced` are brokers that were cordoned when replica lists
+    were requested: their replicas leave in the same step in which others are added.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -39,38 +39,38 @@ class Observed:
 
 
 class WaitReason(StrEnum):
-    """Why nothing is done about a partition in a pass."""
+    """The reason why a pass does nothing about a partition."""
 
     LIMIT = "Limit"
-    """Other copies are under way."""
+    """Other copies use up the limits."""
     BROKER_OFFLINE = "BrokerOffline"
-    """A broker that shall hold it is away, or it has no leader."""
+    """A broker that is planned to hold the partition is offline, or the partition has no leader."""
     CORDONED = "Cordoned"
-    """A broker that shall hold it is cordoned, so that it takes nothing new."""
+    """A broker that is planned to hold the partition is cordoned, so it takes no new replicas."""
     DISK_OFFLINE = "DiskOffline"
-    """The log directory of a broker that is to copy it is offline."""
+    """The log directory of a broker that has to copy the partition, or may lead it, is offline."""
     DISK_FULL = "DiskFull"
-    """A broker that shall hold it has too little room."""
+    """A broker that is planned to hold the partition has too little free space."""
     NOT_IN_SYNC = "NotInSync"
-    """To go on would leave it in fewer domains, or with fewer replicas in sync, than it has and shall have."""
+    """The next step would leave fewer replicas in sync, or in fewer domains, than there are now and are planned."""
     MIN_INSYNC = "MinInSync"
-    """To go on would leave it with fewer replicas in sync than min.insync.replicas."""
+    """The next step would leave fewer replicas in sync than min.insync.replicas."""
     REASSIGNED_BY_OTHERS = "ReassignedByOthers"
-    """A reassignment that somebody else has started is under way."""
+    """A reassignment that another client has started is under way."""
     CHANGED_BY_OTHERS = "ChangedByOthers"
-    """Somebody else has given it replicas that are no part of the plan: a new plan is needed."""
+    """Another client has changed the replicas to a list that is not part of the plan: a new plan is needed."""
     GONE = "Gone"
-    """It has been deleted."""
+    """The partition has been deleted."""
     RECREATED = "Recreated"
-    """Its topic was deleted and created again under the same name: another topic, which is left alone."""
+    """The topic was deleted and created again under the same name: the plan does not apply to the new topic."""
     REFUSED = "Refused"
-    """Kafka has refused it several times, or every broker that is still to take it: a new plan is needed."""
+    """Kafka has refused the change several times, or each broker that has yet to copy: a new plan is needed."""
     NOT_TAKEN_BACK = "NotTakenBack"
-    """It keeps a new replica, or another order, where a plan is cancelled: what has to be in sync first is away."""
+    """The cancelled plan leaves a new replica or order: replicas that have to be in sync first are offline."""
 
     @property
     def final(self) -> bool:
-        """Whether no waiting will help."""
+        """Whether waiting does not help."""
         return self in (
             WaitReason.CHANGED_BY_OTHERS,
             WaitReason.GONE,
@@ -83,10 +83,10 @@ class WaitReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """
-    A partition that nothing is done about now, why, and the brokers that it waits for, if any.
+    A partition that a pass does nothing about, the reason, and the brokers that it waits for, if any.
 
-    `min_insync` is the most that its topic's min.insync.replicas may be, where it is above that and has to be lowered.
-    `answer` is what Kafka said, where that is the reason.
+    `min_insync` is the highest value that its topic's min.insync.replicas may have, if the config has to be lowered.
+    `answer` is the message of Kafka's error, if that is the reason.
     """
 
     partition: TopicPartition
@@ -97,7 +97,7 @@ class Waiting:
 
     @property
     def details(self) -> str:
-        """What it waits for besides the reason, in brackets; empty where there is no more to say."""
+        """The details of the reason in brackets, or an empty string if there are none."""
         brokers = [f"broker {', '.join(map(str, self.brokers))}"] if self.brokers else []
         lower = f"lower min.insync.replicas to {self.min_insync}, in spec.config of its KafkaTopic if it has one"
         answer = [self.answer] if self.answer else []
@@ -106,7 +106,7 @@ class Waiting:
 
 
 class Racks:
-    """Where brokers stand, to count the domains that some of them are in."""
+    """The racks of the brokers, used to count the domains that a set of brokers is in."""
 
     def __init__(self, racks: Mapping[int, RackPath | None]) -> None:
         self._depth = max((len(rack) for rack in racks.values() if rack), default=0)
@@ -115,7 +115,7 @@ class Racks:
         self._unknown = missing
 
     def spread(self, brokers: Collection[int]) -> tuple[int, ...]:
-        """Count the domains of each level, top first, that the brokers are in; the last number are the brokers."""
+        """Return the number of domains of the brokers at each level, top first, and then the number of brokers."""
         paths = {self._racks.get(broker, self._unknown) for broker in brokers}
         levels = [len({path[: step + 1] for path in paths}) for step in range(self._depth)]
         return (*levels, len(set(brokers)))

@@ -1,4 +1,4 @@
-"""One pass over a plan: which calls come next, within the limits, the partitions worst off first."""
+"""One pass over a plan: decides the next calls, within the limits, for the partitions in the fewest domains first."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,8 @@ from rackspan.core.reassignment.steps import (
 )
 
 AT_ONCE = 1_000
-"""Replica lists changed, or leaders elected, in a pass: far below the 10,000 records of a controller's operation."""
+"""The maximum number of replica lists changed, or leaders elected, in a pass: far below the 10,000 records that one
+operation of a controller may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class MoveDecision:
     """
     What to do now.
 
-    `alter` are new replica lists, None to cancel what is under way, in the order of their importance; `copying` are the
-    brokers that copy a partition now, or will as soon as `alter` is done. `postponed` wait for the next pass only
-    because of this one's size.
+    `alter` are new replica lists, None to cancel the reassignment under way, in the order of their importance.
+    `copying` are the brokers that copy a partition now, or as soon as `alter` is done. The `postponed` partitions wait
+    for the next pass only because this pass is full.
     """
 
     alter: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -43,16 +44,16 @@ class MoveDecision:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do and nothing under way: it is finished, but for what is `waiting`."""
+        """Whether there is nothing to do and nothing under way: the plan is finished, except for what is `waiting`."""
         return not (self.alter or self.elect or self.copying or self.postponed)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """
-    Copies of a plan: how many there are, how many are in sync, and the same in bytes where sizes are known.
+    The copies of a plan: the number of all, the number in sync, and the same in bytes if sizes are known.
 
-    `removals` are the replicas by which partitions shrink in all, `unsized` the copies of unknown size that are left.
+    `removals` is the number of replicas by which partitions shrink, `unsized` that of copies left of unknown size.
     """
 
     moves: int
@@ -71,9 +72,9 @@ def decide(
     racks: Racks,
 ) -> MoveDecision:
     """
-    Decide what to do about some changes of a plan; `started` are the replica lists that were last asked for.
+    Return what to do about some changes of a plan. `started` are the replica lists that were last requested.
 
-    Called again from whatever state, it goes on from there: nothing is remembered but `started`.
+    Each call continues from the observed state: only `started` is remembered.
     """
     made = _Pass(observed, limits)
     additions: list[tuple[bool, tuple[int, ...], TopicPartition, PartitionState, Add]] = []
@@ -94,18 +95,18 @@ def decide(
             case Add() as add if state is not None:
                 asked_before = started.get(at) in add.lists.values()
                 additions.append((not asked_before, racks.spread(state.in_sync), at, state, add))
-    # What was asked for comes first: Kafka may be copying it, and its metadata lags behind. Then those in the fewest
-    # domains, counted from the top level down.
+    # Lists that were requested before come first: Kafka may be copying already while its metadata lags behind. Then
+    # come the partitions in the fewest domains, compared from the top level down.
     for *_, at, state, add in sorted(additions, key=lambda one: one[:3]):
         made.add(at, state, add)
     return made.decision()
 
 
 class Tally:
-    """How far a plan is, kept up by what each pass has looked at."""
+    """The progress of a plan, updated by the partitions that each pass has checked."""
 
     def __init__(self, changes: Iterable[Change], sizes: Mapping[TopicPartition, int]) -> None:
-        """`sizes` are bytes of one replica, where a change has none of its own; they may become known later."""
+        """Take the bytes of one replica from `sizes`, which may be filled later, or else from its change."""
         self._sizes = sizes
         self._new: dict[TopicPartition, frozenset[int]] = {}
         self._size: dict[TopicPartition, int] = {}
@@ -113,7 +114,7 @@ class Tally:
         self._moves = self._moved = self._bytes = self._moved_bytes = 0
         self._removals = 0
         self._unsized: dict[TopicPartition, int] = {}
-        """Copies that are left of partitions whose size is not known."""
+        """The number of copies left, of each partition whose size is not known."""
         for change in changes:
             self._removals += change.removed
             if not change.copied:
@@ -133,7 +134,7 @@ class Tally:
                 self._count(at, len(self._new[at]))
 
     def see(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
-        """Count what is in sync of partitions that are not settled."""
+        """Count the copies in sync of partitions that are not settled."""
         for at, state in partitions.items():
             if at in self._new:
                 if at in self._sizes:
@@ -143,7 +144,7 @@ class Tally:
 
     @property
     def progress(self) -> Progress:
-        """How far it is now."""
+        """The current progress."""
         return Progress(
             self._moves, self._moved, self._bytes, self._moved_bytes, self._removals, sum(self._unsized.values())
         )
@@ -167,7 +168,7 @@ class Tally:
 
 
 class _Pass:
-    """A decision in the making, and what has been used up of the limits."""
+    """The decision of a pass so far, and how much of the limits it uses."""
 
     def __init__(self, observed: Observed, limits: Limits) -> None:
         self._observed = observed
@@ -183,7 +184,7 @@ class _Pass:
         self.settled: set[TopicPartition] = set()
 
     def under_way(self, at: TopicPartition, state: PartitionState, adding: frozenset[int]) -> None:
-        """Count a reassignment of ours."""
+        """Count a reassignment that the operator has started."""
         self.copying[at] = adding
         for broker in adding & self._observed.online - state.offline:
             self._count(at, state.leader, broker)
@@ -220,7 +221,7 @@ class _Pass:
         self.waiting.append(Waiting(at, wrong, brokers if wrong is WaitReason.DISK_FULL else ()))
 
     def decision(self) -> MoveDecision:
-        """Conclude."""
+        """Return the decision."""
         return MoveDecision(
             self.alter,
             tuple(self.elect),
@@ -231,7 +232,7 @@ class _Pass:
         )
 
     def _within_limits(self, leader: int | None, added: Collection[int]) -> bool:
-        """Whether copies may begin. More than the limits allow, which no list can do with fewer, begin alone."""
+        """Return whether copies may start. A list that needs more copies than the limits allow starts alone."""
         copies, limits, busy = len(added), self._limits, self._per_broker
         return (
             limits.moves > 0

@@ -1,10 +1,10 @@
 """
-How fast copies may be, from what they do to others: slowly faster while all is calm, at once slower when it is not.
+The adaptive rate of copies: it rises slowly while no replica falls behind, and is halved at once if one does.
 
-What the Admin API shows of a broker that has too much to do is that followers on it, or of it, fall out of the ISR:
-after replica.lag.time.max.ms, 30 seconds by default. So trouble is answered by half the rate, as TCP answers a lost
-packet (additive increase, multiplicative decrease: Chiu and Jain, 1989), and not again before that time is over, since
-what falls behind until then does so for what was before.
+The Admin API shows that a broker is overloaded only by followers that leave the ISR, on the broker or of its leaders,
+after replica.lag.time.max.ms (30 seconds by default). The rate is then halved, as TCP does after a lost packet
+(additive increase, multiplicative decrease: Chiu and Jain, 1989). It is not halved again before that time has passed,
+because replicas that fall behind until then do so because of the earlier rate.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from typing import NamedTuple
 from rackspan.core.partitions import PartitionState, TopicPartition
 
 _STEPS = 20
-"""Increases from the floor to the ceiling."""
+"""The number of increases from the floor to the ceiling."""
 STEP_SECONDS = 10.0
-"""Between two increases, so that it takes more than three minutes from floor to ceiling."""
+"""The time between two increases: the rate needs more than three minutes from the floor to the ceiling."""
 CUT_SECONDS = 30.0
-"""Between two cuts: the default of replica.lag.time.max.ms."""
+"""The time between two cuts: the default of replica.lag.time.max.ms."""
 HELD_SECONDS = 300.0
-"""How long replicas that fell behind and stay so hold the rate where it is: then something else ails them."""
+"""How long replicas that fell behind and stay behind hold the rate. After that, something else is the cause."""
 
 
 class Replica(NamedTuple):
@@ -33,7 +33,7 @@ class Replica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """A throttle that adapts itself, within bounds that are bytes per second and broker."""
+    """The bounds of an adaptive throttle, in bytes per second and broker."""
 
     floor: int = 5_000_000
     ceiling: int = 200_000_000
@@ -44,24 +44,24 @@ class Adaptive:
 
 
 class PaceReason(StrEnum):
-    """Why a rate is what it is."""
+    """The reason for the current rate."""
 
     START = "Start"
-    """It begins at the floor."""
+    """The rate starts at the floor."""
     CALM = "Calm"
-    """Nobody falls behind: it rises."""
+    """No replica falls behind: the rate rises."""
     FELL_BEHIND = "FellBehind"
-    """Replicas have just fallen behind: it is halved."""
+    """Replicas have just fallen behind: the rate is halved."""
     STILL_BEHIND = "StillBehind"
-    """Replicas that fell behind are so still: it stays as it is."""
+    """Replicas that fell behind are still behind: the rate stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
-    The rate of the moment, in bytes per second and broker, and what it goes by; times are seconds of any clock.
+    The current rate, in bytes per second and broker, and the state behind it. Times are seconds of any clock.
 
-    `behind` are replicas that were behind when it was last looked, `fallen` those of them that fell behind meanwhile.
+    `behind` are the replicas that were behind at the last check, `fallen` those of them that fell behind since START.
     """
 
     rate: int
@@ -73,7 +73,7 @@ class Pace:
 
 
 def replicas_behind(partitions: Mapping[TopicPartition, PartitionState], online: frozenset[int]) -> frozenset[Replica]:
-    """Give the replicas on brokers that are alive which are out of sync, but for those that are being added."""
+    """Return the replicas on online brokers that are out of sync, without replicas that are being added."""
     return frozenset(
         Replica(at, broker)
         for at, state in partitions.items()
@@ -84,12 +84,12 @@ def replicas_behind(partitions: Mapping[TopicPartition, PartitionState], online:
 
 
 def first_pace(bounds: Adaptive, behind: frozenset[Replica], now: float) -> Pace:
-    """Begin at the floor. Who is behind by now is so for other reasons."""
+    """Return the first pace, at the floor. Replicas that are behind already have other causes."""
     return Pace(bounds.floor, behind, now)
 
 
 def next_pace(pace: Pace, bounds: Adaptive, behind: frozenset[Replica], now: float) -> Pace:
-    """Give the pace that follows from who is behind now."""
+    """Return the next pace, given the replicas that are behind now."""
     new = behind - pace.behind
     fallen = (pace.fallen & behind) | new
     rate, changed_at, cut_at = min(max(pace.rate, bounds.floor), bounds.ceiling), pace.changed_at, pace.cut_at

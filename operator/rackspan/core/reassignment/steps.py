@@ -1,13 +1,13 @@
 """
-The next step of a single partition: one replica at a time, and never a replica in sync away that is still needed.
+The next step of a single partition: one replica at a time, without removing an in-sync replica that is still needed.
 
-A replica is moved in two steps. The new one is added to the list, so that Kafka copies it while all others stay; only
-once the ISR has it, an old one is taken off the list. Kafka's own way, both in one call, takes the old one away as soon
-as the new one is in sync, whatever has become of the others meanwhile.
+A replica moves in two steps. First the operator adds the new replica to the list, so that Kafka copies it while all
+others stay. The operator removes an old replica from the list only when the ISR contains the new one. Kafka's own way
+does both in one call: it removes the old replica as soon as the new one is in sync, whatever the state of the others.
 
-Replicas that leave cordoned brokers take Kafka's own way, because Kafka 4.4 refuses each list that names a cordoned
-broker (KIP-1066), also where the broker holds the replica already. Kafka keeps them until all that the call adds are in
-sync (KIP-455). A call adds no more than it takes to replace them.
+Replicas that leave cordoned brokers move Kafka's own way, because Kafka 4.4 refuses each list that names a cordoned
+broker (KIP-1066), even if the broker already holds the replica. Kafka keeps these replicas until all replicas that the
+call adds are in sync (KIP-455). A call adds no more replicas than are needed to replace them.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,16 +27,16 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A reassignment of ours is under way; `adding` are the brokers that copy."""
+    """A reassignment of the operator is under way; `adding` are the brokers that copy."""
 
     adding: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Replicas are to be copied: `lists` gives the replica list by the brokers that it adds, the best first.
+    """Replicas have to be copied: `lists` has the replica lists by the brokers that each one adds, the best first.
 
-    A list adds a single broker, or as many as it takes to replace the replicas on cordoned brokers.
+    A list adds a single broker, or as many as are needed to replace the replicas on cordoned brokers.
     """
 
     lists: Mapping[tuple[int, ...], tuple[int, ...]]
@@ -44,19 +44,19 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Arrange:
-    """The replica list is to become `replicas`, which copies nothing."""
+    """The replica list has to become `replicas`, which copies nothing."""
 
     replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Elect:
-    """The preferred leader is to lead."""
+    """The preferred leader has to be elected."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepHold:
-    """Nothing can be done now; the fields are those of `Waiting`."""
+    """No step is possible now; the fields are those of `Waiting`."""
 
     reason: WaitReason
     brokers: tuple[int, ...] = ()
@@ -69,10 +69,10 @@ Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | StepHold
 @dataclass(frozen=True, slots=True)
 class StepContext:
     """
-    What a partition's step depends on beside itself.
+    What a partition's step depends on, in addition to the partition.
 
-    `min_insync` is what its topic asks for, as far as the partition has had or shall have so many replicas. Where it
-    `is_unknown`, all of them: no replica is removed that writes may need.
+    `min_insync` is the topic's min.insync.replicas, but no more than the larger one of the old and the new number of
+    replicas. If it `is_unknown`, `min_insync` is that number, so that no replica is removed that writes may need.
     """
 
     observed: Observed
@@ -82,7 +82,7 @@ class StepContext:
 
     @classmethod
     def of(cls, change: Change, observed: Observed, racks: Racks) -> "StepContext":
-        """Take them from what Kafka says."""
+        """Return the context of a change in the observed state."""
         most = max(len(change.before), len(change.replicas))
         min_insync = observed.min_insync.get(change.topic)
         asked = int(effective_min_insync(most if min_insync is None else min_insync, most))
@@ -93,9 +93,10 @@ def next_step(
     change: Change, state: PartitionState | None, started: tuple[int, ...] | None, around: StepContext
 ) -> Step:
     """
-    Give the next step of a partition; `started` is the replica list that was last asked for, None where none was.
+    Return the next step of a partition. `started` is the replica list that was last requested, or None.
 
-    What was asked for and is not there is asked for again: the call was lost, or what was seen is older than it.
+    If the observed list is not the requested one, it is requested again: either the call was lost, or the observed
+    state is older than the call.
     """
     if state is None:
         return StepHold(WaitReason.RECREATED if change.topic in around.observed.recreated else WaitReason.GONE)
@@ -109,7 +110,7 @@ def next_step(
         return _leadership(change, state, around)
     if state.leader is None:
         return without_leader(state, around)
-    # A planned replica that is not in the list that was asked for is somebody else's, and as good as one of ours.
+    # If a planned replica is not in the requested list, another client has added it. It counts like one of ours.
     if started is not None and state.replicas != started and not (current & planned).difference(started):
         return _asked_again(state, started, planned, around)
     if current == planned:
@@ -123,17 +124,17 @@ def next_step(
 
 
 def without_leader(state: PartitionState, around: StepContext) -> StepHold:
-    """Wait for the replicas that may lead: those in the ISR, or all where Kafka names none (KIP-966)."""
+    """Return a hold that waits for the replicas that may lead: the ISR, or all if Kafka reports none (KIP-966)."""
     able = state.in_sync or frozenset(state.replicas)
     return _away(able, state, around) or StepHold(WaitReason.BROKER_OFFLINE, tuple(sorted(able)))
 
 
 def removable(state: PartitionState, wanted: frozenset[int], around: StepContext) -> frozenset[int]:
     """
-    Give the replicas outside `wanted` that may go now, so that no more than as many as `wanted` has are left.
+    Return the replicas outside `wanted` that may be removed now, until only as many as in `wanted` are left.
 
-    What stays in sync is in as many domains of each level, and as many brokers, as now or as `wanted` is, whichever is
-    less; and no fewer than min.insync.replicas, unless fewer are now.
+    The replicas that stay in sync are in as many domains of each level, and on as many brokers, as now or as `wanted`,
+    whichever is less. They are no fewer than min.insync.replicas, unless fewer are in sync now.
     """
     gone: set[int] = set()
     unneeded = [broker for broker in state.replicas if broker not in wanted]
@@ -141,8 +142,8 @@ def removable(state: PartitionState, wanted: frozenset[int], around: StepContext
         able = [one for one in unneeded if one not in gone and not why_needed(state, wanted, gone | {one}, around)]
         if not able:
             break
-        # No list may name a cordoned one. Then out of sync first, then where most domains stay, then the end of
-        # the list, as its head leads.
+        # Remove cordoned brokers first, because no list may name them. Then replicas that are out of sync, then those
+        # without which most domains stay, then the end of the list, because its head leads.
         gone.add(
             max(
                 able,
@@ -164,7 +165,7 @@ def why_needed(
     around: StepContext,
     added: Collection[int] = (),
 ) -> WaitReason | None:
-    """Why not all of `gone` may go once `added` are in sync, None where they may."""
+    """Return why not all of `gone` may be removed once `added` are in sync, or None if they may."""
     if state.in_sync.isdisjoint(gone):
         return None
     left = state.in_sync.difference(gone).union(added)
@@ -177,7 +178,7 @@ def why_needed(
 
 
 def _away(brokers: frozenset[int], state: PartitionState, around: StepContext) -> StepHold | None:
-    """Wait for those of some brokers that are away, or whose disk is; None where none is."""
+    """Return a hold for the brokers that are offline, or whose disk is; None if there are none."""
     online = around.observed.online - state.offline
     away = brokers - online
     reason = WaitReason.DISK_OFFLINE if away <= around.observed.online else WaitReason.BROKER_OFFLINE
@@ -185,10 +186,11 @@ def _away(brokers: frozenset[int], state: PartitionState, around: StepContext) -
 
 
 def _under_way(state: PartitionState, around: StepContext) -> Step:
-    """A copy to a broker that is away takes nothing. Kafka takes no replica off where no other one is in sync."""
+    """Return Copying, or a hold if nothing is copied: copies to offline brokers take no part of the limits."""
     if state.leader is None:
         return without_leader(state, around)
     adding = state.adding - state.in_sync
+    # Kafka removes no replica if no other one is in sync.
     if not adding and not state.in_sync - state.removing:
         return StepHold(WaitReason.NOT_IN_SYNC, _behind(state, state.heading_for))
     away = _away(adding, state, around)
@@ -196,7 +198,7 @@ def _under_way(state: PartitionState, around: StepContext) -> Step:
 
 
 def _addition(change: Change, state: PartitionState, leaving: frozenset[int], around: StepContext) -> Step:
-    """Copy a planned replica; those of `leaving` are off the list at once, with enough others in their place."""
+    """Return the step that copies a planned replica, or enough of them to replace `leaving` in the same call."""
     missing = [broker for broker in change.replicas if broker not in state.replicas]
     takers = around.observed.online - around.observed.refused - around.observed.cordoned
     able = [broker for broker in missing if broker in takers]
@@ -207,7 +209,7 @@ def _addition(change: Change, state: PartitionState, leaving: frozenset[int], ar
     if enough:
         fewest = min(map(len, enough))
         stay = [broker for broker in state.replicas if broker not in leaving]
-        # The list keeps its order until the copy is in sync: Kafka goes back to it where the copy is cancelled.
+        # The list keeps its order until the copy is in sync, because Kafka restores it if the copy is cancelled.
         return Add({some: (*stay, *some) for some in enough if len(some) == fewest})
     unable = [broker for broker in missing if broker not in able]
     if unable:
@@ -224,7 +226,7 @@ def _enough(
     leaving: frozenset[int],
     around: StepContext,
 ) -> tuple[int, ...]:
-    """Give brokers, `first` and no more than needed, whose replicas let `leaving` go; empty where all are too few."""
+    """Return `first` and the other brokers needed so that `leaving` may be removed; empty if all are too few."""
     added: tuple[int, ...] = (first,)
     while why_needed(state, planned, leaving, around, added):
         others = [broker for broker in able if broker not in added]
@@ -236,9 +238,9 @@ def _enough(
 
 
 def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
-    """Wait for brokers of which none takes a replica now: for those that are cordoned, or else for those away.
+    """Return a hold for brokers that take no replica now: it waits for the cordoned ones, or else the offline ones.
 
-    What only refused ones are to take is given up.
+    If Kafka refuses all of the brokers, the hold is final.
     """
     if around.observed.refused.issuperset(brokers):
         return StepHold(WaitReason.REFUSED, tuple(brokers))
@@ -248,15 +250,15 @@ def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
 
 
 def _arranged(change: Change, replicas: list[int]) -> tuple[int, ...]:
-    """Replicas in the planned order as soon as they are the planned ones."""
+    """Return the replicas, in the planned order if they are the planned ones."""
     return change.replicas if set(replicas) == set(change.replicas) else tuple(replicas)
 
 
 def _asked_again(state: PartitionState, started: tuple[int, ...], planned: frozenset[int], around: StepContext) -> Step:
     added = tuple(broker for broker in started if broker not in state.replicas)
     gone = frozenset(state.replicas).difference(started)
-    # Only planned replicas are ever added, one at a time: another one that is missing, somebody else has taken off.
-    # Others leave at the same time from cordoned brokers alone: a list without one has somebody else gone back from.
+    # The operator adds only planned replicas, one at a time: if others are missing, another client has removed them.
+    # In the same call it removes only replicas on cordoned brokers: if others are back, another client has added them.
     replaces = gone and gone <= around.observed.replaced - planned
     if not planned.issuperset(added) or (added and not replaces and (gone or len(added) > 1)):
         return StepHold(WaitReason.CHANGED_BY_OTHERS)
@@ -271,7 +273,7 @@ def _asked_again(state: PartitionState, started: tuple[int, ...], planned: froze
 def _why_nothing_goes(
     state: PartitionState, planned: frozenset[int], leaving: frozenset[int], around: StepContext
 ) -> StepHold:
-    """All planned replicas are there, and one that shall go may not."""
+    """Return the hold of a partition that has all planned replicas, but others that may not be removed yet."""
     unneeded = [leaving, *({one} for one in state.replicas if one not in planned)]
     reasons = [why_needed(state, planned, gone, around) for gone in unneeded]
     reason = next(filter(None, reasons), WaitReason.NOT_IN_SYNC)
@@ -285,7 +287,7 @@ def _held(
     around: StepContext,
     able: Collection[int] = (),
 ) -> StepHold:
-    """Wait for planned replicas to be in sync, but for `able`, which are copied afterwards."""
+    """Return a hold that waits for planned replicas to be in sync, except `able`, which are copied afterwards."""
     too_high = reason is WaitReason.MIN_INSYNC and around.min_insync > len(planned) and not around.is_unknown
     return StepHold(reason, _behind(state, planned.difference(able)), len(planned) if too_high else None)
 

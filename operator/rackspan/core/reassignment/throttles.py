@@ -1,14 +1,15 @@
 """
-Replication throttles (KIP-73) of what is being copied: on brokers and topics that take part, and on no others.
+Replication throttles (KIP-73) of copies, only on the brokers and topics that take part.
 
-A throttle has two halves. Brokers have rates, in bytes per second, and topics name the replicas that these count for,
-as `partition:broker,...`. Kafka means to hold back only followers that are not in the ISR. But a follower forgets that
-it has caught up when its partition gets a new leader epoch, as when an old replica goes: then one that is in the ISR,
-and that writes with `acks=all` wait for, is held back, too. So a replica is listed until it is in sync, and no longer.
+A throttle has two halves. Brokers have rates, in bytes per second. Topics list the replicas that the rates apply to, as
+`partition:broker,...`. Kafka intends to throttle only followers that are not in the ISR. But a follower loses the
+record that it has caught up when its partition gets a new leader epoch, for example when an old replica is removed.
+Then Kafka also throttles a follower in the ISR, which writes with `acks=all` wait for. So a replica is listed only
+until it is in sync.
 
-Several may set throttles in one cluster, and Kafka is all that they share. Nobody replaces what somebody else has set:
-a rate is set only where there is none, and names are put on a list and taken off it by the controller. So nothing has
-to be given back, and only what was set here is deleted.
+Several clients may set throttles in one cluster, and they share nothing but Kafka. The operator never replaces values
+of other clients: it sets a rate only if there is none, and the controller appends names to a list and removes them. So
+the operator has nothing to restore, and deletes only what it has set.
 """
 
 from collections import defaultdict
@@ -30,15 +31,15 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 ALL_REPLICAS = "*"
 _LONGEST = 30_000
-"""Characters of a list. Kafka refuses configs of more than 32,767 bytes."""
+"""The maximum length of a list in characters. Kafka refuses configs of more than 32,767 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetThrottle:
     """
-    What there may be of ours at a setting: rates, of which the last one was asked for last, or names of a list.
+    The values that the operator may have set: rates, in the order of the requests, or names of a list.
 
-    `before` is what an older version has replaced. It is given back in the end; this version replaces nothing.
+    `before` is the value that an older version replaced. It is restored in the end; this version replaces nothing.
     """
 
     before: str | None
@@ -46,33 +47,33 @@ class SetThrottle:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of a list that are ours."""
+        """The names of a list that the operator has added."""
         return frozenset(_names(",".join(self.ours))).difference(_names(self.before))
 
     def has_others(self, setting: Setting, seen: str | None) -> bool:
-        """Whether somebody else has set what is seen there, or a part of it."""
+        """Return whether another client has set the observed value or a part of it."""
         if setting.key in RATES:
             return seen not in (None, *self.ours)
         return not self.names.issuperset(_names(seen))
 
     def gives_way(self, setting: Setting, wanted: str, seen: str | None) -> bool:
-        """Whether what others have set there cannot be together with `wanted`. All replicas are beside no name."""
+        """Return whether another client's value excludes `wanted`: a rate is one value, and `*` allows no names."""
         return (setting.key in RATES or ALL_REPLICAS in (wanted, seen)) and self.has_others(setting, seen)
 
     def to_set(self, setting: Setting, wanted: str, seen: str | None) -> "SetThrottle":
-        """What to record before `wanted` is set where that is seen."""
+        """Return what to record before `wanted` is set, if the observed value is `seen`."""
         if self.gives_way(setting, wanted, seen):
             return self
         if setting.key not in RATES:
             return self._listing(self.names.union(_missing(wanted, seen)))
         if wanted in self.ours[-1:]:
             return self
-        # A broker that is behind reports an earlier rate, but none that is earlier than one it has reported.
+        # A broker that lags behind reports an earlier rate, but never an earlier one than it reported before.
         since = self.ours if seen is None else self.ours[self.ours.index(seen) :]
         return SetThrottle(self.before, (*(one for one in since if one != wanted), wanted))
 
     def changes(self, setting: Setting, wanted: str, seen: str | None) -> tuple[SettingChange, ...]:
-        """What to do, one after the other, so that `wanted` is there, besides what others have set."""
+        """Return the changes, in their order, that set `wanted` and keep the values of other clients."""
         if setting.key in RATES or ALL_REPLICAS in (wanted, seen):
             return () if seen == wanted or self.gives_way(setting, wanted, seen) else (wanted,)
         surplus = self.names.difference(_names(wanted))
@@ -82,16 +83,16 @@ class SetThrottle:
         )
 
     def once_set(self, setting: Setting, wanted: str) -> "SetThrottle":
-        """What there may be of ours once Kafka has made all changes."""
+        """Return the values that the operator may have set once Kafka has made all changes."""
         return self if setting.key in RATES else self._listing(self.names.intersection(_names(wanted)))
 
     def taken_off(self, setting: Setting, seen: str | None) -> tuple[SettingChange, ...]:
-        """What to do before it is cleared: a list that others are on loses our names."""
+        """Return the changes before the setting is cleared: remove our names from a list with names of others."""
         is_shared = setting.key not in RATES and self.has_others(setting, seen)
         return _listed(ListOperation.SUBTRACT, sorted(self.names)) if is_shared else ()
 
     def is_all_there_is(self, setting: Setting, seen: str | None) -> bool:
-        """Whether nobody else has set anything. A broker that has just started may report what was there before."""
+        """Return whether no other client has set anything. A broker that has just started may report `before`."""
         return seen == self.before or not self.has_others(setting, seen)
 
     def _listing(self, names: frozenset[str]) -> "SetThrottle":
@@ -104,12 +105,12 @@ NOTHING_SET = SetThrottle(None, ())
 
 
 class ThrottledReplicas:
-    """The replicas of a plan that throttles count for, by topic: followers until they are in sync."""
+    """The replicas of a plan that throttles apply to, by topic: followers until they are in sync."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         self._changes: dict[str, list[Change]] = defaultdict(list)
         self._behind: dict[TopicPartition, frozenset[int]] = {}
-        """New replicas that were not in sync when their partition was looked at last."""
+        """New replicas that were not in sync at the last check of their partition."""
         for change in changes:
             if change.copied:
                 self._changes[change.topic].append(change)
@@ -119,7 +120,7 @@ class ThrottledReplicas:
         self._moving: frozenset[TopicPartition] = frozenset()
 
     def learn(self, some: Iterable[Change], observed: Observed) -> None:
-        """Take note of which new replicas of partitions that are looked at are in sync now."""
+        """Record which new replicas of the checked partitions are in sync now."""
         for change in some:
             at = of_change(change)
             state = observed.partitions.get(at)
@@ -130,11 +131,11 @@ class ThrottledReplicas:
                     self._followers.pop(at.topic, None)
 
     def move(self, some: Collection[TopicPartition]) -> None:
-        """Take note of which partitions move now: a list has only these where it is too long with all of a topic."""
+        """Record which partitions move now. If a topic's list is too long, it has only these partitions."""
         self._moving = frozenset(some)
 
     def leaders(self, topic: str) -> str:
-        """Those that leaders are held back for, as `partition:broker,...`: the same to the end if it fits."""
+        """Return the replicas that leaders are throttled for, as `partition:broker,...`: constant if the list fits."""
         if topic not in self._leaders:
             listed = (
                 f"{change.partition}:{broker}"
@@ -145,7 +146,7 @@ class ThrottledReplicas:
         return self._fitting(topic, self._leaders[topic])
 
     def followers(self, topic: str) -> str:
-        """Those that are held back as followers, as `partition:broker,...`; empty once all are in sync."""
+        """Return the replicas throttled as followers, as `partition:broker,...`; empty once all are in sync."""
         if topic not in self._followers:
             listed = (
                 f"{change.partition}:{broker}"
@@ -157,11 +158,11 @@ class ThrottledReplicas:
         return self._fitting(topic, self._followers[topic])
 
     def is_empty(self, setting: Setting) -> bool:
-        """Whether a setting would list nobody any more."""
+        """Return whether a setting would list no replica any more."""
         return setting.key == FOLLOWERS and not self.followers(setting.name)
 
     def _fitting(self, topic: str, text: str) -> str:
-        """A list that Kafka takes."""
+        """Return the list. If it is too long for Kafka, return its partitions that move now, or else `*`."""
         if len(text) <= _LONGEST:
             return text
         names = ((TopicPartition(topic, int(name.partition(":")[0])), name) for name in _names(text))
@@ -177,10 +178,10 @@ def wanted_throttles(
     rate: int,
 ) -> dict[Setting, str]:
     """
-    Give the throttles that the copies under way need: `rate` bytes per second on each broker that gives or takes.
+    Return the throttles that the copies under way need: `rate` bytes per second on each sending or receiving broker.
 
-    `throttled` are topics with throttles, whose lists are kept up to date. Brokers that are away have no part in a
-    copy, and no throttle can be set on them.
+    `throttled` are topics with throttles, whose lists are kept up to date. Offline brokers take no part in a copy, and
+    no throttle can be set on them.
     """
     wanted: dict[Setting, str] = {}
     brokers: set[int] = set()
@@ -193,7 +194,7 @@ def wanted_throttles(
 
 
 def wanted_lists(replicas: ThrottledReplicas, topics: Collection[str]) -> dict[Setting, str]:
-    """Give the lists of replicas that these topics need, none where nobody would be on it."""
+    """Return the lists of replicas that these topics need, without empty lists."""
     texts = {
         Setting(SettingKind.TOPIC, topic, key): text
         for topic in sorted(topics)

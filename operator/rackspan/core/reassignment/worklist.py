@@ -1,8 +1,8 @@
 """
-Which partitions a pass looks at: all now and then, and in between those in hand and those that are next in line.
+The partitions that a pass checks: at intervals all, otherwise those in progress and the next ones in the queue.
 
-A plan of a hundred thousand partitions has some twenty under way. To read and judge all of them every few seconds would
-cost brokers and this process more than the moves do.
+A plan of a hundred thousand partitions has about twenty under way. To read and check all of them every few seconds
+would cost the brokers and this process more than the moves do.
 """
 
 from collections import Counter
@@ -16,9 +16,9 @@ from rackspan.core.reassignment.move_decision import MoveDecision
 
 
 class Worklist:
-    """The partitions of a plan that are left, `window` of which are looked at in most passes, and all every `passes`.
+    """The partitions of a plan that are left. Most passes check `window` of them, and after `passes` passes one all.
 
-    A plan of no more than `window` is looked at whole each time.
+    If no more than `window` are left, each pass checks all.
     """
 
     def __init__(self, changes: Iterable[Change], window: int, passes: int) -> None:
@@ -27,34 +27,34 @@ class Worklist:
         self._passes = passes
         self._until_all = 0
         self._is_stirred = False
-        """Whether anything was done since all was looked at."""
+        """Whether anything was done since the last check of all partitions."""
         self._queue: dict[TopicPartition, None] = {}
-        """Those that wait for nothing but their turn, the most urgent first."""
+        """The partitions that wait only for their turn, the most urgent first."""
         self._waiting: dict[TopicPartition, Waiting] = {}
 
     @property
     def left(self) -> Collection[Change]:
-        """All that is not settled, in the plan's order."""
+        """All changes that are not settled, in the plan's order."""
         return self._left.values()
 
     def change(self, at: TopicPartition) -> Change | None:
-        """Give what a partition that is left shall become, None where it is not."""
+        """Return the change of a partition, or None if the partition is not left."""
         return self._left.get(at)
 
     @property
     def waiting(self) -> list[Waiting]:
-        """What each partition that is left waited for when it was last looked at."""
+        """The reasons why partitions that are left waited at their last check."""
         return list(self._waiting.values())
 
     def look_at_all(self) -> dict[TopicPartition, Change]:
-        """Give all that is left."""
+        """Return all changes that are left, to check all of them."""
         self._until_all = self._passes
         self._is_stirred = False
         self._queue = {}
         return dict(self._left)
 
     def look(self, in_hand: Collection[TopicPartition], limits: Limits) -> dict[TopicPartition, Change]:
-        """Give what to look at in a pass; `in_hand` are those of which a step was begun."""
+        """Return the changes to check in a pass; `in_hand` are the partitions for which a step was started."""
         self._until_all -= 1
         if self._until_all < 0 or len(self._left) <= self._window:
             return self.look_at_all()
@@ -67,7 +67,7 @@ class Worklist:
         return chosen | self._next_in_line(limits)
 
     def learn(self, looked_at: Iterable[TopicPartition], decision: MoveDecision) -> None:
-        """Take note of what a pass has decided; where nothing is to do any more, the next one looks at all."""
+        """Record what a pass has decided. If there is nothing more to do, the next pass checks all partitions."""
         for at in looked_at:
             self._waiting.pop(at, None)
             self._queue.pop(at, None)
@@ -78,7 +78,7 @@ class Worklist:
             self._waiting[one.partition] = one
             if one.reason is WaitReason.LIMIT:
                 queue.append(one.partition)
-        # What was looked at comes from the head of the queue.
+        # The checked partitions came from the head of the queue.
         self._queue = dict.fromkeys(queue) | self._queue
         if not decision.idle:
             self._is_stirred = True
@@ -86,13 +86,13 @@ class Worklist:
             self._until_all = 0
 
     def leave(self, some: Iterable[TopicPartition]) -> None:
-        """Forget partitions that are left to others."""
+        """Forget partitions that are left to other clients."""
         for at in some:
             for kept in (self._left, self._queue, self._waiting):
                 kept.pop(at, None)
 
     def _next_in_line(self, limits: Limits) -> dict[TopicPartition, Change]:
-        """Those at the head of the queue, no more for a broker than would keep it busy."""
+        """Return the changes at the head of the queue, no more per broker than are enough to keep it busy."""
         most = 4 * limits.moves_per_broker
         takers: Counter[int] = Counter()
         found: dict[TopicPartition, Change] = {}
