@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _AT_ONCE = 1_000
 _BROKER_SECONDS, _TOPICS_SECONDS = 5.0, 20.0
-"""How long all brokers together may take that are asked about themselves, and one that is asked about topics. A change
-ends while the permit lasts."""
+"""The time limits of parallel requests to brokers about themselves, and of a request to one broker about topics. A
+change ends while the permit is valid."""
 _NO_ID = uuid.UUID(int=0)
 _OWN = {
     SettingKind.TOPIC: client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
@@ -185,11 +185,11 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
-        """Let preferred leaders lead; one that leads already is no failure (KIP-460)."""
+        """Elect the preferred leaders. If the preferred leader leads already, that is no failure (KIP-460)."""
         wanted: dict[str, list[int]] = defaultdict(list)
         for at in partitions:
             wanted[at.topic].append(at.partition)
-        # confluent-kafka has this call too, and 2.16 cannot pass its arguments on.
+        # confluent-kafka has this call too, but version 2.16 cannot pass on its arguments.
         answer = self._change(lambda python, seconds: python.elect_preferred(wanted, seconds))
         return {
             TopicPartition(topic.topic, one.partition_id): (
@@ -218,7 +218,7 @@ class KafkaReassignments(ConfluentAdmin):
 
     @in_thread
     def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
-        """IncrementalAlterConfigs (KIP-339) of topics together, and of each broker in a call that it answers itself."""
+        """Send IncrementalAlterConfigs (KIP-339): one per batch of topics, and one to each broker for itself."""
         outcomes: dict[Setting, Failure | None] = dict.fromkeys(changes)
         topics, brokers = _by_resource(changes)
 
@@ -245,9 +245,9 @@ class KafkaReassignments(ConfluentAdmin):
         return self._change(lambda python, seconds: python.ask(request, seconds)).responses  # type: ignore[no-any-return]
 
     def _change(self, change: Callable[[Any, float], T]) -> T:
-        """Ask for a change, which gets the seconds that it may take, if that is permitted at each attempt.
+        """Send a change, which gets its time limit in seconds. Each attempt checks the permit first.
 
-        A connection takes time, and a broker that hangs leaves half of it to another one.
+        The limit is half of the permit's time, because a connection takes time, and a second broker may be tried.
         """
         self._permit.check()
 
@@ -269,7 +269,7 @@ class KafkaReassignments(ConfluentAdmin):
     def _of_each(
         self, brokers: Mapping[str, T], request: Callable[[Mapping[str, T]], Any], ask: Callable[..., Any]
     ) -> Mapping[str, Any | Failure]:
-        """Ask brokers about themselves, all at the same time; one that is away is a Failure of its own."""
+        """Return the responses of brokers about themselves, requested in parallel. An offline one has a Failure."""
         if not brokers:
             return {}
         requests = {int(name): request({name: one}) for name, one in brokers.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _FIRST_TRY_MS = 3_000
-"""For a connection to a bootstrap server; twice as long each time that it is tried again."""
+"""The time limit of the first connection to a bootstrap server. It doubles with each further attempt."""
 _PREFERRED = 0  # of ElectLeaders' two types
 
 
@@ -67,9 +67,9 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
     def alter_partition_reassignments(
         self, reassignments: Mapping[Any, list[int] | None], seconds: float, *, resizing: bool = True
     ) -> Mapping[Any, Any]:
-        """The error of each partition, with the broker's message; None where the reassignment was accepted.
+        """Return the error of each partition, with the broker's message; None if the reassignment was accepted.
 
-        Where it is not `resizing`, Kafka 4.1 and later refuse to change the number of replicas (KIP-860).
+        If `resizing` is false, Kafka 4.1 and later refuse to change the number of replicas (KIP-860).
         """
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=int(seconds * 1000),
@@ -86,7 +86,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         }
 
     def elect_preferred(self, partitions: Mapping[str, Sequence[int]], seconds: float) -> Any:
-        """The answer to ElectLeaders for partitions by topic. Raises what the library raises."""
+        """Return the response to ElectLeaders for partitions by topic. Raises the library's exceptions."""
         request = ElectLeadersRequest(
             election_type=_PREFERRED, topic_partitions=list(partitions.items()), timeout_ms=int(seconds * 1000)
         )
@@ -97,7 +97,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def ask(self, request: Any, seconds: float, broker: int | None = None) -> Any:
-        """The answer of one broker, or of whichever there is. Raises what the library raises."""
+        """Return the response of `broker`, or of any broker if None. Raises the library's exceptions."""
         (answer,) = self._manager.run(self._asked, {broker: request}, seconds).values()
         if isinstance(answer, BaseException):
             raise answer
@@ -109,9 +109,9 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         return answers
 
     def _ask_controller(self, request: Any, seconds: float) -> Any:
-        """The answer of the broker that metadata name as the controller, which nothing is sent to after the limit.
+        """Return the response of the broker that the metadata name as controller. Sends nothing after the time limit.
 
-        The library's own way waits for metadata without a limit, and sends the request after that.
+        The library's own method waits for the metadata without a limit, and sends the request afterwards.
         """
         deadline = time.monotonic() + seconds
         controller = self.ask(MetadataRequest(topics=MetadataRequest.NO_TOPICS), seconds).controller_id
@@ -124,7 +124,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
         deadline = time.monotonic() + seconds
         cluster = self._manager.cluster
         if any(one is not None and cluster.broker_metadata(one) is None for one in requests):
-            # One that has come since the client knows the cluster.
+            # A broker may have joined the cluster since the client read the metadata.
             with contextlib.suppress(KafkaError, OSError):
                 await self._within(deadline, self._manager.call_soon(cluster.refresh_metadata))
         begun = {broker: self._begun(broker, request, deadline) for broker, request in requests.items()}
@@ -146,7 +146,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
             return self._manager.call_soon(failed, error)
 
     async def _within(self, deadline: float, future: Any) -> Any:
-        # The request's own limit begins only once there is a connection.
+        # The request's own limit starts only when the connection is open.
         return await self._manager.wait_for(future, _milliseconds_until(deadline))
 
 
