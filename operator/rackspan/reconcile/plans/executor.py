@@ -1,7 +1,7 @@
-"""A plan carried out pass by pass.
+"""The executor, which carries out a plan pass by pass.
 
-A pass observes, decides, records and calls, in this order, and may end anywhere: the next pass, of this process or of
-another one with the same record, goes on from what Kafka says.
+A pass observes, decides, records and calls, in this order, and may end anywhere. The next pass, of this process or of
+another one with the same record, continues from the state of Kafka.
 """
 
 from __future__ import annotations
@@ -56,37 +56,38 @@ if TYPE_CHECKING:
     )
 
 _PASSES_UNTIL_STALE = 20
-"""Passes for which min.insync.replicas is remembered, and those between two that look at all partitions."""
+"""The number of passes for which min.insync.replicas is kept, and of passes between two checks of all partitions."""
 _PASSES_UNTIL_CORDONS = 5
-"""How often brokers are asked whether they are cordoned: each answers with all its configs."""
+"""The number of passes between two checks for cordons: each response has all configs of a broker."""
 _PASSES_UNTIL_DISKS = 3
-"""How often brokers that report nothing of a copy are asked whether they have lost a log directory."""
+"""The number of passes between two checks for lost log directories on brokers that do not report a copy."""
 _PASSES_UNTIL_SURE = 3
-"""Passes until what others seem to have done counts: a broker's metadata can be behind the controller's."""
+"""The number of passes after which an apparent change by others counts: metadata may lag behind the controller."""
 _SETTLED_RECORDED = 500
-"""Settled partitions that stay in the record: who goes on may ask a broker that is behind."""
+"""The number of settled partitions that stay in the record: the next process may ask a broker that lags behind."""
 
 _CLOSED = "it is drained and cordoned"
 _WINDOW = 1_000
-"""Partitions that a pass looks at, beside those that are under way: about as many as one Metadata call returns."""
+"""The number of partitions that a pass checks besides those under way: about as many as a Metadata call returns."""
 
 
 class StoppedError(Exception):
-    """The plan cannot be carried out as it is; the message says why."""
+    """The plan cannot be carried out; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What came of one pass.
+    """The result of one pass.
 
-    `partial_bytes` are those of replicas that are being copied and not in sync yet, which `progress` does not count.
-    `waiting` are partitions that nothing is done about, `failures` what Kafka refused, in words, and `throttles` how
-    many throttles are set, to `rate` bytes per second and broker, None for no limit, and `pace` why, where that adapts
-    itself. `left_alone` are throttles of others in the place of ours, in words. `reached` is the same in two passes
-    where nothing was done in between: partitions left, replicas in sync, and bytes of those that are not. It differs
-    where a broker does not report these bytes. `under_way` are reassignments of ours, also to brokers that are away. A
-    pass is `finished` when nothing is under way or left to do but what no waiting helps, and no throttle is left but on
-    brokers that are away. `as_planned` says whether all partitions have the replicas of the plan.
+    `partial_bytes` are the bytes copied of replicas that are not in sync yet; `progress` does not count them. `waiting`
+    are the partitions that wait or are given up, `failures` sentences about what Kafka refused. `throttles` is the
+    number of throttles that are set, `rate` their bytes per second and broker (None for no limit), and `pace` the
+    reason for an adaptive rate. `left_alone` describes throttles of other clients in the place of ours. `reached` is
+    the same in two passes if nothing was done in between: partitions left, replicas in sync, and bytes of those not in
+    sync. It differs if a broker does not report these bytes. `under_way` is the number of reassignments of ours, also
+    to offline brokers. A pass is `finished` if nothing is under way or left to do except what waiting does not help,
+    and no throttle is left except on offline brokers. `as_planned` says whether all partitions have the replicas of
+    the plan.
     """
 
     progress: Progress
@@ -105,7 +106,7 @@ class Pass:
 
     @property
     def others(self) -> str:
-        """The throttles of others that are left alone, in a sentence; empty where there are none."""
+        """A sentence about the throttles of other clients that are left alone; empty if there are none."""
         if not self.left_alone:
             return ""
         more = f", and {len(self.left_alone) - 1:,} more" if len(self.left_alone) > 1 else ""
@@ -113,9 +114,9 @@ class Pass:
 
 
 class Executor:
-    """One plan on one cluster. `throttle` is in bytes per second and broker, or adapts itself; None is no limit.
+    """Carries out one plan on one cluster. `throttle` is in bytes per second and broker, or adaptive, or None.
 
-    A plan of more than `window` partitions is not read whole in each pass.
+    If more than `window` partitions are left, not every pass reads all of them.
     """
 
     def __init__(
@@ -138,30 +139,30 @@ class Executor:
         self._racks = Racks(record.racks)
         self._throttles = Throttles(admin, self._save)
         self._started: dict[TopicPartition, Replicas] = dict(record.started)
-        """Also of settled partitions: metadata that is older than their last step must not start them anew."""
+        """Includes settled partitions: metadata that is older than their last step must not start them again."""
         self._asked: dict[TopicPartition, Replicas] = dict(record.started)
-        """The same with lists that were refused: they may have been asked for before, and taken."""
+        """The same, with refused lists: Kafka may have accepted them when they were requested before."""
         self._seen: dict[TopicPartition, Replicas] = {}
-        """Lists asked for, of which the reassignment was seen under way."""
+        """Requested lists whose reassignment was observed under way."""
         self._missed: Counter[TopicPartition] = Counter()
         self._taken_over: set[TopicPartition] = set(record.left)
         self._refusals: Counter[int | TopicPartition] = Counter()
-        """How often Kafka has refused to move replicas to a broker, or to change a list otherwise."""
+        """How often Kafka has refused to move replicas to a broker, or another change of a partition."""
         self._answers: dict[int | TopicPartition, str] = {}
-        """What Kafka said then."""
+        """The messages of the last refusals."""
         self._begun: dict[TopicPartition, Replicas] = dict(record.started)
-        """Of `_started`, those that are not settled."""
+        """The entries of `_started` that are not settled."""
         self._settled: deque[TopicPartition] = deque(maxlen=_SETTLED_RECORDED)
-        """Of `_started`, those that were settled last."""
+        """The partitions of `_started` that were settled last."""
         self._led: Collection[TopicPartition] = ()
-        """Partitions of which the last pass had leaders elected."""
+        """The partitions for which the last pass requested a leader election."""
         self._worklist = Worklist(record.changes, window, _PASSES_UNTIL_STALE)
         self._worklist.leave(record.left)
         self._window = window
         self._online: frozenset[int] | None = None
         self._throttled_replicas = ThrottledReplicas(record.changes)
         self._users: Counter[tuple[SettingKind, str]] = Counter()
-        """How many partitions that are left a throttle may be needed for, by what it is set on."""
+        """The number of partitions left that may need a throttle, by the topic or broker that it is set on."""
         for change in record.changes:
             self._users.update(_throttled_by(change))
         takers = {broker for change in record.changes for broker in change.replicas}
@@ -171,10 +172,10 @@ class Executor:
         self._unreported: frozenset[tuple[TopicPartition, int]] = frozenset()
         """Copies whose bytes their brokers did not report in the last pass."""
         self._cordons: dict[int, bool | None] = {}
-        """Whether each broker is cordoned, as it reported last."""
+        """Whether each broker is cordoned, as last reported."""
         self._drained: frozenset[int] = frozenset()
         self._cordons_due = 0
-        """The pass in which brokers are asked for that again."""
+        """The pass that checks for cordons again."""
         self._sizes: dict[TopicPartition, int] = {
             of_change(change): change.size_bytes for change in record.changes if change.size_bytes is not None
         }
@@ -184,24 +185,24 @@ class Executor:
         self._idle_passes = 0
 
     def over(self, admin: ReassignmentAdmin) -> Executor:
-        """The same plan as it is recorded, over another connection."""
+        """Return an executor of the same record over another connection."""
         return Executor(admin, self._journal, self.record, self._limits)
 
     def adjust(self, limits: Limits, throttle: int | Adaptive | None, drained: frozenset[int] = frozenset()) -> None:
-        """Go on within other limits from the next pass on; throttles that are set change then, or are cleared.
+        """Use other limits from the next pass on. Throttles that are set change then, or are cleared.
 
-        What is to be copied to brokers that are `drained` and cordoned is given up: neither ends before the plan does.
+        Copies to brokers that are `drained` and cordoned are given up: neither state ends before the plan does.
         """
         self._limits = limits
         self._drained = drained
         self._pacer.adjust(throttle)
 
     async def advance(self) -> Pass:
-        """Carry out one pass. Raises StoppedError, OSError, and FailureError where Kafka does not answer."""
+        """Carry out one pass. Raises StoppedError, OSError, and FailureError if Kafka does not respond."""
         return await self._carry_on(self._limits)
 
     async def wind_down(self) -> Pass:
-        """Carry out one pass that begins no copy; those under way end, still throttled. Raises as `advance` does."""
+        """Carry out one pass that starts no copy. Copies under way end, still throttled. Raises like `advance`."""
         return await self._carry_on(replace(self._limits, moves=0))
 
     async def _carry_on(self, limits: Limits) -> Pass:
@@ -222,7 +223,7 @@ class Executor:
         return await self._concluded(observed, looked_at, decision, [*_sentences(refused), *_sentences(failed)])
 
     async def take_back(self) -> Pass:
-        """Carry out one pass of cancelling what is under way. Raises as `advance` does."""
+        """Carry out one pass that cancels the moves under way. Raises like `advance`."""
         observed, looked_at = await self._observe()
         decision = cancel(looked_at.values(), observed, self._asked, self._racks)
         await self._remember(decision)
@@ -238,7 +239,7 @@ class Executor:
     async def _relieve_those_in_sync(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed
     ) -> dict[Setting, Failure]:
-        """Take replicas that are in sync off the throttled ones: a change of their list would hold them back."""
+        """Remove in-sync replicas from the throttled ones: a change of their replica list would throttle them."""
         replicas = self._throttled_replicas
         replicas.learn(looked_at.values(), observed)
         replicas.move(self._begun)
@@ -257,7 +258,7 @@ class Executor:
         return {at: failure and self._explained(failure, decision.alter[at]) for at, failure in outcomes.items()}
 
     def _explained(self, failure: Failure, asked: Replicas | None) -> Failure:
-        """A refusal with what to do about it, where that is known."""
+        """Return the failure, with what to do about it if known."""
         cordoned = ", ".join(map(str, sorted(self._cordoned.intersection(asked or ()))))
         if not cordoned or failure.reason is not Reason.KAFKA_REFUSED:
             return failure
@@ -265,14 +266,14 @@ class Executor:
         return replace(failure, what=f"{failure.what}; {why}")
 
     async def pause(self) -> Pass:
-        """Clear all throttles and start nothing; what is under way goes on in Kafka. Raises as `advance` does."""
+        """Clear all throttles and start nothing. Moves under way continue in Kafka. Raises like `advance`."""
         observed, looked_at = await self._observe()
         failed = await self._clear(list(self.record.throttles), observed)
         decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
         return await self._concluded(observed, looked_at, replace(decision, settled=frozenset()), _sentences(failed))
 
     async def clear_throttles(self) -> None:
-        """Clear all throttles that can be, whatever has become of the plan. Raises FailureError."""
+        """Clear all throttles that can be cleared, in any state of the plan. Raises FailureError and OSError."""
         cluster = await self._admin.cluster()
         if cluster.cluster_id == self.record.cluster_id:
             online = {broker.id for broker in cluster.brokers}
@@ -281,20 +282,20 @@ class Executor:
             self.record, _ = await self._throttles.clear(self.record, list(self.record.throttles), online)
 
     async def look(self) -> Pass:
-        """Say how far it is, and change nothing. Raises as `advance` does."""
+        """Return the progress, and change nothing. Raises like `advance`."""
         observed, looked_at = await self._observe()
         decision = await self._decided(looked_at, observed, replace(self._limits, moves=0))
         self._settle(decision.settled)
         return await self._concluded(observed, looked_at, decision, ())
 
     async def _observe(self, limits: Limits | None = None) -> tuple[Observed, Mapping[TopicPartition, Change]]:
-        """See what the next pass looks at: what comes next within `limits`, or all that is left."""
+        """Return the observed state and the changes to check: the next ones within `limits`, or all that are left."""
         cluster = await self._admin.cluster()
         if cluster.cluster_id != self.record.cluster_id:
             raise StoppedError(
                 f"the plan is for the cluster {self.record.cluster_id}, and this one is {cluster.cluster_id}"
             )
-        if limits is not None:  # who takes back, or only looks, does so wherever brokers stand by now
+        if limits is not None:  # cancelling, pausing and looking do not depend on racks
             self._refuse_moved_brokers(cluster)
         online = frozenset(broker.id for broker in cluster.brokers)
         if limits is None or online != self._online:
@@ -307,7 +308,7 @@ class Executor:
             self._read_at = self._passes
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(topics)}
         elif held := {one.partition.topic for one in self._worklist.waiting if one.reason is WaitReason.MIN_INSYNC}:
-            # Somebody lowers it for them, and nobody shall wait, nor writes be less safe, for longer than it takes.
+            # The config is lowered for these topics. Read it at once: until the plan continues, writes are less safe.
             self._min_insync = {**self._min_insync, **await self._admin.min_insync(held)}
         if self._passes >= self._cordons_due:
             await self._look_at_cordons(online & self._holders)
@@ -339,14 +340,14 @@ class Executor:
         return found, looked_at
 
     def _fill_disks(self, partitions: Mapping[TopicPartition, PartitionState]) -> None:
-        """Take the room of copies that have ended from their disks: a broker may not say for long how much is left."""
+        """Subtract copies that have ended from the free space of their disks: brokers may not report it for long."""
         for at, brokers in self._copying.items():
             for broker in brokers & self._disks.keys() & (partitions[at].in_sync if at in partitions else frozenset()):
                 disk = self._disks[broker]
                 self._disks = {**self._disks, broker: replace(disk, usable=disk.usable - self._sizes.get(at, 0))}
 
     async def _look_at_disks(self, online: frozenset[int], copied: Iterable[Change]) -> None:
-        """Ask target brokers how much room they have, as copies fill disks from pass to pass; others only if needed."""
+        """Read the free space of target brokers, because copies fill disks in each pass; of others only if needed."""
         asked: set[int] = set().union(*({*change.replicas}.difference(change.before) for change in copied))
         if self._passes % _PASSES_UNTIL_DISKS == 0:
             asked.update(broker for _, broker in self._unreported)
@@ -354,7 +355,7 @@ class Executor:
             self._disks = {**self._disks, **await self._admin.disks(some)}
 
     def _with_lost(self, at: TopicPartition, state: PartitionState) -> PartitionState:
-        """With copies that a broker with a lost log directory does not report. Metadata of Kafka 4.4 do not say so."""
+        """Mark unreported copies on brokers with a lost log directory as offline, which Kafka 4.4's metadata omit."""
         lost = frozenset(
             broker
             for broker in state.adding
@@ -367,17 +368,17 @@ class Executor:
         return frozenset(broker for broker, cordoned in self._cordons.items() if cordoned)
 
     async def _look_at_cordons(self, brokers: Collection[int]) -> None:
-        """Ask brokers whether they are cordoned; one that does not report it is as it was."""
+        """Read which brokers are cordoned. A broker that does not report it keeps its last value."""
         self._cordons |= await self._admin.cordoned(sorted(brokers))
         for broker in self._cordoned:
-            self._refusals.pop(broker, None)  # a cordon is lifted again
+            self._refusals.pop(broker, None)  # a cordon is temporary
         self._cordons_due = self._passes + _PASSES_UNTIL_CORDONS
 
     def _is_refused(self, what: int | TopicPartition) -> bool:
         return self._refusals[what] >= _PASSES_UNTIL_SURE
 
     def _recreated(self, partitions: Mapping[TopicPartition, PartitionState]) -> frozenset[str]:
-        """Topics that have other ids than those that the plan was made for."""
+        """Return the topics whose ids are not those that the plan was made for."""
         ids = self.record.topic_ids
         return frozenset(
             at.topic
@@ -390,7 +391,7 @@ class Executor:
         return {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
 
     async def _disown(self, recreated: Collection[str]) -> None:
-        """Forget throttles of topics that are other ones by now: what is set there, somebody else has set."""
+        """Forget the throttles of recreated topics: another client has set what is set on the new topics."""
         kept = {
             one: value
             for one, value in self.record.throttles.items()
@@ -406,7 +407,7 @@ class Executor:
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
     ) -> MoveDecision:
         asked = looked_at.values(), observed, self._started, limits, self._racks
-        # So many take seconds, and others share the event loop.
+        # So many partitions take seconds, and other tasks share the event loop.
         return await asyncio.to_thread(decide, *asked) if len(looked_at) > self._window else decide(*asked)
 
     def _settle(self, some: Collection[TopicPartition]) -> None:
@@ -428,7 +429,7 @@ class Executor:
                 )
 
     def _stands_as_planned(self, broker: BrokerDescription) -> bool:
-        """Whether it reports the rack that it was planned for by now: its node's, after a restart."""
+        """Return whether a broker now reports the rack that it was planned for: its node's, after a restart."""
         return broker.rack is not None and self.record.racks.get(broker.id) == tuple(
             broker.rack.removeprefix("/").split("/")
         )
@@ -436,7 +437,7 @@ class Executor:
     async def _throttled(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
     ) -> tuple[MoveDecision, dict[Setting, Failure]]:
-        """Decide, with throttles set before anything is copied; a broker that takes no throttle takes no copies."""
+        """Decide, and set throttles before anything is copied. A broker that refuses a throttle gets no copies."""
         failed: dict[Setting, Failure] = {}
         replicas = self._throttled_replicas
         replicas.learn(looked_at.values(), observed)
@@ -460,7 +461,7 @@ class Executor:
             observed = replace(observed, online=observed.online - brokers)
 
     def _without_taken_over(self, observed: Observed, decision: MoveDecision) -> MoveDecision:
-        """Leave alone what somebody else has cancelled, once it is sure that metadata is not only behind."""
+        """Leave partitions that another client has cancelled alone, once metadata cannot just be lagging behind."""
         for at in decision.copying:
             state = observed.partitions.get(at)
             if state is not None and state.under_way:
@@ -483,13 +484,13 @@ class Executor:
     def _without_refused(
         self, observed: Observed, decision: MoveDecision, outcomes: Mapping[TopicPartition, Failure | None]
     ) -> MoveDecision:
-        """Do not count what Kafka has refused as under way, and do not ask for ever."""
+        """Do not count what Kafka has refused as under way, and give it up after several refusals."""
         failed: set[TopicPartition] = set()
         answers: dict[int | TopicPartition, str] = {}
         for at, replicas in decision.alter.items():
             failure = outcomes.get(at)
             added = () if replicas is None else set(replicas).difference(observed.partitions[at].replicas)
-            # One that holds a replica and is cordoned is in the way of the partition (Kafka 4.4), not of who takes one.
+            # A cordoned broker that holds a replica blocks the partition (Kafka 4.4), not the brokers that are added.
             in_the_way = {broker for broker in replicas or () if self._cordons.get(broker, True)}.difference(added)
             about = at if in_the_way else min(added, default=at)
             if failure is None:
@@ -522,10 +523,11 @@ class Executor:
         self.record = record
 
     def _unneeded(self, decision: MoveDecision, observed: Observed) -> list[Setting]:
-        """Throttles that nothing under way or left to do has a use for.
+        """Return the throttles that nothing under way or left to do needs.
 
-        Between two copies they stay: brokers get them one by one. So do those of a copy to a broker that is away, which
-        goes on as soon as that is back. Replicas in sync are on no list when old ones go.
+        Throttles stay between two copies, because each broker needs its own request. They also stay for a copy to an
+        offline broker, which continues as soon as the broker is back. No list names replicas in sync when old replicas
+        are removed.
         """
         if self._pacer.rate is None:
             return list(self.record.throttles)
@@ -578,12 +580,12 @@ class Executor:
         )
 
     def _is_as_planned(self, change: Change, observed: Observed) -> bool:
-        """Whether a partition that is left has its planned replicas, as this pass has seen it."""
+        """Return whether a partition that is left has its planned replicas in the observed state."""
         state = observed.partitions.get(of_change(change))
         return state is not None and not state.under_way and state.replicas == change.replicas
 
     def _ours(self, observed: Observed) -> set[TopicPartition]:
-        """Partitions that are being reassigned as we have asked for last."""
+        """Return the partitions that are being reassigned to the list that the operator last requested."""
         return {
             at
             for at, asked in self._begun.items()
@@ -601,7 +603,7 @@ class Executor:
     async def _copied_so_far(
         self, observed: Observed, decision: MoveDecision
     ) -> Mapping[tuple[TopicPartition, int], int | None]:
-        """Bytes of replicas that are being copied and not in sync yet, None where a broker does not report them."""
+        """Return the bytes of replicas that are being copied and not in sync; None if a broker does not report them."""
         offline = {one.partition for one in decision.waiting if one.reason is WaitReason.DISK_OFFLINE}
         states = {at: observed.partitions[at] for at in offline.union(decision.copying) if at in observed.partitions}
         behind = {at: (one.adding - one.in_sync) & observed.online for at, one in states.items()}
@@ -616,7 +618,7 @@ def _sentences(outcomes: Mapping[Setting, Failure | None] | Mapping[TopicPartiti
 
 
 def _throttled_by(change: Change) -> list[tuple[SettingKind, str]]:
-    """What a throttle of a partition's copies is set on."""
+    """Return the topic and the brokers on which a throttle of a partition's copies is set."""
     if not change.copied:
         return []
     brokers = dict.fromkeys((*change.before, *change.replicas))

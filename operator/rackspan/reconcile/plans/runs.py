@@ -1,4 +1,4 @@
-"""The one Reassignment of a topology whose turn it is: what its process knows of it beside its object."""
+"""The run of the Reassignment whose turn it is: the state that the process keeps in addition to the object."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 _STEP_SECONDS = 1.0
-"""After a pass that found something changed: the next step may be due."""
+"""The pause after a pass that observed a change: the next step may be due."""
 _COPYING_SECONDS = 3.0
 _WAITING_SECONDS = 20.0
-"""Where everything waits for what only others can fix."""
+"""The pause if everything waits for what only others can fix."""
 _STATUS_SECONDS = 10.0
-"""How often progress alone is written: each write is a whole object to the API server's store."""
+"""The time between two writes of progress alone: each write stores a whole object in the API server."""
 _RACKS_SECONDS = 30.0
-"""How long a broker must be seen in another rack: a label that flaps stops nothing."""
+"""How long a broker must be in another rack to stop the plan: a label may change for a short time."""
 _GONE_SECONDS = 600.0
-"""How long a broker must be missing: it may only be restarted."""
+"""How long a broker must be missing to stop the plan: it may only be restarting."""
 _HELD_SECONDS = 600.0
-"""How long nothing else than somebody's min.insync.replicas may be left: all other plans wait meanwhile."""
+"""How long a plan may wait for min.insync.replicas alone: all other plans wait meanwhile."""
 _HELD = "all that is left waits for a lower min.insync.replicas, and all other plans wait for it"
 
 _STATES = {
@@ -52,18 +52,18 @@ _STOPPING = "stopping: "
 
 
 class Run:
-    """Passes of one executor, and what they add up to. Times of the loop are in seconds."""
+    """The passes of one executor, and their results. Times are the event loop's, in seconds."""
 
     def __init__(self, of: Reassignment, executor: Executor) -> None:
         self.of = replace(of, status=ReassignmentStatus())
-        """As it was when the run began, but for its status; kept once it is gone."""
+        """The Reassignment at the start of the run, without its status; kept after its deletion."""
         self.executor = executor
         self.parked = False
-        """Paused, with nothing under way and no throttle set: nothing is to be done until that changes."""
+        """Whether it is paused, with nothing under way and no throttle set: nothing is to do until it is resumed."""
         self.told = False
-        """Whether the status has what the last pass saw."""
+        """Whether the status has the result of the last pass."""
         self.stopping: str | None = None
-        """Why the plan does not fit any more: the moves under way are cancelled, and that is its end."""
+        """Why the plan does not fit any more, or None. If set, the moves under way are cancelled and the plan ends."""
         self.seen: Pass | None = None
         self.pause = _STEP_SECONDS
         """Seconds until the next pass."""
@@ -72,18 +72,18 @@ class Run:
         self._throttle_by = ""
         self._written_at = 0.0
         self._changed_since: dict[object, float] = {}
-        """By the function that tells of a change: since when it does."""
+        """The time since when a change is observed, by the function that checks for it."""
 
     def is_of(self, one: Reassignment | None) -> bool:
-        """Whether this is its run, and not that of another one of its name."""
+        """Return whether this is the run of `one`, and not of another Reassignment with the same name."""
         return one is not None and one.meta.uid == self.of.meta.uid
 
     def is_left_alone(self, intent: Intent) -> bool:
-        """Whether it is paused, as its status says, with nothing left to be done in Kafka for that."""
+        """Return whether it is paused, its status says so, and nothing is left to do in Kafka for the pause."""
         return intent is Intent.PAUSE and self.parked and self.told and self.stopping is None
 
     def refuse_changed(self, topology: RackTopology, now: float) -> None:
-        """Raise StoppedError where racks have changed for longer than a label flaps or a broker restarts."""
+        """Raise StoppedError if racks have changed, or brokers are missing, for too long to be temporary."""
         for look, seconds in ((turns.racks_changed, _RACKS_SECONDS), (turns.brokers_gone, _GONE_SECONDS)):
             why = look(self._brokers, topology)
             if why is None:
@@ -92,14 +92,14 @@ class Run:
                 raise StoppedError(why)
 
     def refuse_held(self, intent: Intent, now: float) -> None:
-        """Raise StoppedError where nothing but min.insync.replicas, which a tenant may set, has been left for long."""
+        """Raise StoppedError if the plan has waited too long for min.insync.replicas alone, which tenants may set."""
         if intent is not Intent.RUN or self.seen is None or not _is_held(self.seen):
             self._changed_since.pop(_is_held, None)
         elif now - self._changed_since.setdefault(_is_held, now) >= _HELD_SECONDS:
             raise StoppedError(_HELD)
 
     async def advance(self, rules: MoveRules, intent: Intent, now: datetime) -> Pass:
-        """Make one pass of what is asked for, by these rules. Raises as the executor does."""
+        """Run one pass for the intent, by these rules. Raises like the executor."""
         self.executor.adjust(rules.limits, rules.throttle, rules.drained)
         self._throttle_by = rules.throttle_by
         self.parked = self.told = False
@@ -107,7 +107,7 @@ class Run:
             seen = await self.executor.take_back()
         elif intent is Intent.RUN and turns.racks_changed not in self._changed_since:
             seen = await self.executor.advance()
-        else:  # also while a broker seems to stand in another rack: it may be where nothing should go
+        else:  # also while a broker seems to be in another rack: copies to it may be wrong
             seen = await self.executor.wind_down()
             self.parked = intent is Intent.PAUSE and not (seen.copying or seen.throttles or seen.finished)
         news = self.seen is None or _signs(self.seen) != _signs(seen) or not (seen.copying or seen.waiting)
@@ -117,12 +117,12 @@ class Run:
         return seen
 
     def state(self, intent: Intent) -> tuple[ReassignmentState, str]:
-        """The state of what is asked for, and how it begins."""
+        """Return the state for an intent, and the message with which it begins."""
         state = _STATES[intent]
         return state, _BEGINS.get(state, "") if self.stopping is None else f"{_STOPPING}{self.stopping}"
 
     def is_due(self, one: Reassignment, state: ReassignmentState, now: float) -> bool:
-        """Whether its progress is to be written now; if so, it counts as written."""
+        """Return whether the progress has to be written now. If so, it counts as written."""
         if not self.parked and now - self._written_at < _STATUS_SECONDS and one.status.state is state:
             return False
         self._written_at = now
@@ -131,7 +131,7 @@ class Run:
     def progress(
         self, one: Reassignment, others: Collection[Reassignment], seen: Pass, state: ReassignmentState
     ) -> tuple[ReassignmentStatus, str]:
-        """The counts of a pass, and what they mean; `others` are those of its topology."""
+        """Return the status with the counts of a pass, and a message; `others` are the topology's Reassignments."""
         words = [progress_sentence(seen)]
         if state is ReassignmentState.PAUSED:
             words.insert(0, turns.paused_by(one, others))
@@ -140,7 +140,7 @@ class Run:
         return self._counted(one, seen), "; ".join(words)
 
     def ended(self, one: Reassignment, seen: Pass, intent: Intent) -> tuple[ReassignmentStatus, ReassignmentState, str]:
-        """The last counts, and how it ended."""
+        """Return the status with the last counts, and the final state and message."""
         state, message = ended(seen)
         left = "".join(f"; {why}" for why in (waits(seen.waiting), seen.others) if why)
         if self.stopping is not None:
@@ -157,7 +157,7 @@ class Run:
 
 
 def stopped_by(one: Reassignment) -> str | None:
-    """Why its plan does not fit any more, as an earlier process wrote; None where that is not why it is taken back."""
+    """Return why an earlier process stopped the plan, from the status; None if it is cancelled for another reason."""
     if one.status.state is not ReassignmentState.CANCELLING or one.spec.cancelled or one.meta.is_deleting:
         return None
     _, _, why = (one.status.message or "").partition(_STOPPING)
@@ -170,5 +170,5 @@ def _is_held(seen: Pass) -> bool:
 
 
 def _signs(seen: Pass) -> tuple[int, int, int, int]:
-    """What changes when a step is done."""
+    """Return the values that change when a step is done."""
     return seen.progress.moved, seen.copying, len(seen.waiting), seen.throttles

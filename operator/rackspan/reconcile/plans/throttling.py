@@ -1,7 +1,7 @@
 """Throttles and their rate.
 
-They are set and cleared so that what others have set stays as it is, whatever happens in between. An adaptive throttle
-needs to know which replicas fall behind: `Pacer` asks Kafka now and then, and the core decides.
+The operator sets and clears them so that values of other clients stay, whatever happens in between. An adaptive
+throttle depends on which replicas fall behind: `Pacer` reads this from Kafka at intervals, and the core decides.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 
 _PASSES = 5
-"""How many passes rely on what was set or read before: brokers are asked one by one, which takes time."""
+"""The number of passes that rely on values set or read before: each broker needs a request, which takes time."""
 _ROUNDS = 3
-"""How often at most what is there is read again, because something had to be recorded first, which takes time."""
+"""The maximum number of times that values are read again after a write of the record, which takes time."""
 _RESTLESS = Failure(Reason.KAFKA_UNREACHABLE, "another client changes it all the time", Remedy.RETRY)
 _TOPICS = 1_000
-"""Topics beside the plan's that are looked at: of a broker in trouble many are behind, as one Metadata call shows."""
+"""The number of topics in the sample, for one Metadata call: if a broker is overloaded, many of them are behind."""
 _SECONDS = 5.0
-"""Between two looks."""
+"""The time between two checks."""
 
 
 class Throttles:
-    """Sets and clears throttles; what may be ours of them is in the record by then, which `save` makes safe."""
+    """Sets and clears throttles. Before a change, `save` stores the record with the values that may then be ours."""
 
     def __init__(self, admin: ReassignmentAdmin, save: Callable[[Record], Awaitable[None]]) -> None:
         self._admin = admin
         self._save = save
         self._set_to: dict[Setting, str] = {}
-        """What was as wanted when it was last read or set: a broker with too much to do is no reason to copy less."""
+        """Values that were as wanted when last read or set: a broker that is too busy to respond stops no copies."""
         self._passes = 0
         self._in_the_way: dict[Setting, str] = {}
         self._replaced: dict[Setting, str] = {}
 
     @property
     def left_alone(self) -> Mapping[Setting, str]:
-        """What others have set where a throttle is wanted, or in the place of one that was to be cleared."""
+        """Values of other clients where a throttle is wanted, or in the place of a throttle that was to be cleared."""
         return self._replaced | self._in_the_way
 
     async def set(self, record: Record, wanted: Mapping[Setting, str]) -> tuple[Record, dict[Setting, Failure]]:
-        """Set what is wanted, but not in the place of what somebody else has set. Gives the record, and what failed.
+        """Set the wanted values, but replace none of other clients. Return the record and the failures.
 
-        It is recorded before, and what is there is read after that, right before the call. What was as wanted is looked
-        at again now and then. What Kafka does not allow was not set, and is in the record no longer; what an answer is
-        missing for may be set.
+        The record is saved first. Then the values are read, right before the call. Values that were as wanted are read
+        again at intervals. If Kafka does not authorize a change, the value was not set and leaves the record. If a
+        response is missing, the value may be set.
         """
         self._passes += 1
         before = record.throttles
@@ -101,10 +101,10 @@ class Throttles:
     async def clear(
         self, record: Record, some: Collection[Setting], online: Collection[int]
     ) -> tuple[Record, dict[Setting, Failure]]:
-        """Take away what is ours; what somebody else has set since stays as it is.
+        """Remove the operator's values, and keep those that other clients have set since.
 
-        What reads as if nothing were set is deleted all the same: a broker that has just started may not know better
-        yet. Throttles of brokers that are away stay in the record: only they can take them away.
+        Values that are read as unset are deleted too: a broker that has just started may not know them yet. Throttles
+        of offline brokers stay in the record: only these brokers can remove them.
         """
         known = {one: record.throttles[one] for one in some if one in record.throttles}
         mine = {one: ours for one, ours in known.items() if one.kind is SettingKind.TOPIC or int(one.name) in online}
@@ -114,7 +114,7 @@ class Throttles:
         shared = {one: change for one, value in seen.items() for change in mine[one].taken_off(one, value)}
         ours = {one: mine[one].before for one, value in seen.items() if mine[one].is_all_there_is(one, value)}
         failed |= await self._change({**ours, **shared})
-        # Who else was on a list may have left it meanwhile, and an empty list stays until it is deleted.
+        # The names of other clients may have left a list meanwhile, and an empty list stays until it is deleted.
         again, wrong = await self._seen([one for one in shared if one not in failed])
         left = {one: mine[one].before for one, value in again.items() if mine[one].is_all_there_is(one, value)}
         failed |= wrong | await self._change(left)
@@ -126,7 +126,7 @@ class Throttles:
         return record, failed
 
     def _is_there(self, setting: Setting, wanted: str) -> bool:
-        """Whether there was a throttle when that could be read last."""
+        """Return whether there was a throttle when the value was last read."""
         return self._set_to.get(setting) == wanted or setting in self._in_the_way
 
     async def _seen(self, some: Collection[Setting]) -> tuple[dict[Setting, str | None], dict[Setting, Failure]]:
@@ -140,7 +140,7 @@ class Throttles:
 
 
 def _with(record: Record, some: Mapping[Setting, SetThrottle]) -> dict[Setting, SetThrottle]:
-    """The throttles of a record, some of them as given, without those where nothing may be ours."""
+    """Return the throttles of a record, updated by `some`, without those that have no value of the operator."""
     return {one: ours for one, ours in {**record.throttles, **some}.items() if ours.ours}
 
 
@@ -157,27 +157,27 @@ class Pacer:
 
     @property
     def rate(self) -> int | None:
-        """In bytes per second and broker, None for no limit."""
+        """The rate in bytes per second and broker, None for no limit."""
         if isinstance(self._throttle, Adaptive):
             return self._throttle.floor if self._pace is None else self._pace.rate
         return self._throttle
 
     @property
     def reason(self) -> PaceReason | None:
-        """Why it is that; None where it does not adapt itself."""
+        """The reason for the rate, None if it is not adaptive."""
         if not isinstance(self._throttle, Adaptive):
             return None
         return PaceReason.START if self._pace is None else self._pace.reason
 
     def adjust(self, throttle: int | Adaptive | None) -> None:
-        """Go on by this throttle. New bounds are kept at once, and what was learnt stays."""
+        """Use this throttle from now on. New bounds apply from the next check, which is due at once."""
         if throttle == self._throttle:
             return
         self._throttle = throttle
         self._looked_at = float("-inf")
 
     async def look(self, observed: Observed) -> None:
-        """See what copies that are under way do to others, now and then. Raises FailureError."""
+        """Check, at intervals, which replicas fall behind during the copies under way. Raises FailureError."""
         bounds, now = self._throttle, self._clock()
         if not isinstance(bounds, Adaptive) or now < self._looked_at + _SECONDS:
             return
@@ -185,7 +185,7 @@ class Pacer:
             names = sorted(await self._admin.topic_names())
             self._sample = names[:: -(-len(names) // _TOPICS)] if names else ()
         others = await self._admin.partitions(self._sample) if self._sample else {}
-        # The same partitions each time: those of the plan come into view and go out of it.
+        # Check the same partitions each time. The plan's partitions would differ from check to check.
         behind = replicas_behind(others, observed.online)
         before = self._pace
         self._pace = first_pace(bounds, behind, now) if before is None else next_pace(before, bounds, behind, now)
