@@ -1,4 +1,4 @@
-"""The plan of one topology: made, reviewed, approved, carried out by Reassignments.
+"""The plan of one topology: computed, reviewed, approved, and carried out by Reassignments.
 
 topology_plan                  the parts that topics need, with and without a KafkaTopic
 approvals ──┬─ plan_review ── holds              who has approved which parts, and what the others wait for
@@ -7,5 +7,5 @@ approvals ──┬─ plan_review ── holds              who has approved wh
 └─ approved_plans ── plan_documents  the Reassignments of what is approved
 reassignments_reconciler ── worker ──┬─ turns                             which Reassignment is carried out now
 ├─ runs ── executor ── throttling    pass by pass, from what Kafka reports
-└─ reassignment_status               what is said of one, and its writing
+└─ reassignment_status               the status of a Reassignment, and its writer
 """

@@ -1,7 +1,7 @@
-"""The status of a Reassignment: from what a pass saw to counts, sentences and conditions, all pure; and its writing.
+"""The status of a Reassignment: pure functions from a pass to counts, sentences and conditions; and its writer.
 
-The cache has what was written: statuses, records, how it ended, Events and finalizers. `measure` sets metrics of what a
-topology's Reassignments say; the series go with the objects.
+The writer also queues Events, and puts each written object (status, record, finalizers) into the cache. `measure` sets
+the metrics of a topology's Reassignments; the series are removed with the objects.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ PACES: Final = {
     PaceReason.STILL_BEHIND: "adaptive: stays as it is while replicas that fell behind are so still",
 }
 _WINDOW = timedelta(seconds=60)
-"""Over which the rate of copies is measured."""
+"""The period over which the rate of copies is measured."""
 _LONGEST_SECONDS = 3650 * 86400
 _FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
 _EVENTS: Final = {
@@ -95,7 +95,7 @@ def in_state(
     now: datetime,
     reason: Reason | None = None,
 ) -> ReassignmentStatus:
-    """`status` with a state, why, and the conditions of that; `reason` where it is not the state's own."""
+    """Return `status` with a state, a message, and the conditions; `reason` overrides the state's own reason."""
     whole = now.replace(microsecond=0)
     started = status.started_at or (
         whole if state in (ReassignmentState.RUNNING, ReassignmentState.CANCELLING) else None
@@ -127,7 +127,7 @@ def in_state(
 def with_pass(
     status: ReassignmentStatus, seen: Pass, partitions: int, rate: Rate, throttle_by: str
 ) -> ReassignmentStatus:
-    """`status` with the counts of a pass; `throttle_by` is who has set the throttle, in words."""
+    """Return `status` with the counts of a pass; `throttle_by` says who has set the throttle."""
     progress = seen.progress
     copied = progress.moved_bytes + seen.partial_bytes
     per_second = rate.per_second
@@ -155,7 +155,7 @@ def with_pass(
 
 
 def _throttle(seen: Pass, by: str) -> ThrottleStatus | None:
-    """The rate in force; None while no throttle is set."""
+    """Return the rate in force, or None if no throttle is set."""
     if not seen.throttles or seen.rate is None:
         return None
     why = f"as {by} says" if seen.pace is None else PACES[seen.pace]
@@ -180,16 +180,16 @@ def _waiting(waiting: Sequence[Waiting]) -> WaitingStatus | None:
 
 
 def progress_sentence(seen: Pass) -> str:
-    """How far a pass says that it is, in a sentence."""
+    """Return a sentence about the progress of a plan."""
     words = [f"{seen.progress.moved} of {plural(seen.progress.moves, 'move')} done, {seen.copying} being copied"]
     words += [why for why in (waits(seen.waiting), next(iter(seen.failures), ""), seen.others) if why]
     return "; ".join(words)
 
 
 def waits(waiting: Sequence[Waiting]) -> str:
-    """What partitions wait for or are given up for, the most frequent reason first, with one partition for each.
+    """Return why partitions wait or are given up, the most frequent reason first, with one partition for each.
 
-    Empty where none does.
+    Empty if there are none.
     """
     parts = []
     for final in (False, True):
@@ -203,7 +203,7 @@ def waits(waiting: Sequence[Waiting]) -> str:
 
 
 def ended(seen: Pass) -> tuple[ReassignmentState, str]:
-    """How a plan that is finished has ended."""
+    """Return the final state of a finished plan, and its message."""
     left = (
         f"; {plural(seen.throttles, 'throttle')} of brokers that are away are still set, without effect, and are "
         "cleared when they are back"
@@ -218,24 +218,24 @@ def ended(seen: Pass) -> tuple[ReassignmentState, str]:
 
 
 class Rate:
-    """Bytes copied by when, of one Reassignment."""
+    """The rate of copies of one Reassignment, from the bytes copied over time."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[datetime, int]] = deque()
 
     def add(self, now: datetime, copied: int) -> None:
-        """Note what has been copied by `now`, in bytes."""
+        """Record the bytes that have been copied by `now`."""
         if self._seen and (now < self._seen[-1][0] or copied < self._seen[-1][1]):
             self._seen.clear()  # the clock was set back, or copies were taken back
         elif self._seen and now - self._seen[-1][0] > _WINDOW:
-            self._seen.clear()  # it was paused, and goes on
+            self._seen.clear()  # it was paused, and continues
         self._seen.append((now, copied))
         while len(self._seen) > 1 and self._seen[1][0] <= now - _WINDOW:
             self._seen.popleft()
 
     @property
     def per_second(self) -> int | None:
-        """Bytes in a second; None before there is anything to compare with."""
+        """The bytes per second; None before there are two measurements."""
         if len(self._seen) < 2:  # noqa: PLR2004
             return None
         (since, before), (now, copied) = self._seen[0], self._seen[-1]
@@ -243,7 +243,7 @@ class Rate:
         return round((copied - before) / seconds) if seconds > 0 else None
 
     def end(self, left: int) -> datetime | None:
-        """When `left` bytes more are copied; None where that cannot be said."""
+        """Return when `left` more bytes will have been copied, or None if unknown."""
         rate = self.per_second
         if not rate or not self._seen:
             return None
@@ -251,19 +251,19 @@ class Rate:
 
 
 class ReassignmentWriter:
-    """Writes of one worker. All of them raise FailureError where the API server does not take them."""
+    """The writes of one worker. All of them raise FailureError if the API server does not accept them."""
 
     def __init__(self, dependencies: ReassignmentDependencies) -> None:
         self._dependencies = dependencies
         self._cache = dependencies.cache
 
     def current(self, one: Reassignment) -> Reassignment | None:
-        """The object as it is known now, None where it is gone."""
+        """Return the object from the cache, or None if it is deleted."""
         known = self._cache.reassignments.get(one.key)
         return known if known is not None and known.meta.uid == one.meta.uid else None
 
     async def read(self, one: Reassignment) -> None:
-        """Know an object as the API server has it."""
+        """Read an object from the API server into the cache."""
         body = await self._dependencies.kube.find(KIND, one.key)
         if body is not None:
             self._cache.put_reassignment_answer(body)
@@ -279,7 +279,7 @@ class ReassignmentWriter:
         status: ReassignmentStatus | None = None,
         reason: Reason | None = None,
     ) -> bool:
-        """Write a state and why, with the counts of `status`; False where the object changed meanwhile."""
+        """Write a state and a message, with the counts of `status`. Return False if the object changed meanwhile."""
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
         return new == one.status or await self.write(one, new)
 
@@ -293,7 +293,7 @@ class ReassignmentWriter:
         status: ReassignmentStatus | None = None,
         reason: Reason | None = None,
     ) -> None:
-        """Write how it ended and record it as an Event, then let go of it unless throttles are left."""
+        """Write the final state and queue Events about it, then release the object unless throttles are left."""
         new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
         if not await self.write(one, new):
             return
@@ -303,24 +303,24 @@ class ReassignmentWriter:
             await self.release(known)
 
     async def write(self, one: Reassignment, status: ReassignmentStatus) -> bool:
-        """Write a status; False where the object changed meanwhile, which is then known."""
+        """Write a status. Return False if the object changed meanwhile; the cache then has the changed object."""
         written = await self._dependencies.objects.write_status(one, status.to_dict())
         await self._answered(one, written)
         return written is not None
 
     async def hold(self, one: Reassignment) -> None:
-        """Put the finalizer on it."""
+        """Add the finalizer."""
         await self._answered(one, await self._dependencies.finalizers.add(KIND, one.meta))
 
     async def release(self, one: Reassignment) -> None:
-        """Take the finalizer off, so that it can go."""
+        """Remove the finalizer, so that the object can be deleted."""
         if has_finalizer(one.meta):
             await self._answered(one, await self._dependencies.finalizers.remove(KIND, one.meta))
 
     def announce(
         self, one: Reassignment, topology: RackTopology | None, state: ReassignmentState | None, message: str
     ) -> None:
-        """Queue Events about a new state; None says that the object goes and throttles may be left."""
+        """Queue Events about a new state; None means that the object is released and throttles may be left."""
         reason = _LEFT if state is None else _EVENTS.get(state)
         if reason is None:
             return
@@ -332,12 +332,12 @@ class ReassignmentWriter:
             kube.record_event(KubernetesEvent(about, reason, f"Reassignment {one.meta.name}: {message}", warning))
 
     def left_over(self, one: Reassignment, topology: RackTopology | None, problem: str) -> None:
-        """Report that the object goes and throttles may be left."""
+        """Report that the object is released and throttles may be left."""
         _log.warning("Reassignment %s loses its finalizer: %s", one.key, problem)
         self.announce(one, topology, None, problem)
 
     async def _answered(self, one: Reassignment, written: JsonObject | None) -> None:
-        """Know an object as it was written, or as it is if it was not."""
+        """Put the written object into the cache, or the current one if it was not written."""
         if written is None:
             await self.read(one)
         else:
@@ -345,18 +345,18 @@ class ReassignmentWriter:
 
 
 class JournalError(OSError):
-    """The record could not be written, or it is not known whether it was: read the object before going on."""
+    """The record could not be written, or it is unknown whether it was: read the object before you continue."""
 
 
 class RecordTooLargeError(JournalError):
-    """The record fits into no object: nothing was written, and nothing will be until less is asked for at once."""
+    """The record is too large for an object. Nothing is written until fewer moves are requested at once."""
 
 
 class StatusJournal:
     """Implements `Journal` on the status subresource of one Reassignment.
 
-    A write is of the object as it is known, by its resourceVersion: where anybody else has written meanwhile it is
-    refused, and the call that needs it is not made.
+    A write uses the resourceVersion of the cached object. If another client has written meanwhile, the write is
+    refused, and the call that needs the record is not made.
     """
 
     def __init__(self, reassignment: Reassignment, cache: Cache, objects: ReassignmentObjects) -> None:
@@ -366,7 +366,7 @@ class StatusJournal:
         self._objects = objects
 
     async def write(self, record: Record) -> None:
-        """Return once the API server has it. Raises JournalError."""
+        """Return when the API server has stored the record. Raises JournalError."""
         try:
             text = packed(progress_document(record), MAX_PLAN)
         except TooLargeError as error:
@@ -386,12 +386,12 @@ class StatusJournal:
 
 
 def measure(topology: str, objects: Sequence[Reassignment]) -> None:
-    """Set the gauges: counts by state, and how far the plan is that is carried out, or was last."""
+    """Set the gauges: the counts by state, and the progress of the plan under way, or of the last one."""
     begun = [one for one in objects if has_begun(one)]
     under_way = [one for one in begun if not one.ended]
     last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
     if last is None:
-        metrics.forget_reassignments(topology)  # of one that is gone
+        metrics.forget_reassignments(topology)  # of a deleted Reassignment
     states = Counter(one.status.state or ReassignmentState.QUEUED for one in objects)
     for state in ReassignmentState:
         metrics.REASSIGNMENTS.labels(topology, state.value).set(states[state])

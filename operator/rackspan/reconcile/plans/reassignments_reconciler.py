@@ -1,4 +1,4 @@
-"""The control loop over the Reassignments of all topologies: a task for each that has anything left to do."""
+"""The reconcile loop for the Reassignments of all topologies: a task for each topology with anything left to do."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rackspan.reconcile.dependencies import ReassignmentDependencies
 
 _PLACES = 32
-"""Topologies that are served at a time, each with a client and its threads."""
+"""The number of topologies that are served at a time, each with a client and its threads."""
 _TURN_SECONDS = 60.0
-"""How long a topology keeps its place while others wait for theirs. What Kafka copies goes on without it."""
+"""How long a topology keeps its place while others wait for theirs. Kafka continues its copies without a place."""
 _DEBOUNCE_SECONDS = 0.2
 _CROWDED_SECONDS = 1.0
-"""How often places are given anew while a topology has none."""
+"""The time between two assignments of places while a topology has none."""
 _IDLE_SECONDS = 60.0
 
 
@@ -37,26 +37,26 @@ class _Served:
 
     worker: TopologyWorker
     since: float
-    """When it began to wait, or when its turn began, by the loop's time."""
+    """When it began to wait, or when its turn began, in the event loop's time."""
     rests: bool = False
     task: asyncio.Task[None] | None = None
     leaving: asyncio.Task[None] | None = None
-    """Until it is done, its client of before is being closed."""
+    """The task that closes its previous client."""
 
     @property
     def has_left(self) -> bool:
-        """Whether no client of it is left."""
+        """Whether all its clients are closed."""
         return self.task is None and (self.leaving is None or self.leaving.done())
 
     def displace(self) -> None:
-        """Take its place away. A client may take seconds to close, and nobody waits for that."""
+        """Take away its place. A separate task closes its client, which may take seconds."""
         if self.task is not None:
             self.task.cancel()
             self.leaving = asyncio.create_task(_left(self.task, self.worker))
             self.task = None
 
     def look(self, now: float) -> None:
-        """Notice that it rests, or does not any more, or that its turn is over."""
+        """Update whether it rests. Reset `since` if it stops resting or its turn has ended."""
         woke = self.rests and not self.worker.rests
         self.rests = self.worker.rests
         if woke or (self.task is not None and now - self.since >= _TURN_SECONDS):
@@ -64,9 +64,9 @@ class _Served:
 
 
 class ReassignmentsReconciler:
-    """Has a worker for each topology with a Reassignment that has not ended, and lets as many run as there are places.
+    """Keeps a worker for each topology whose Reassignments need work, and runs as many workers as there are places.
 
-    While there is none, nothing is asked of Kafka or of the API server.
+    Without any such topology, it sends no requests to Kafka or to the API server.
     """
 
     def __init__(self, dependencies: ReassignmentDependencies) -> None:
@@ -76,7 +76,7 @@ class ReassignmentsReconciler:
         self._wake = asyncio.Event()
 
     def changed(self, topology: ObjectKey) -> None:
-        """A topology, or one of its Reassignments, changed or is gone."""
+        """Reconcile soon, because a topology or one of its Reassignments was changed or deleted."""
         if topology in self._served:
             self._served[topology].worker.wake.set()
         self._wake.set()

@@ -1,7 +1,7 @@
-"""Which topologies are served, which Reassignment of each has its turn, what is asked of it, and by which limits. Pure.
+"""Which topologies are served, and for each Reassignment its obstacles, intent and limits. Pure functions.
 
-The operator writes no throttle and no limit into a Reassignment. What stands there was put there by a person, and holds
-for the later parts of the plan as well; what stands nowhere is as the RackTopology says at the moment.
+The operator writes no throttle and no limit into a Reassignment. If there is one, a person has written it, and it
+applies to the later parts of the plan as well. Otherwise the current value of the RackTopology applies.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 HISTORY: Final = 10
-"""Plans that have ended and are kept, of each topology."""
+"""The number of ended plans that are kept for each topology."""
 _PARTS_LATE: Final = timedelta(seconds=60)
-"""How long the next part of a plan may take to be there: each is a call to an API server that may be slow."""
+"""How long the creation of a plan's next part may take: each is a call to an API server that may be slow."""
 
 
 class Intent(Enum):
-    """What shall become of a Reassignment now."""
+    """What to do with a Reassignment now."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -47,17 +47,17 @@ class Intent(Enum):
 
 
 def has_begun(one: Reassignment) -> bool:
-    """Whether anything may have been done about it in Kafka."""
+    """Return whether the operator may have changed anything in Kafka for a Reassignment."""
     return one.status.started_at is not None or one.status.record is not None
 
 
 def needs_work(one: Reassignment) -> bool:
-    """Whether anything is left to do about it: it has not ended, or throttles are left, or it has to be let go."""
+    """Return whether anything is left to do: it has not ended, or its throttles or its finalizer are left."""
     return not one.ended or bool(one.status.throttles) or has_finalizer(one.meta)
 
 
 def intent_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology, now: datetime) -> Intent:
-    """What to do about a Reassignment whose turn it is, among `others` of its topology."""
+    """Return what to do with a Reassignment whose turn it is, among `others` of its topology."""
     if one.meta.is_deleting or one.spec.cancelled:
         return Intent.CANCEL
     paused = topology.meta.is_paused or any(spec.paused for spec in _with_earlier(one, others))
@@ -65,7 +65,7 @@ def intent_of(one: Reassignment, others: Collection[Reassignment], topology: Rac
 
 
 def paused_by(one: Reassignment, others: Collection[Reassignment]) -> str:
-    """Who has paused it, in words. Who pauses a part means the plan, also where all of that part is moved by then."""
+    """Return who has paused it, in words. A paused part pauses the later parts too, even if it has been moved."""
     paused = next((spec for spec in _with_earlier(one, others) if spec.paused), None)
     if paused is None:
         return "paused with its RackTopology, or outside of its windows"
@@ -75,10 +75,10 @@ def paused_by(one: Reassignment, others: Collection[Reassignment]) -> str:
 def obstacle(
     one: Reassignment, others: Collection[Reassignment], now: datetime
 ) -> tuple[ReassignmentState, str] | None:
-    """Why one that has not begun does not begin at its turn, and the state that it gets; None where it does.
+    """Return the new state and why a Reassignment that has not begun cannot begin at its turn, or None if it can.
 
-    All parts have to be there before the first one begins. Those that are deleted later have ended, unless they are
-    missing between two others.
+    All parts have to exist before the first one begins. Parts that are deleted later count as ended, unless they are
+    missing between the last part that has begun and this one.
     """
     spec = one.spec
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
@@ -88,7 +88,7 @@ def obstacle(
         if ended is not None:
             return ended, f"part {part} of the plan was {ended.lower()}, so this one is too"
     if one.status.state is ReassignmentState.PAUSED:
-        return None  # nothing was in its way when its turn came
+        return None  # it had no obstacle when its turn came
     begun = max((part for part, two in plan.items() if has_begun(two)), default=0)
     needed = range(begun + 1, spec.part) if begun else range(1, spec.parts + 1)
     missing = [part for part in needed if part not in plan]
@@ -102,9 +102,9 @@ def obstacle(
 
 
 def _given_up(part: Reassignment) -> ReassignmentState | None:
-    """The state of a part after which no later one begins; None where they do.
+    """Return the state of a part that keeps later parts from beginning, or None if they may begin.
 
-    Who cancels a part means the plan, also where all of that part was moved before anybody saw it.
+    A cancelled part cancels the later parts too, even if it was moved before the operator noticed.
     """
     if part.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
         return part.status.state
@@ -113,21 +113,21 @@ def _given_up(part: Reassignment) -> ReassignmentState | None:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBrokers:
-    """The brokers of a plan: `racks` where each stood when it was made, and those that replicas are `taken` by."""
+    """The brokers of a plan: their `racks` when the plan was made, and those `taken`, which get or keep replicas."""
 
     racks: Mapping[int, RackPath | None]
     taken: frozenset[int]
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Those of a record's plan."""
+        """Return the brokers of a record's plan."""
         taken = frozenset(broker for change in record.changes for broker in change.replicas)
         given = {broker for change in record.changes for broker in change.before}
         return cls({broker: record.racks.get(broker) for broker in sorted(taken | given)}, taken)
 
 
 def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None:
-    """The first broker of a plan that does not stand where the plan says, in words."""
+    """Return a sentence about the first broker of a plan that is in another rack than planned, or None."""
     paths = {rack: rack_or_none(rack) for rack in {broker.rack for broker in topology.status.brokers}}
     now = {broker.id: paths[broker.rack] for broker in topology.status.brokers}
     for broker, then in planned.racks.items():
@@ -141,7 +141,7 @@ def racks_changed(planned: PlannedBrokers, topology: RackTopology) -> str | None
 
 
 def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
-    """Brokers that replicas shall move to and that the topology does not know any more, in words; None where none."""
+    """Return a sentence about planned brokers that the topology does not know any more, or None if there are none."""
     known = {broker.id for broker in topology.status.brokers}
     gone = sorted(planned.taken - known) if known and topology.status.lists_all_brokers else []
     if not gone:
@@ -150,12 +150,12 @@ def brokers_gone(planned: PlannedBrokers, topology: RackTopology) -> str | None:
 
 
 def has_work(objects: Collection[Reassignment]) -> bool:
-    """Whether anything is left to do about the Reassignments of a topology, the deletion of old ones included."""
+    """Return whether anything is left to do for the Reassignments of a topology, including deletions of old ones."""
     return any(map(needs_work, objects)) or bool(outlived(objects))
 
 
 def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
-    """What has ended and is to be deleted: of all but the last plans, and nothing that is still waited for."""
+    """Return the ended Reassignments to delete: those without work left, except of the last and of unfinished plans."""
     waited_for = {one.spec.plan_hash for one in objects if not one.ended}
     ended = [one for one in objects if one.ended and not one.meta.is_deleting]
     last: dict[str, str] = {}
@@ -168,7 +168,7 @@ def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A topology that has a place or asks for one, and since when. One that `rests` has nothing to do now."""
+    """A topology that has a place or waits for one, and since when. If it `rests`, it has nothing to do now."""
 
     key: ObjectKey
     since: float
@@ -176,10 +176,10 @@ class Contender:
 
 
 def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]:
-    """The topologies that get a place: one of each namespace, then a second one of each, and so on.
+    """Return the topologies that get a place: one of each namespace, then a second one of each, and so on.
 
-    In a namespace, and among namespaces with equally many, the one that has waited longest goes first. Those that rest
-    get what the others leave.
+    In a namespace, and among namespaces with equally many, the topology that has waited longest goes first. Topologies
+    that rest get the places that are left.
     """
     ranked, before = [], Counter[str]()
     for one in sorted(contenders, key=lambda one: (one.rests, one.since, one.key)):
@@ -190,9 +190,9 @@ def in_turn(contenders: Iterable[Contender], places: int) -> Sequence[ObjectKey]
 
 @dataclass(frozen=True, slots=True)
 class MoveRules:
-    """Limits, a throttle in bytes per second and broker, which is None for none or adapts itself, and whose it is.
+    """The limits of a Reassignment, and its throttle: bytes per second and broker, adaptive, or None for no limit.
 
-    `throttle_by` says that in words, such as `its spec`. Brokers that are `drained` shall be left with nothing.
+    `throttle_by` says who set the throttle, such as `its spec`. `drained` brokers have to lose all replicas.
     """
 
     limits: Limits
@@ -202,7 +202,7 @@ class MoveRules:
 
 
 def rules_of(one: Reassignment, others: Collection[Reassignment], topology: RackTopology) -> MoveRules:
-    """The rules of one among `others` of its topology."""
+    """Return the rules of a Reassignment among `others` of its topology."""
     policy = topology.spec.reassignment
     parts = _with_earlier(one, others)
     drained = frozenset(broker.id for broker in topology.status.brokers if broker.draining)
@@ -220,7 +220,7 @@ def rules_of(one: Reassignment, others: Collection[Reassignment], topology: Rack
 
 
 def _with_earlier(one: Reassignment, others: Collection[Reassignment]) -> Sequence[ReassignmentSpec]:
-    """The specs of a part and of those before it in its plan, which hold for it as well, the latest first."""
+    """Return the specs of a part and of the earlier parts of its plan, which also apply to it, the latest first."""
     plan = (two.spec for two in others if two.spec.plan_hash == one.spec.plan_hash and two.spec.part < one.spec.part)
     return [one.spec, *sorted(plan, key=lambda spec: spec.part, reverse=True)]
 

@@ -1,4 +1,4 @@
-"""The Reassignments of one topology, carried out one after the other."""
+"""The worker that carries out the Reassignments of one topology, one after the other."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _log = logging.getLogger("rackspan.reassignments")
 
 _STEP_SECONDS = 1.0
 _RECORD_SECONDS = 3.0
-"""After a record was refused: by then a watch has reported what changed."""
+"""The pause after a refused write of the record: by then the watch has reported the change."""
 _RETRY_SECONDS = 15.0
 _IDLE_SECONDS = 60.0
 _CLEARING_SECONDS = 60.0
-"""How long throttles may take to be cleared where the object goes in any case."""
+"""The time limit for clearing the throttles of a Reassignment that is not carried out any more."""
 
 
 class TopologyWorker:
-    """Level-triggered: each pass starts from the objects that are there, what was recorded in them, and Kafka."""
+    """Level-triggered: each pass starts from the current objects, the records in them, and the state of Kafka."""
 
     def __init__(self, key: ObjectKey, dependencies: ReassignmentDependencies) -> None:
         self.wake = asyncio.Event()
@@ -60,37 +60,37 @@ class TopologyWorker:
         self._writer = ReassignmentWriter(dependencies)
         self._connection = ReassignmentClient(dependencies.connector, dependencies.kube)
         self._topology: RackTopology | None = None
-        """As it was last, also once it is gone: throttles that are left lie in its cluster."""
+        """The last known RackTopology, kept after its deletion: throttles that are left are in its cluster."""
         self._run: Run | None = None
         self._aside: Run | None = None
-        """The run of before another topology got the place. Its connection is closed."""
+        """The run from before the worker stepped aside. Its connection is closed."""
         self._rests_until = 0.0
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is due now: it is paused, or waits for its Kafka or for others, and nothing has changed."""
+        """Whether nothing is due now: the plan is paused, or waits for Kafka or for others, and nothing has changed."""
         return not self.wake.is_set() and asyncio.get_running_loop().time() < self._rests_until
 
     @property
     def has_lost_run(self) -> bool:
-        """Whether somebody has taken away what it carries out, whose throttles are not cleared yet."""
+        """Whether another client has deleted the Reassignment under way, whose throttles are not cleared yet."""
         run = self._run or self._aside
         if run is None:
             return False
         return not run.is_of(self._cache.reassignments.get(run.of.key))
 
     async def close(self) -> None:
-        """Close the connection to Kafka. What is under way there goes on, and is gone on with from the record."""
+        """Close the connection to Kafka. Moves under way continue there, and the next run continues from the record."""
         self._run = self._aside = None
         await self._connection.close()
 
     async def step_aside(self) -> None:
-        """Close the connection and remember what was seen: how long a broker is missing counts from turn to turn."""
+        """Close the connection and keep the run: the time for which a broker is missing counts across turns."""
         self._aside, self._run = self._run or self._aside, None
         await self._connection.close()
 
     async def leave(self) -> Sequence[str]:
-        """Clear all throttles, since the operator goes; what is left, a sentence for each. Never raises."""
+        """Clear all throttles before an uninstall. Return a sentence for each problem. Never raises."""
         self._topology = self._cache.topologies.get(self._key)
         recorded = [one for one in in_order(self._cache, self._key) if one.status.record is not None]
         found = [(one, await self._cleared(one)) for one in recorded]
@@ -98,7 +98,7 @@ class TopologyWorker:
         return [f"Reassignment {one.key}: {problem}" for one, problem in found if problem is not None]
 
     async def reconcile(self) -> float:
-        """One pass; the seconds until the next one. Raises FailureError where the API server does not answer."""
+        """Run one pass. Return the seconds until the next. Raises FailureError if the API server does not respond."""
         pause, self._rests_until = _RETRY_SECONDS, 0.0
         try:
             pause = await self._look()
@@ -127,7 +127,7 @@ class TopologyWorker:
         mine = in_order(self._cache, self._key)
         topology = self._cache.topologies.get(self._key)
         if topology is None and not (await self._dependencies.kube.listed(TOPOLOGY)).lacks(self._key):
-            return _RETRY_SECONDS  # it is there, and cannot be read now
+            return _RETRY_SECONDS  # the topology exists, but cannot be read now
         if topology is None or topology.meta.is_deleting:
             left = [await self._abandon(one) for one in mine if turns.needs_work(one)]
             return _RETRY_SECONDS if all(left) else _STEP_SECONDS
@@ -138,17 +138,17 @@ class TopologyWorker:
                     await self._clear_left_over(one)
         if not unfinished:
             return _IDLE_SECONDS
-        first = next(filter(turns.has_begun, unfinished), unfinished[0])  # what has begun goes first
+        first = next(filter(turns.has_begun, unfinished), unfinished[0])  # a Reassignment that has begun goes first
         for one in unfinished:
             if one is not first and not await self._end_withdrawn(one):
                 waits = f"waits until {first.meta.name} has ended"
                 await self._writer.write_state(one, ReassignmentState.QUEUED, waits)
         return await self._have_its_turn(first, topology, mine)
 
-    # --- those that have to wait, and those that have ended --------------------------------------------------------
+    # --- Reassignments that wait or have ended -----------------------------------------------------------------------
 
     async def _end_withdrawn(self, one: Reassignment) -> bool:
-        """Let one go that was deleted or cancelled before it began; gives whether it was."""
+        """End a Reassignment that was deleted or cancelled before it began. Return whether it was."""
         if one.meta.is_deleting:
             await self._writer.release(one)
         elif one.spec.cancelled:
@@ -156,7 +156,7 @@ class TopologyWorker:
         return one.meta.is_deleting or one.spec.cancelled
 
     async def _clear_left_over(self, one: Reassignment) -> None:
-        """Give back throttles that could not be cleared when it ended; one that is being deleted is let go anyway."""
+        """Clear the throttles left at its end, then release the object. Release it anyway if it is being deleted."""
         if one.status.throttles:
             problem = await self._cleared(one)
             known = self._writer.current(one)
@@ -173,9 +173,9 @@ class TopologyWorker:
             await self._writer.release(known)
 
     async def _abandon(self, one: Reassignment) -> bool:
-        """End one whose topology is gone, and let its object go; throttles are cleared where Kafka answers.
+        """End a Reassignment whose topology is deleted, and release its object. Clear throttles if Kafka responds.
 
-        False where the end could not be written, because others changed the object: it stays until that is done.
+        Return False if the end could not be written, because another client changed the object: the next pass retries.
         """
         problem = await self._cleared(one) if one.status.record is not None else None
         if (known := self._writer.current(one)) is None:
@@ -193,7 +193,7 @@ class TopologyWorker:
         return True
 
     async def _cleared(self, one: Reassignment) -> str | None:
-        """Clear all throttles of one that is not carried out any more; what is left, in words. Never raises."""
+        """Clear the throttles of a Reassignment that is not carried out. Return what is left, or None. Never raises."""
         try:
             async with asyncio.timeout(_CLEARING_SECONDS):
                 run = self._run
@@ -205,7 +205,7 @@ class TopologyWorker:
         return f"throttles are left in Kafka, on {', '.join(left[:10])}" if left else None
 
     async def _leave_lost_run(self) -> None:
-        """Clear the throttles of what somebody has taken away, finalizer and all; once Kafka answers."""
+        """Clear the throttles of a Reassignment that another client has deleted with its finalizer."""
         run = self._run or self._aside
         if run is None or not self.has_lost_run:
             return
@@ -214,19 +214,19 @@ class TopologyWorker:
                 if self._run is None and self._topology is not None:
                     admin = await self._connection.admin(self._topology)
                     run.executor = run.executor.over(AuditedAdmin(admin, run.of))
-                with contextlib.suppress(JournalError):  # the record is gone with the object
+                with contextlib.suppress(JournalError):  # the record was deleted with the object
                     await run.executor.clear_throttles()
         except (FailureError, TimeoutError) as error:
             _log.warning("Reassignment %s is gone, and its throttles may be left in Kafka: %s", run.of.key, error)
             if self._key in self._cache.topologies:
-                await self.step_aside()  # and ask again
+                await self.step_aside()  # the next pass retries
                 return
         except Exception:
-            self._run = self._aside = None  # a defect keeps no other from its turn
+            self._run = self._aside = None  # a bug must not block the other Reassignments
             raise
         self._run = self._aside = None
 
-    # --- the one whose turn it is ------------------------------------------------------------------------------------
+    # --- the Reassignment whose turn it is ---------------------------------------------------------------------------
 
     async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
         intent = turns.intent_of(one, mine, topology, self._dependencies.clock())
@@ -258,16 +258,16 @@ class TopologyWorker:
             return _RETRY_SECONDS
 
     async def _record_failed(self, one: Reassignment, error: JournalError) -> float:
-        """Begin anew with the object as the API server has it; the seconds until then."""
+        """Start again from the object in the API server. Return the seconds until then."""
         _log.warning("Reassignment %s: %s", one.key, error)
-        run, self._run = self._run, None  # what it believes to be recorded may not be
+        run, self._run = self._run, None  # its record may differ from the stored one
         await self._writer.read(one)
         if self._writer.current(one) is None:
-            self._run = run  # nobody else knows of its throttles
+            self._run = run  # only this run knows the throttles
         return _RECORD_SECONDS
 
     async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
-        """Why one has its turn and does not begin: the seconds until it is looked at again, None where it does."""
+        """Return None if a Reassignment may begin at its turn, else the seconds until the next check."""
         if await self._end_withdrawn(one):
             return _STEP_SECONDS
         obstacle = turns.obstacle(one, mine, self._dependencies.clock())
@@ -318,7 +318,7 @@ class TopologyWorker:
         return _IDLE_SECONDS if run.is_left_alone(intent) else run.pause
 
     async def _stop(self, one: Reassignment, why: str) -> float:
-        """End one that nothing can be taken back of."""
+        """End a Reassignment whose moves under way cannot be cancelled."""
         problem = await self._cleared(one) if turns.has_begun(one) else None
         self._run = None
         known = self._writer.current(one)
@@ -330,7 +330,7 @@ class TopologyWorker:
         return _STEP_SECONDS
 
     async def _connection_failed(self, one: Reassignment, error: FailureError) -> None:
-        """Write that Kafka does not answer, and begin anew with the Secrets of then."""
+        """Report that Kafka does not respond. The next pass connects again, with the Secrets of that time."""
         await self.step_aside()
         known = self._writer.current(one)
         if error.failure.reason is Reason.LEASE_NOT_HELD or known is None:
@@ -339,7 +339,7 @@ class TopologyWorker:
         await self._writer.write_state(known, state, f"tried again: {error}", reason=error.failure.reason)
 
     async def _run_of(self, one: Reassignment) -> Run:
-        """What is known of the one whose turn it is; from its object as the API server has it, if that is nothing."""
+        """Return the run of the Reassignment whose turn it is. Create it from the API server's object if needed."""
         if self._run is None or not self._run.is_of(one):
             await self._writer.read(one)
             executor = await self._executor(self._writer.current(one) or one)
@@ -353,7 +353,7 @@ class TopologyWorker:
         return self._run
 
     async def _executor(self, one: Reassignment) -> Executor:
-        """Raises UnreadablePlanError, JournalError where it is gone, and FailureError where nobody answers."""
+        """Raises UnreadablePlanError, JournalError if the object is deleted, FailureError if no server responds."""
         plan = await self._dependencies.objects.plan(one)
         if plan is None:
             raise JournalError("the object is gone")
