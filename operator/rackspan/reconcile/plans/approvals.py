@@ -1,7 +1,7 @@
-"""Looks after the approval of a topology's plan: begins what is approved, and has topics report what they wait for.
+"""Handles the approval of a topology's plan: begins approved parts, and makes topics report what they wait for.
 
-Each look starts from the plan that is there now and from the objects as they are. Before anything begins, its topics
-are read from Kafka once more: an approval is never for replicas that nobody has seen.
+Each pass starts from the current plan and the current objects. Before a part begins, its topic is read from Kafka once
+more: an approval applies only to the replicas that the plan was made for.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from rackspan.reconcile.specs.topic_quotas import Quotas
 
 _ROOM_SECONDS = 10.0
-"""Between two looks at what min.insync.replicas holds up: the way to lower it is two calls to Kafka."""
+"""The time between two checks for plans that min.insync.replicas holds up: to lower it takes two calls to Kafka."""
 
 _COUNT_SECONDS = 60.0
-"""Between two counts of what lies on the brokers that KafkaTopics ask for."""
+"""The time between two counts of the brokers' replicas that approvals on KafkaTopics cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How often the cluster has changed, and Reassignments have ended: what Kafka said before is outdated after."""
+    """How often the cluster has changed and Reassignments have ended. Either makes earlier data of Kafka outdated."""
 
     epoch: int
     ended: int
@@ -82,36 +82,36 @@ class Approvals:
         self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
         self._epoch = -1
         self._unseen: set[ObjectKey] = set()
-        """Topics that have not been looked at since the cluster changed."""
+        """Topics that have not been checked since the cluster changed."""
         self._ended = 0
-        """How often what was under way has ended."""
+        """How often the Reassignments under way have ended."""
         self._moved: set[ObjectKey] = set()
-        """Topics that have not been looked at since what was under way has ended."""
+        """Topics that have not been checked since the Reassignments under way ended."""
         self._complete: int | None = None
-        """The epoch whose topics have all been looked at, and whose plan was made over all of them together."""
+        """The epoch whose topics have all been checked, and whose plan was computed over all of them together."""
         self._same_since: dict[str, float] = {}
-        """Since when parts have been the same, by their hashes."""
+        """The time since when each part has been the same, by its hash."""
         self._put_off: set[ObjectKey] = set()
-        """Topics that were to be looked at, and are later: what is known of their parts may be old."""
+        """Topics whose check is postponed: what is known of their parts may be outdated."""
         self._begun: dict[str, str] = {}
-        """The names of Reassignments that parts were begun as, by the hashes of these parts."""
+        """The names of the Reassignments that parts were begun as, by the hashes of the parts."""
         self._begun_whole: dict[str, str] = {}
-        """The same by hashes of whole plans and namespaces' parts, where those of some parts are not kept."""
+        """The same by hashes of whole plans and namespaces' parts, if the hashes of some parts are not kept."""
         self._recalled = False
-        """Whether what was begun before this process is known."""
+        """Whether the plans that were begun before this process are known."""
         self._moving: set[ObjectKey] = set()
-        """Topics with a part in what is under way."""
+        """Topics with a part in the Reassignments under way."""
         self._was_busy = False
         self._reported: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
         self._carried_out: set[str] = set()
-        """Hashes that named what was begun before: their approvals in specs stay there."""
+        """Hashes that named plans begun before: approvals of these hashes in specs stay there."""
         self._counted_at = float("-inf")
         self._room_due = float("-inf")
 
     # --- what a plan waits for ---------------------------------------------------------------------------------------
 
     def holds_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
-        """What the parts of these topics wait for, and how many bytes they copy; those without a part are left out."""
+        """Return what the parts of these topics wait for, and their bytes. Topics without a part are left out."""
         review = self._review(datetime.now(UTC))
         if review is None:
             return {}
@@ -120,14 +120,14 @@ class Approvals:
         return found
 
     def summary(self) -> PlanSummary | None:
-        """The whole plan for the RackTopology's status; None while not all topics have been looked at."""
+        """Return the whole plan for the RackTopology's status, or None while not all topics have been checked."""
         if not self._is_complete:
             return None
         review = self._review(datetime.now(UTC))
         return NO_PLAN if review is None else summary(review)
 
     def _review(self, now: datetime) -> Review | None:
-        """None without a plan, or without a cluster that it is for."""
+        """Return the review, or None without a plan or without the state of a cluster."""
         cache, state, whole = self._dependencies.cache, self._observer.state, self._plans.whole
         topology = cache.topologies.get(self._key)
         if topology is None or not isinstance(state, ClusterState) or not whole.parts:
@@ -151,17 +151,17 @@ class Approvals:
         )
         return review_plan(whole, present, now)
 
-    # --- which topics have been looked at ----------------------------------------------------------------------------
+    # --- which topics have been checked ------------------------------------------------------------------------------
 
     def moment(self) -> Moment:
-        """The moment before a pass reads topics from Kafka."""
+        """Return the current moment, before a pass reads topics from Kafka."""
         self._was_busy = self._was_busy or self._is_busy
         return Moment(self._observer.epoch, self._ended)
 
     def looked_at(self, keys: Collection[ObjectKey], since: Moment, put_off: Collection[ObjectKey]) -> None:
-        """These topics were read from Kafka after that moment.
+        """Record that these topics were read from Kafka after the moment `since`.
 
-        Some of them are `put_off`: plans do not wait for them, since one namespace could hold up all others.
+        The check of `put_off` topics is postponed: plans do not wait for them, as one namespace could delay all others.
         """
         self._put_off.difference_update(keys)
         self._put_off.update(put_off)
@@ -172,7 +172,7 @@ class Approvals:
             self._moved.difference_update(keys)
 
     def forget(self, key: ObjectKey) -> None:
-        """Wait for a topic no longer: its KafkaTopic is gone."""
+        """Stop waiting for a topic whose KafkaTopic is deleted."""
         self._note_epoch()
         for waiting in (self._unseen, self._moved, self._put_off):
             waiting.discard(key)
@@ -184,7 +184,7 @@ class Approvals:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether all topics have been looked at since the cluster changed, and since something has ended."""
+        """Whether all topics have been checked since the cluster changed and since the last Reassignment ended."""
         has_ended = self._was_busy and not self._is_busy
         seen = self._complete == self._observer.epoch and not self._moved and not self._unmanaged.is_due
         return seen and not has_ended
@@ -197,9 +197,9 @@ class Approvals:
     # --- one pass ----------------------------------------------------------------------------------------------------
 
     async def reconcile(self) -> None:
-        """Begin what is approved, refuse what is not there any more, and have topics report what they wait for.
+        """Begin approved parts, refuse approvals of outdated plans, and make topics report what they wait for.
 
-        Raises FailureError where Kafka or the API server does not answer.
+        Raises FailureError if Kafka or the API server does not respond.
         """
         self._note_epoch()
         if self._is_busy:
@@ -218,7 +218,7 @@ class Approvals:
                 try:
                     await self._begin(review, admin)
                 except FailureError as error:
-                    problem = error  # raised below: it keeps nobody from being told what the rest waits for
+                    problem = error  # raised below, after the waiting topics are queued
                 review = self._review(datetime.now(UTC))
             else:
                 await self._let_shrink(review, admin)
@@ -230,9 +230,9 @@ class Approvals:
             raise problem
 
     async def _plan_together(self) -> None:
-        """Have topics in the plan that no KafkaTopic's pass puts there, and make it anew where no pass does.
+        """Plan topics without a KafkaTopic, and compute the plan again if no topic's pass does so.
 
-        Once all topics have been looked at since the cluster changed, the plan is made over all of them together.
+        Once all topics have been checked since the cluster changed, the plan is computed over all of them together.
         """
         state, admin, epoch = self._observer.state, self._observer.admin, self._observer.epoch
         if not isinstance(state, ClusterState) or admin is None:
@@ -245,9 +245,10 @@ class Approvals:
             await self._plans.of((), state.for_plans)
 
     def _recall(self) -> None:
-        """Know what was begun before this process, or by it although no answer said so: by what is there.
+        """Find the plans begun before this process, or by this process without a response, from the existing objects.
 
-        What ended for nothing does not begin by itself again. Statuses of topics say it where its Reassignment is gone.
+        A plan that ended without success does not start automatically again. If its Reassignment is deleted, the
+        statuses of its topics still name it.
         """
         if not self._recalled:
             cache = self._dependencies.cache
@@ -265,12 +266,12 @@ class Approvals:
         self._recalled = True
 
     def _begun_as(self, key: ObjectKey, whole: WholePlan) -> str | None:
-        """The Reassignment that a part was begun as before, None where it was not."""
+        """Return the Reassignment that a part was begun as before, or None."""
         named = (self._begun_whole.get(text) for text in whole.names(key)) if self._begun_whole else ()
         return self._begun.get(whole.parts[key].hash) or next(filter(None, named), None)
 
     async def _note_end(self) -> None:
-        """Have what was moved looked at again, and brokers' replicas counted again, once it has ended."""
+        """Once Reassignments have ended, check their topics again and count the brokers' replicas again."""
         busy = self._is_busy
         if self._was_busy and not busy:
             await self._count_again()
@@ -278,7 +279,7 @@ class Approvals:
             cache = self._dependencies.cache
             mine = set(cache.topics_of(self._key))
             planned = {key for key in mine if cache.topics[key].status.plan is not None}
-            # What others have begun, a predecessor among them, may move any of them.
+            # A Reassignment of another process, such as a predecessor, may move any topic.
             self._moved = mine & (self._moving | planned) if self._moving else mine
             self._queue.add(sorted(self._moved))
             self._unmanaged.look_again()
@@ -286,7 +287,7 @@ class Approvals:
         self._was_busy = busy
 
     def _note_new_plan(self) -> None:
-        """What was begun is no matter any more once its part is gone: it may come again, and begin again."""
+        """Forget begun parts that left the plan: if the same part is needed again, it may begin again."""
         if self._begun and not self._was_busy and self._is_complete and not self._put_off:
             whole = self._plans.whole
             parts = {part.hash for part in whole.parts.values()}
@@ -298,7 +299,7 @@ class Approvals:
         topic_ids, changed = await self._compared(review, admin)
         self._look_again(changed)
         same = {key: part for key, part in review.approved.items() if key not in changed}
-        # An approval is spent before anything is done for it: who is started again must not find it once more.
+        # Remove an approval before anything is done for it: a restarted operator must not find it again.
         parts = await self._approved.take_off(review.topology, review.whole, same)
         if not parts or not self._is_present(review.state):
             return
@@ -334,14 +335,14 @@ class Approvals:
         self._dependencies.kube.record_event(KubernetesEvent(about, Reason.PLAN_APPROVED, message))
 
     def _is_present(self, state: ClusterState) -> bool:
-        """Whether racks, and what the RackTopology asks for, are still those of a state that was looked at."""
+        """Return whether the racks and the RackTopology's spec are still those of a checked state."""
         topology = self._dependencies.cache.topologies.get(self._key)
         if topology is None or topology.meta.is_deleting or topology.meta.is_paused:
             return False
         return topology.spec == state.spec and self._complete == self._observer.epoch
 
     async def _let_shrink(self, review: Review, admin: KafkaAdmin) -> None:
-        """Lower min.insync.replicas where nothing else holds up what is under way."""
+        """Lower min.insync.replicas if nothing else holds up the Reassignment under way."""
         now = asyncio.get_running_loop().time()
         if now < self._room_due:
             return
@@ -352,14 +353,14 @@ class Approvals:
             return
         self._room_due = now + _ROOM_SECONDS
         topics = self._dependencies.cache.topics
-        # What has too many replicas still has a part in the present plan, which says whose object the topic is.
+        # A topic with too many replicas still has a part in the current plan, which says which object the topic has.
         objects = {inputs.topic: topics[key] for key, inputs in review.whole.inputs.items() if key in topics}
         shrinking = [(objects[name], some) for name, some in held.items() if name in objects]
         for event in await make_room(shrinking, review.state, admin, lowered_at_last):
             self._dependencies.kube.record_event(event)
 
     async def _compared(self, review: Review, admin: KafkaAdmin) -> tuple[Mapping[str, str], Collection[ObjectKey]]:
-        """The ids of the approved topics; those of which Kafka, objects or brokers say something else than the plan."""
+        """Return the ids of the approved topics, and those topics whose inputs have changed since the plan was made."""
         planned = {key: review.whole.inputs[key] for key in review.approved}
         seen = await admin.topics([inputs.topic for inputs in planned.values()])
         above_quota = self._quotas.of(planned)
@@ -377,7 +378,7 @@ class Approvals:
         review: Review,
         above_quota: Collection[ObjectKey],
     ) -> PlanInputs | None:
-        """What a topic's part would be made from now; None where Kafka has not the topic that the part is for."""
+        """Return the current inputs of a topic's part, or None if Kafka does not have the topic of the part."""
         topic, state = self._dependencies.cache.topics.get(key), review.state.for_plans
         if not isinstance(found, TopicDescription):
             return None
@@ -389,10 +390,10 @@ class Approvals:
         return inputs_of(topic, found, state, above_quota)
 
     async def _refuse(self, review: Review) -> None:
-        """Refuse approvals of another plan, and make the plan anew from what lies on the brokers now.
+        """Refuse approvals of another plan, and compute the plan again from the current replicas on the brokers.
 
-        Whoever approved it may have made the plan on the command line, from newer counts than those here. What a
-        KafkaTopic approves has the parts of its namespace made anew, and brokers' replicas counted once a minute.
+        The person may have made the approved plan on the command line, from newer counts. After an approval on a
+        KafkaTopic, the parts of its namespace are computed again, and replicas are counted at most once a minute.
         """
         if self._approved.refuse(review.topology, review.whole, self._carried_out):
             await self._count_again()
@@ -403,7 +404,7 @@ class Approvals:
             self._plans.make_anew(namespaces)
 
     async def _count_again(self) -> None:
-        """Count what lies on the brokers now: the next plans are made from it."""
+        """Count the current replicas on the brokers: the next plans use the counts."""
         state, admin = self._observer.state, self._observer.admin
         if isinstance(state, ClusterState) and admin is not None:
             await state.load.recount(admin)
@@ -415,7 +416,7 @@ class Approvals:
             self._unmanaged.look_again()
 
     def _requeue_changed(self, review: Review) -> None:
-        """Queue topics whose status reports something else than what their parts wait for now."""
+        """Queue topics whose status does not report what their parts wait for now."""
         cache = self._dependencies.cache
         self._reported = {key: one for key, one in self._reported.items() if key in review.whole.parts}
         there = ((cache.topics[key], reported) for key, reported in self._reported.items() if key in cache.topics)
@@ -423,5 +424,5 @@ class Approvals:
 
 
 def _is_up_to_date(review: Review) -> bool:
-    """Whether the RackTopology still asks for what it did when the plan was made: drains, for one, may be over."""
+    """Return whether the RackTopology's spec is still that of the plan; for example, a drain may have ended."""
     return review.topology.spec == review.state.spec

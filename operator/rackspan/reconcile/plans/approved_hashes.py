@@ -1,4 +1,4 @@
-"""The plans that people approve, by the annotations and specs of a topology's objects."""
+"""The plans that people approve, in the annotations and specs of a topology's objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubeApi
 
 _REMEMBERED = 100
-"""Refused approvals on RackTopologies that are remembered, so that the plan is made anew once for each."""
+"""The number of refused approvals on a RackTopology that are remembered, so that each causes only one new plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +38,35 @@ class Approved:
 
     @property
     def all(self) -> frozenset[str]:
-        """Both."""
+        """The hashes of the annotation and of the spec."""
         return self.annotated | self.declared
 
 
 class ApprovedHashes:
-    """What the objects of one topology approve.
+    """The approvals on the objects of one topology.
 
-    A hash covers the parts that it names. Those that it has named stay covered while it is approved and they are the
-    same, whatever becomes of others: so nobody else makes an approval stale.
+    A hash covers the parts that it names. While the hash is approved, these parts stay covered as long as they are the
+    same, even if other parts change: so no other tenant can make an approval stale.
 
-    An annotation counts once: it is taken off before what it approves begins. From then on it is known here only, so
-    that an operator that is started again does not begin the same plan once more. An approval in a spec stays there,
-    so it does not count where the same part was begun before (`begun`).
+    An annotation counts once: the operator removes it before the approved parts begin. From then on only this process
+    knows the approval, so that a restarted operator does not begin the same plan again. An approval in a spec stays
+    there, so it does not count if the same part was begun before (`begun`).
     """
 
     def __init__(self, cache: Cache, kube: KubeApi) -> None:
         self._cache = cache
         self._kube = kube
         self._covered: dict[str, frozenset[str]] = {}
-        """Hashes of parts by the hashes on the RackTopology that named them."""
+        """The hashes of parts, by the hashes on the RackTopology that named them."""
         self._refused: dict[str, None] = {}
-        """Approvals on the RackTopology of plans that are not there."""
+        """Approvals on the RackTopology of plans that do not exist."""
         self._refused_parts: dict[ObjectKey, frozenset[str]] = {}
-        """The same on KafkaTopics."""
+        """The same for KafkaTopics."""
         self._in_hand: dict[ObjectRef, str] = {}
-        """Annotations that were taken off, and whose plans have not begun, by object."""
+        """Annotations that were removed and whose plans have not begun, by object."""
 
     def names(self, whole: WholePlan) -> Mapping[ObjectKey, frozenset[str]]:
-        """All hashes that name each part: now, or when they were approved."""
+        """Return all hashes that name each part, now or when they were approved."""
         return {
             key: whole.names(key) | {text for text, parts in self._covered.items() if part.hash in parts}
             for key, part in whole.parts.items()
@@ -75,7 +75,7 @@ class ApprovedHashes:
     def of_topology(
         self, topology: RackTopology, names: Mapping[ObjectKey, frozenset[str]], begun: Collection[ObjectKey]
     ) -> Approved:
-        """The hashes approved on the RackTopology: those that name a part, and others once they are refused."""
+        """Return the hashes approved on the RackTopology: those that name a part, and refused ones."""
         said = self._said_of_topology(topology)
         named = _together(names.values())
         fresh = _together(some for key, some in names.items() if key not in begun)
@@ -83,11 +83,11 @@ class ApprovedHashes:
         return Approved(said.annotated & (named | refused), said.declared & (fresh | refused))
 
     def declared(self, topology: RackTopology) -> frozenset[str]:
-        """The hashes that the RackTopology's spec approves, whether they are there or not."""
+        """Return the hashes that the RackTopology's spec approves, whether such plans exist or not."""
         return self._said_of_topology(topology).declared
 
     def of_part(self, topic: KafkaTopic, plan_hash: str, *, again: bool) -> frozenset[str]:
-        """The hashes approved on a KafkaTopic, likewise."""
+        """Return the hashes approved on a KafkaTopic: the one of its part, and refused ones."""
         refused = self._refused_parts.get(topic.key, ())
         return frozenset(
             text for text in self._said_of_part(topic, again=again) if text == plan_hash or text in refused
@@ -104,9 +104,9 @@ class ApprovedHashes:
         self._in_hand = {ref: text for ref, text in self._in_hand.items() if not present.isdisjoint(_hashes(text))}
 
     def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: Collection[str]) -> bool:
-        """Remember approvals on the RackTopology of plans that are not there; whether there are new ones.
+        """Remember approvals on the RackTopology of plans that do not exist. Return whether there are new ones.
 
-        `carried_out` are the hashes that named what was begun before.
+        `carried_out` are the hashes that named plans begun before.
         """
         present = _together(self.names(whole).values())
         unseen = self._said_of_topology(topology).all - present - self._refused.keys() - set(carried_out)
@@ -116,7 +116,7 @@ class ApprovedHashes:
         return bool(unseen)
 
     def refuse_parts(self, topology: RackTopology, whole: WholePlan) -> Collection[str]:
-        """The same of KafkaTopics that have a part; the namespaces that have new ones."""
+        """Do the same for KafkaTopics that have a part. Return the namespaces with new ones."""
         refused = {}
         for key, part in whole.parts.items():
             topic = self._cache.topics.get(key)
@@ -128,11 +128,11 @@ class ApprovedHashes:
     async def take_off(
         self, topology: RackTopology, whole: WholePlan, parts: Mapping[ObjectKey, TopicPlan]
     ) -> Mapping[ObjectKey, TopicPlan]:
-        """Take off the annotations that approve some parts; those parts that may begin.
+        """Remove the annotations that approve some parts. Return the parts that may begin.
 
-        A part whose KafkaTopic has changed since does not begin now, and none does where the RackTopology's annotation
-        has.
-        Raises FailureError where the RackTopology may not be changed, or only KafkaTopics that may not be are left.
+        If a KafkaTopic has changed meanwhile, its part does not begin now. If the RackTopology's annotation approves a
+        part and has changed, no part begins now.
+        Raises FailureError if the RackTopology cannot be changed, or if no part is left because a KafkaTopic cannot be.
         """
         able: dict[ObjectKey, TopicPlan] = {}
         refused = None
@@ -143,7 +143,7 @@ class ApprovedHashes:
                 if topic is None or not approves or await self._take(TOPIC, topic.meta):
                     able[key] = part
             except FailureError as error:
-                refused = error  # as by a webhook of its namespace
+                refused = error  # for example, by a webhook of its namespace
         if refused is not None and not able:
             raise refused
         said, now = topology.meta.annotations.get(APPROVE_PLAN), self._cache.topologies.get(topology.key)
@@ -154,13 +154,13 @@ class ApprovedHashes:
         return able if await self._take(TOPOLOGY, now.meta) else {}  # its status may have been written meanwhile
 
     def spend(self, names: Collection[str]) -> None:
-        """Forget the annotations that approved what has begun, by all hashes that name it or its parts."""
+        """Forget the annotations that approved a plan that has begun; `names` are the hashes of plan and parts."""
         named = {*names, *(text for text, parts in self._covered.items() if not parts.isdisjoint(names))}
         self._in_hand = {ref: text for ref, text in self._in_hand.items() if named.isdisjoint(_hashes(text))}
         self._covered = {text: parts.difference(names) for text, parts in self._covered.items()}
 
     async def _take(self, kind: str, meta: Meta) -> bool:
-        """Take the annotation off an object; whether it has not changed since it was read."""
+        """Remove the annotation of an object. Return False if the object has changed since it was read."""
         ref = ObjectRef(kind, meta.key, meta.uid)
         written = await self._kube.remove_annotation(ref, APPROVE_PLAN, meta.resource_version)
         if written is None:
@@ -182,7 +182,7 @@ class ApprovedHashes:
         return frozenset(text for text in (self._annotation(TOPIC, topic.meta), declared) if text)
 
     def _annotation(self, kind: str, meta: Meta) -> str | None:
-        """The annotation, or the one that was taken off for what has not begun."""
+        """Return the annotation, or the removed annotation of a plan that has not begun."""
         return meta.annotations.get(APPROVE_PLAN) or self._in_hand.get(ObjectRef(kind, meta.key, meta.uid))
 
 
@@ -191,12 +191,12 @@ def _together(names: Iterable[frozenset[str]]) -> frozenset[str]:
 
 
 def _hashes(text: str | None) -> frozenset[str]:
-    """The hashes of an approval, which are separated by commas."""
+    """Return the hashes of an approval, which are separated by commas."""
     return frozenset(one.strip() for one in (text or "").split(",")[:MAX_APPROVED] if one.strip())
 
 
 def may_approve(key: ObjectKey, topology: RackTopology) -> bool:
-    """Whether a KafkaTopic decides about its own part."""
+    """Return whether a KafkaTopic may approve its own part."""
     match topology.spec.reassignment.topic_approval:
         case TopicApproval.OWN:
             return key.namespace == topology.key.namespace

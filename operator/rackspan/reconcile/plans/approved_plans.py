@@ -1,4 +1,4 @@
-"""Approved plans as Reassignments: made from a plan, carried out one after the other, and read as records again."""
+"""Approved plans as Reassignments: created from a plan, carried out one after the other, and read back as records."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import JsonObject, ReassignmentObjects, Replicas
 
 _MOST_PARTITIONS = 10_000
-"""Of one Reassignment: 250 kB of text where racks, brokers and sizes are as diverse as can be."""
+"""The limit of one Reassignment: 250 kB of text if racks, brokers and sizes are as diverse as possible."""
 MOST_NAMES = 4_000
-"""Of one plan: an annotation of 132 kB."""
+"""The maximum number of hashes of one plan: an annotation of 132 kB."""
 _RATE = "100000000000"
-"""As long as a rate in bytes per second is; an adaptive throttle has set two."""
+"""A rate in bytes per second of the maximum length. An adaptive throttle may have set two rates."""
 _LONGEST_PREFIX = 200
 _LONGEST_LABEL = 63
 _SHOWN = 200
@@ -52,11 +52,11 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovedPlan(Record):
-    """A plan that somebody, or a policy, has said yes to: the record that it begins with.
+    """A plan that a person or a policy has approved: the record with which it begins.
 
-    `changes` are of partitions that exist, with sizes where they are known. `approved_by` says in words who or what
-    approved it, `names` are the hashes of the plan, and of its namespaces' and topics' parts, which this is all of, or
-    some.
+    `changes` are those of existing partitions, with sizes if known. `approved_by` says in words who or what approved
+    the plan. `names` are the hashes of the whole plan and of the namespaces' and topics' parts that it contains, wholly
+    or partly.
     """
 
     approved_by: str
@@ -64,13 +64,13 @@ class ApprovedPlan(Record):
 
 
 class UnreadablePlanError(ValueError):
-    """The plan or the record of a Reassignment is none; the message says why."""
+    """The plan or the record of a Reassignment is invalid; the message says why."""
 
 
 def reassignments_of(topology: RackTopology, plan: ApprovedPlan) -> Sequence[JsonObject]:
-    """The objects of a plan, of one name each whenever they are made; the partitions in the fewest domains first.
+    """Return the objects of a plan, with the same names at each call; the partitions in the fewest domains first.
 
-    Raises FailureError where the racks alone are too much for one object.
+    Raises FailureError if the racks alone are too large for one object.
     """
     racks = Racks(plan.racks)
     changes = sorted(
@@ -86,13 +86,13 @@ def reassignments_of(topology: RackTopology, plan: ApprovedPlan) -> Sequence[Jso
 
 
 def name_of(topology: str, plan_hash: str, part: int, parts: int) -> str:
-    """The name of a Reassignment: that of its topology, the plan's hash, and which part it is if there are several."""
+    """Return the name of a Reassignment: its topology, the plan's hash, and its part if there are several."""
     name = f"{topology[:_LONGEST_PREFIX].rstrip('-.')}-{plan_hash}"
     return name if parts == 1 else f"{name}-{part}"
 
 
 def record_from(reassignment: Reassignment, plan: str) -> Record:
-    """What a Reassignment says, whose `spec.plan` this is, with what was recorded of it. Raises UnreadablePlanError."""
+    """Return the record in a Reassignment's `spec.plan` with its recorded progress. Raises UnreadablePlanError."""
     spec = reassignment.spec
     try:
         record = record_of(unpacked(plan))
@@ -111,10 +111,10 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
 
 
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
-    """The texts of changes, as few as fit into an object each with whatever is recorded of them."""
+    """Yield texts of changes, as few as needed so that each text, and any record of it, fits into an object."""
     try:
         text = packed(document(replace(plan, changes=changes)), api.MAX_PLAN)
-        packed(progress_document(_all_begun(plan, changes)), api.MAX_PLAN * 7 // 8)  # a smaller one may be packed worse
+        packed(progress_document(_all_begun(plan, changes)), api.MAX_PLAN * 7 // 8)  # a smaller one may compress worse
     except TooLargeError as error:
         if len(changes) <= 1:
             what = f"the racks of {len(plan.racks):,} brokers fit into no Reassignment, which then {error}"
@@ -128,7 +128,7 @@ def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _all_begun(plan: ApprovedPlan, changes: Sequence[Change]) -> Record:
-    """The largest record: a step of each partition was begun, all wait, and each topic and broker is throttled."""
+    """Return the largest record: each partition has begun a step and waits, each topic and broker is throttled."""
     started: dict[TopicPartition, Replicas] = {}
     throttled: defaultdict[Setting, list[str]] = defaultdict(list)
     for one in changes:
@@ -169,7 +169,7 @@ def _object(topology: RackTopology, plan: ApprovedPlan, text: str, part: int, pa
 
 
 def _wrong(change: Change) -> str | None:
-    """Why a change cannot be carried out, whoever wrote it."""
+    """Return why a change cannot be carried out, or None. Any client may have written it."""
     for replicas in (change.before, change.replicas):
         if not replicas or len(set(replicas)) != len(replicas):
             return f"{change.topic[:_SHOWN]!a}, partition {change.partition}: its replicas are not different brokers"
@@ -177,14 +177,14 @@ def _wrong(change: Change) -> str | None:
 
 
 _FINAL = frozenset(one for one in WaitReason if one.final)
-"""What partitions are given up for."""
+"""The reasons for which partitions are given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class BegunPlan:
     """A plan that was begun: its first Reassignment, and the hashes of the plan and its namespaces' and topics' parts.
 
-    Of a very large plan the hashes of some topics' parts are `missing`. It has not `ended` while any part has not.
+    If the plan is very large, the hashes of some topics' parts are `missing`. It has `ended` once all parts have.
     """
 
     name: str
@@ -195,17 +195,17 @@ class BegunPlan:
 
 
 class ApprovedPlans:
-    """Makes the Reassignments of approved plans, and knows from the cache what has not ended."""
+    """Creates the Reassignments of approved plans, and finds those that have not ended in the cache."""
 
     def __init__(self, cache: Cache, objects: ReassignmentObjects) -> None:
         self._cache = cache
         self._objects = objects
 
     async def begin(self, topology: RackTopology, plan: ApprovedPlan) -> str:
-        """Have an approved plan carried out; the name of its first Reassignment.
+        """Create the Reassignments of an approved plan. Return the name of the first one.
 
-        Named after topology and hash, so that asking again changes nothing while it is waiting or under way; one that
-        has ended is begun anew. Raises FailureError where the API server does not take it.
+        The names depend on topology and hash, so a repeated call changes nothing while the plan waits or is under way.
+        A plan that has ended begins again. Raises FailureError if the API server does not accept an object.
         """
         bodies = await asyncio.to_thread(reassignments_of, topology, plan)  # seconds for 100,000 partitions
         known = [one for one in in_order(self._cache, topology.key) if one.spec.plan_hash == plan.plan_hash]
@@ -220,13 +220,13 @@ class ApprovedPlans:
         return str(bodies[0]["metadata"]["name"])
 
     def active(self, topology: ObjectKey) -> str | None:
-        """The name of the first Reassignment of a topology that waits or is under way, None where all have ended."""
+        """Return the name of a topology's first Reassignment that waits or is under way, None if all have ended."""
         return next((one.meta.name for one in in_order(self._cache, topology) if not one.ended), None)
 
     def begun_before(self, topology: ObjectKey) -> Sequence[BegunPlan]:
-        """The plans that were begun on a topology and of which objects are left, also before a restart, in order.
+        """Return the plans that were begun on a topology and still have objects, also before a restart, in order.
 
-        One of which not all could be made, so that it is stopped before it changes anything, counts as not begun.
+        A plan with parts that could not be created is stopped before it changes anything, and counts as not begun.
         """
         plans: defaultdict[str, list[Reassignment]] = defaultdict(list)
         for one in in_order(self._cache, topology):
@@ -234,7 +234,7 @@ class ApprovedPlans:
         return [_begun(parts) for parts in plans.values() if not _changes_nothing(parts)]
 
     async def held_by_min_insync(self, topology: ObjectKey) -> Sequence[Change]:
-        """All changes of what is under way, if nothing but min.insync.replicas holds up some of them; else none.
+        """Return all changes of the running Reassignment if only min.insync.replicas holds it up, else none.
 
         Raises FailureError.
         """
@@ -251,7 +251,7 @@ class ApprovedPlans:
         written = await self._objects.create(body)
         key = key_of(body)
         if written is not None:
-            # Its version is not recorded: the watch event that follows is news, and wakes who carries it out.
+            # Do not record its version: then the watch event counts as a change, and wakes the worker.
             if (seen := self._cache.reassignments.get(key)) is None or seen.meta.uid != written["metadata"]["uid"]:
                 self._cache.put_reassignment(written)
         elif (known := self._cache.reassignments.get(key)) is None or known.ended:
@@ -260,7 +260,7 @@ class ApprovedPlans:
 
 
 def _only_min_insync_holds(one: Reassignment) -> bool:
-    """Whether some partitions wait for min.insync.replicas to be lowered, and others for their turn or for nothing."""
+    """Return whether some partitions wait for a lower min.insync.replicas, and others at most for their turn."""
     waiting = one.status.waiting
     reasons = {found.reason for found in waiting.reasons} if waiting is not None else set()
     return WaitReason.MIN_INSYNC in reasons and reasons <= {WaitReason.MIN_INSYNC, WaitReason.LIMIT, *_FINAL}
@@ -275,7 +275,7 @@ def _begun(parts: Sequence[Reassignment]) -> BegunPlan:
 
 
 def _changes_nothing(parts: Sequence[Reassignment]) -> bool:
-    """Whether a plan was stopped before it changed anything, or waits for that, since parts of it are missing."""
+    """Return whether a plan was stopped before it changed anything, or will be, because parts of it are missing."""
     idle: set[ReassignmentState | None] = {ReassignmentState.STOPPED}
     if len(parts) < parts[0].spec.parts:
         idle |= {None, ReassignmentState.QUEUED}
@@ -283,7 +283,7 @@ def _changes_nothing(parts: Sequence[Reassignment]) -> bool:
 
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:
-    """The Reassignments of a topology in the order of their turns: plans by age, and the parts of each by number."""
+    """Return a topology's Reassignments in the order of their turns: plans by age, the parts of each by number."""
     mine = sorted(cache.reassignments_of(topology), key=lambda one: one.meta.age)
     since: dict[str, int] = {}
     for place, one in enumerate(mine):

@@ -1,4 +1,4 @@
-"""What a plan waits for, for the conditions of KafkaTopics and RackTopologies. Pure."""
+"""What a plan waits for, as texts in the conditions of KafkaTopics and RackTopologies. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REASON_OF: Final = {
     ApprovalHold.WINDOW: Reason.OUTSIDE_WINDOW,
     ApprovalHold.SETTLING: Reason.PLAN_SETTLING,
 }
-"""The reason of Ready of a topic with a plan; None is for one that is approved and begins."""
+"""The reasons of the condition Ready of a topic with a plan; None is the hold of an approved part that begins."""
 _SENTENCES: Final = {
     None: "it is approved, and begins now",
     ApprovalHold.PAUSED: "it waits for the annotation rackspan.dev/paused to go",
@@ -38,14 +38,14 @@ _SENTENCES: Final = {
     ApprovalHold.SETTLING: "it begins once racks and plan have stayed the same for a while",
 }
 PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED, Reason.DELETING})
-"""Reasons of Ready of topics with a plan."""
+"""The reasons of the condition Ready of topics with a plan."""
 PLAN_SETTLE_SECONDS = 15.0
-"""How long a plan has to have been the same before it begins by itself."""
+"""How long a plan has to stay the same before it starts automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanHold:
-    """What a topic's plan waits for, in a sentence, and the Reassignment that this very plan was begun as."""
+    """What a topic's plan waits for, in a sentence, and the Reassignment that the same plan was begun as."""
 
     reason: Reason
     message: str
@@ -54,7 +54,7 @@ class PlanHold:
 
 @dataclass(frozen=True, slots=True)
 class HoldContext:
-    """What sentences about holds name: the Reassignment under way, when a window opens, and the limits."""
+    """The data for sentences about holds: the Reassignment under way, when a window opens, and the limits."""
 
     topology: ObjectKey
     reassignment: TopologyReassignment
@@ -62,20 +62,20 @@ class HoldContext:
     opens: datetime | None
     wrong_window: str | None
     begun: Mapping[ObjectKey, str]
-    """The Reassignments that these very parts were begun as, and that have ended."""
+    """The ended Reassignments that the same parts were begun as."""
     above: Mapping[str, Need]
-    """What namespaces need that are above their shares of the limits."""
+    """The needs of namespaces that exceed their shares of the limits."""
 
 
 def sharing(key: ObjectKey, topology: ObjectKey) -> str:
-    """The namespace by whose share a part is limited: topics without a KafkaTopic are of the topology's own."""
+    """Return the namespace whose share limits a part: for topics without a KafkaTopic, the topology's namespace."""
     return key.namespace or topology.namespace
 
 
 def topic_hold(
     hold: ApprovalHold | None, key: ObjectKey, plan_hash: str, around: HoldContext, *, may_approve: bool
 ) -> PlanHold:
-    """What one topic's part waits for; `may_approve` says whether its own object can approve it."""
+    """Return what one topic's part waits for; `may_approve` says whether its own object can approve it."""
     how = _approve("kafkatopics.rackspan.dev", key, plan_hash)
     if hold is ApprovalHold.STALE:
         message = f"the approved plan is not the current plan; {how}"
@@ -87,7 +87,7 @@ def topic_hold(
 
 
 def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around: HoldContext) -> str:
-    """What a plan waits for, by the hold of the part of `key`; `how` says how to approve it."""
+    """Return what a plan waits for, by the hold of the part of `key`; `how` says how to approve it."""
     begun = around.begun.get(key) if key is not None else None
     match hold:
         case _ if hold in _SENTENCES:
@@ -112,7 +112,7 @@ def sentence(hold: ApprovalHold | None, key: ObjectKey | None, how: str, around:
 
 
 def approve_topology(key: ObjectKey, plan_hash: str) -> str:
-    """How to approve a whole plan."""
+    """Return how to approve a whole plan."""
     return _approve("racktopologies.rackspan.dev", key, plan_hash)
 
 
@@ -124,7 +124,7 @@ def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:
 
 
 def _limits(key: ObjectKey | None, around: HoldContext) -> str:
-    """The limits, and what the namespace of a part needs: nothing that other namespaces change."""
+    """Return the limits, and what the namespace of a part needs; other namespaces do not change this text."""
     terms, name = around.reassignment, sharing(key, around.topology) if key is not None else around.topology.namespace
     need = around.above.get(name, Need())
     phrases = [f"plans of namespace {name} copy {plural(need.moves, 'replica')}"]

@@ -1,6 +1,6 @@
-"""Records as JSON: the journal's file on the command line, and compressed the texts in a Reassignment.
+"""Records as JSON: the journal's file on the command line, and, compressed, the texts in a Reassignment.
 
-A text in a Reassignment is anybody's. It is read into typed rows, and only if it holds no more than `packed` writes.
+Any client may have written a text in a Reassignment. So it is read into typed rows, within the limits of `packed`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rackspan.reconcile.ports import Record
 
 _VERSION: Final = 1
 _MOST_BYTES: Final = 8 << 20
-"""Of the JSON: 10,000 partitions of as many topics with the longest names, and 10,000 brokers, take 6 MiB."""
+"""The limit of the JSON: 10,000 partitions of as many topics with the longest names, and 10,000 brokers, take 6 MiB."""
 _MOST_VALUES: Final = 300_000
-"""Of the JSON: 10,000 partitions of as many topics with eight replicas before and after take 230,000."""
+"""The limit of the JSON: 10,000 partitions of as many topics with eight replicas before and after take 230,000."""
 _LEVEL: Final = 6
 
 UNREADABLE = (ValueError, RecursionError)
-"""What `record_of`, `with_progress` and `unpacked` raise for a document that is none."""
+"""The exceptions that `record_of`, `with_progress` and `unpacked` raise for an invalid document."""
 
 _Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Ids: TypeAlias = tuple[_Id, ...]
@@ -83,12 +83,12 @@ class TooLargeError(ValueError):
 
 
 def document(record: Record) -> Mapping[str, Any]:
-    """The JSON of a whole record."""
+    """Return the JSON of a whole record."""
     return {**plan_document(record), **progress_document(record)}
 
 
 def plan_document(record: Record) -> Mapping[str, Any]:
-    """The JSON of what stays the same while a plan is carried out, which is most of it."""
+    """Return the JSON of what stays the same while a plan is carried out, which is most of the record."""
     topics: dict[str, list[Any]] = defaultdict(list)
     for one in record.changes:
         topics[one.topic].append([one.partition, one.before, one.replicas, one.size_bytes])
@@ -104,7 +104,7 @@ def plan_document(record: Record) -> Mapping[str, Any]:
 
 
 def progress_document(record: Record) -> Mapping[str, Any]:
-    """The JSON of what changes while a plan is carried out."""
+    """Return the JSON of what changes while a plan is carried out."""
     return {
         "started": [[*at, replicas] for at, replicas in sorted(record.started.items())],
         "throttles": [
@@ -116,7 +116,7 @@ def progress_document(record: Record) -> Mapping[str, Any]:
 
 
 def record_of(text: bytes) -> Record:
-    """The record of a whole document. Raises one of UNREADABLE."""
+    """Return the record of a whole document. Raises one of UNREADABLE."""
     found = _document.decode(text)
     record = Record(
         found.cluster_id,
@@ -134,7 +134,7 @@ def record_of(text: bytes) -> Record:
 
 
 def with_progress(record: Record, text: bytes) -> Record:
-    """A record with what `progress_document` has written of it. Raises one of UNREADABLE."""
+    """Return a record with the progress that `progress_document` has written. Raises one of UNREADABLE."""
     return _with(_progress.decode(text), record)
 
 
@@ -146,7 +146,7 @@ def _with(found: _Progress, record: Record) -> Record:
 
 
 def packed(document: Mapping[str, Any], most_characters: int) -> str:
-    """A document as base64 of its compressed JSON. Raises TooLargeError where `unpacked` would refuse it."""
+    """Return a document as base64 of compressed JSON. Raises TooLargeError if too long, or too large to unpack."""
     text = json.dumps(document, separators=(",", ":")).encode()
     if len(text) > _MOST_BYTES:
         raise TooLargeError(_TOO_LONG)
@@ -158,7 +158,7 @@ def packed(document: Mapping[str, Any], most_characters: int) -> str:
 
 
 def unpacked(text: str) -> bytes:
-    """The JSON of such a text. Raises ValueError where it is none, or is too large."""
+    """Return the JSON of a text of `packed`. Raises ValueError if the text is invalid or too large."""
     try:
         compressed = base64.b64decode(text, validate=True)
         reader = zlib.decompressobj()
@@ -177,6 +177,6 @@ _TOO_LONG: Final = f"holds more than {_MOST_BYTES >> 20} MiB"
 
 
 def _refuse_too_many(text: bytes) -> None:
-    """Each value of a JSON text is the text itself, or follows a comma, a bracket or a colon after a name."""
+    """Raise TooLargeError for too many values. Each follows a comma or an opening bracket, directly or after a name."""
     if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise TooLargeError(f"holds more than {_MOST_VALUES} values")

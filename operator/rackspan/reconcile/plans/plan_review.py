@@ -1,4 +1,4 @@
-"""One look at a topology's plan: what begins, what the rest waits for, and what statuses say of it."""
+"""A review of a topology's plan: which parts begin, what the others wait for, and what statuses report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a plan is reviewed with: the present objects, and what is known of approvals and sizes."""
+    """The inputs of a review: the current objects, and what is known of approvals and sizes."""
 
     topology: RackTopology
     state: ClusterState
@@ -57,26 +57,26 @@ class Present:
     busy: str | None
     """The Reassignment under way."""
     begun: Mapping[ObjectKey, str]
-    """The Reassignments that these very parts were begun as, and that have ended."""
+    """The ended Reassignments that the same parts were begun as."""
     settled: Collection[ObjectKey]
-    """The parts that have been the same for long enough to begin by themselves."""
+    """The parts that have been the same for long enough to start automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The outcome by topic, and what its sentences name."""
+    """The outcome by topic, and the data for its sentences."""
 
     topology: RackTopology
     state: ClusterState
     whole: WholePlan
     sizes: Mapping[ObjectKey, int | None]
-    """The bytes that each part copies, None where they are not known."""
+    """The bytes that each part copies, None if unknown."""
     asked: bool
-    """Whether brokers have been asked for them since this process has known the plan."""
+    """Whether brokers have been asked for the sizes since this process has known the plan."""
     outcome: ApprovalOutcome[ObjectKey]
     around: HoldContext
     below: Mapping[ObjectKey, BelowMinInsync]
-    """The parts with which topics get fewer replicas than their min.insync.replicas."""
+    """The parts that leave topics with fewer replicas than their min.insync.replicas."""
 
     @property
     def approved(self) -> Mapping[ObjectKey, TopicPlan]:
@@ -85,7 +85,7 @@ class Review:
 
     @property
     def approved_by(self) -> str:
-        """Who approved them."""
+        """Who approved the parts that begin."""
         who = set(self.outcome.approved.values())
         words = {
             Approver.PLAN: f"approved on RackTopology {self.topology.key}",
@@ -95,11 +95,11 @@ class Review:
         return " and ".join(words[one] for one in Approver if one in who)
 
     def cost(self, parts: Mapping[ObjectKey, TopicPlan]) -> str:
-        """What these parts copy and remove, such as `copies 3 replicas (1.2 GiB) and removes 2 replicas`."""
+        """Return what these parts copy and remove, such as `copies 3 replicas (1.2 GiB) and removes 2 replicas`."""
         return _cost(parts.values(), [self.sizes[key] for key in parts])
 
     def hold_of(self, topic: KafkaTopic) -> tuple[PlanHold, int | None]:
-        """What the part of a topic waits for, and how many bytes it copies, None while that is not known."""
+        """Return what the part of a topic waits for, and the bytes that it copies, None if unknown."""
         key, part = topic.key, self.whole.parts[topic.key]
         copied, before = self.sizes[key], topic.status.plan
         known = before.bytes if before is not None and before.hash == part.hash else None
@@ -111,7 +111,7 @@ class Review:
 
 
 def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
-    """Judge who has approved which parts of a plan, and what the others wait for."""
+    """Return which parts of a plan are approved, and what the others wait for."""
     topology, terms = present.topology, present.topology.spec.reassignment
     windows, wrong = _windows(topology)
     names = present.approved.names(whole)
@@ -144,7 +144,7 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
 
 
 def _below(present: Present, key: ObjectKey, part: TopicPlan) -> BelowMinInsync | None:
-    """How a part takes its topic below min.insync.replicas; a topic without a KafkaTopic keeps its replicas."""
+    """Return how a part takes its topic below min.insync.replicas, or None, as for a topic without a KafkaTopic."""
     topic = present.topics.get(key)
     least = min_insync_above_replicas([topic] if topic is not None else [], present.topology.spec)
     return next(iter(below_min_insync(part.changes, least)), None) if least else None
@@ -157,7 +157,7 @@ def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved
     judged = PlanPart(
         part.hash,
         part.moves,
-        present.sizes.of(part) if known else 0,  # it does not begin before it is known
+        present.sizes.of(part) if known else 0,  # the part does not begin before its size is known
         automatic=defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
         namespace=holds.sharing(key, topology.key),
         names=names & said.annotated if again else names,
@@ -180,7 +180,7 @@ def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved
 
 
 def _held(topology: RackTopology, windows: MaintenanceWindows | None, now: datetime) -> ApprovalHold | None:
-    """What the topology holds up all parts for."""
+    """Return the topology's hold on all parts, or None."""
     if topology.meta.is_deleting:
         return ApprovalHold.TOPOLOGY_DELETING
     if topology.meta.is_paused:
@@ -189,7 +189,7 @@ def _held(topology: RackTopology, windows: MaintenanceWindows | None, now: datet
 
 
 def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | None]:
-    """The windows, or why they cannot be read."""
+    """Return the windows, or why they cannot be read."""
     try:
         return MaintenanceWindows.parse(topology.spec.reassignment.windows), None
     except ScheduleError as error:
@@ -200,7 +200,7 @@ def _windows(topology: RackTopology) -> tuple[MaintenanceWindows | None, str | N
 
 
 def summary(review: Review) -> PlanSummary:
-    """The whole plan for the RackTopology's status."""
+    """Return the whole plan for the RackTopology's status."""
     whole, outcome = review.whole, review.outcome
     planned = sorted(whole.parts.items(), key=lambda item: (-item[1].moves, item[0]))
     sizes, before = list(review.sizes.values()), review.topology.status.plan
@@ -251,7 +251,7 @@ def _below_in_words(below: Sequence[BelowMinInsync]) -> str:
 
 
 def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
-    """The parts of each namespace, of those that copy the most, where there are several."""
+    """Return the parts of those namespaces that copy the most; empty if there is only one namespace."""
     if len(whole.namespaces) == 1:
         return ()
     topics, moves, removals = Counter[str](), Counter[str](), Counter[str]()
@@ -267,7 +267,7 @@ def _namespaces(whole: WholePlan) -> tuple[PlannedNamespace, ...]:
 
 
 def _waiting(review: Review) -> str:
-    """The hashes that approve all that waits: of each namespace, so that no other one makes the approval stale."""
+    """Return the hashes that approve all waiting parts: per namespace, so that no other makes the approval stale."""
     whole = review.whole
     waiting = {key.namespace for key in whole.parts if key in review.outcome.holds} or whole.namespaces.keys()
     if len(waiting) > MAX_PLAN_NAMESPACES:
@@ -282,7 +282,7 @@ def _cost(parts: Collection[TopicPlan], sizes: Collection[int | None]) -> str:
 
 
 def _in_brackets(sizes: Collection[int | None]) -> str:
-    """Bytes, as far as they are known."""
+    """Return the known bytes, in brackets."""
     known = [one for one in sizes if one is not None]
     if not sum(known):
         return ""

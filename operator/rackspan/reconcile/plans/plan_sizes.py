@@ -1,7 +1,8 @@
-"""How many bytes the parts of a plan copy. Known apart from the plan, which no size changes.
+"""The bytes that the parts of a plan copy. They are kept apart from the plan, which does not depend on sizes.
 
 Brokers are asked while a plan copies anything: when it copies other partitions than before, and then every five
-minutes. Statuses have it rounded to two digits, and anew once it is a tenth off, since sizes change all the time.
+minutes. Statuses show bytes rounded to two digits, and change only if they are off by a tenth, because sizes change
+all the time.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 LOOK_SECONDS: Final = 300.0
-"""How old sizes may be."""
+"""The maximum age of sizes."""
 _LEAST_SECONDS = 10.0
-"""Between two questions, however often the plan changes."""
+"""The minimum time between two requests, however often the plan changes."""
 _STEADY = 10
-"""Sizes within one in so many of what was reported are not reported anew."""
+"""A size is not reported again while it differs from the reported one by at most a fraction of 1 / _STEADY."""
 
 
 class LogDirSizes:
-    """Bytes of one replica of each partition: of the largest that one of the given brokers reports.
+    """The bytes of one replica of each partition: the largest that one of the given brokers reports.
 
-    Each request has a client of its own, since requests are seldom: a topology at rest keeps no connection for it.
+    Each request has its own client, because requests are rare: an idle topology keeps no connection for them.
     """
 
     def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
@@ -50,9 +51,9 @@ class LogDirSizes:
     async def of(
         self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
     ) -> Mapping[TopicPartition, int]:
-        """Ask by one DescribeLogDirs to each broker, all at the same time.
+        """Return the sizes from one DescribeLogDirs request to each broker, sent in parallel.
 
-        Partitions that no broker reports are left out. Raises FailureError where Kafka does not answer at all.
+        Partitions that no broker reports are left out. Raises FailureError if Kafka does not respond at all.
         """
         client = ReassignmentClient(self._connector, self._kube)
         try:
@@ -62,7 +63,7 @@ class LogDirSizes:
 
 
 class PlanSizes:
-    """What brokers reported last of the partitions that the present plan copies."""
+    """The last reported sizes of the partitions that the current plan copies."""
 
     def __init__(self, sizes: LogDirSizes) -> None:
         self._sizes = sizes
@@ -70,22 +71,22 @@ class PlanSizes:
         self._asked: frozenset[TopicPartition] = frozenset()
         self._known: Mapping[TopicPartition, int] = {}
         self._bytes: Mapping[str, int | None] = {}
-        """By the hashes of parts, of those about whose partitions brokers have been asked."""
+        """The bytes of the parts for whose partitions brokers have been asked, by the hashes of the parts."""
 
     def is_known(self, part: TopicPlan) -> bool:
-        """Whether brokers have been asked about this part, whatever they said."""
+        """Return whether brokers have been asked about this part, whatever their response."""
         return not part.moves or part.hash in self._bytes
 
     def of(self, part: TopicPlan) -> int | None:
-        """The bytes that a part copies; None while the size of any partition that it copies is not known."""
+        """Return the bytes that a part copies, or None if the size of any partition that it copies is not known."""
         return self._bytes.get(part.hash) if part.moves else 0
 
     def sized(self, changes: Iterable[Change]) -> list[Change]:
-        """Changes with the sizes that are known."""
+        """Return the changes with the known sizes."""
         return [replace(one, size_bytes=self._known.get(of_change(one))) for one in changes]
 
     async def look(self, topology: RackTopology, whole: WholePlan) -> None:
-        """Ask brokers if it is time. Without an answer what was known stays. Never raises."""
+        """Ask brokers if it is time. Without a response, the known sizes stay. Never raises."""
         parts = {part.hash: part for part in whole.parts.values() if part.moves}
         now = asyncio.get_running_loop().time()
         new = [part for text, part in parts.items() if text not in self._bytes]
@@ -105,19 +106,19 @@ class PlanSizes:
 
 
 def steady(number: int, before: int | None) -> int:
-    """A number of bytes for a status; `before` is what it gave for the same plan, and stays while about true."""
+    """Return bytes for a status: `before`, reported for the same plan, while about right, else `number` rounded."""
     return before if before is not None and abs(number - before) * _STEADY <= before else rounded(number)
 
 
 def _copied(parts: Iterable[TopicPlan]) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """The partitions that are copied, and the brokers that hold them."""
+    """Return the partitions that are copied, and the brokers that hold them."""
     return {of_change(change): change.before for part in parts for change in part.changes if change.copied}
 
 
 def _bytes(
     parts: Iterable[TopicPlan], known: Mapping[TopicPartition, int], asked: frozenset[TopicPartition]
 ) -> dict[str, int | None]:
-    """The bytes of each part by its hash, None where a size is not known; of parts that were asked about."""
+    """Return the bytes of each part that was asked about, by its hash; None if a size is not known."""
     found: dict[str, int | None] = {}
     for part in parts:
         copied = [(change.copied, of_change(change)) for change in part.changes if change.copied]

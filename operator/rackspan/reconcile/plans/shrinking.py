@@ -1,7 +1,7 @@
-"""min.insync.replicas of topics that replicas are taken away from: lowered before the first one goes.
+"""Lowers min.insync.replicas of topics that lose replicas, before the first replica is removed.
 
-Kafka accepts no write where fewer replicas are in sync than that, so the executor leaves as many. What was derived for
-more replicas than the topic shall have would have it wait for ever.
+Kafka accepts no write if fewer replicas are in sync than min.insync.replicas, so the executor leaves that many. A value
+that was derived for more replicas than planned would make the executor wait for ever.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _log = logging.getLogger("rackspan.reconcile")
 
 
 def min_insync_above_replicas(topics: Iterable[KafkaTopic], topology: RackTopologySpec) -> Mapping[str, int]:
-    """`min.insync.replicas` of the topics whose spec asks for fewer replicas than that, by name.
+    """Return `min.insync.replicas` of the topics whose spec asks for fewer replicas than that, by name.
 
-    Topics with a durability are left out, because it is lowered for them, and those whose value is not known yet.
+    Topics with a durability are left out, because the operator lowers their value, and topics of unknown value.
     """
     durability = topology.defaults.durability
     return {
@@ -47,7 +47,7 @@ def min_insync_above_replicas(topics: Iterable[KafkaTopic], topology: RackTopolo
 
 
 def _own_min_insync(topic: KafkaTopic) -> int | None:
-    """What the spec sets, which is not in the status before the operator has seen it; else what the status knows."""
+    """Return the value in the spec, which may not be in the status yet, or else the value in the status."""
     given = topic.spec.own_min_insync
     return topic.status.min_in_sync_replicas if given is None else given
 
@@ -58,11 +58,11 @@ async def make_room(
     admin: KafkaAdmin,
     value_of: Callable[[KafkaTopicSpec, Assignment, Collection[Change], ClusterState], int | None],
 ) -> Sequence[KubernetesEvent]:
-    """Lower what was derived for topics that shrink to what `value_of` gives; the Events about it.
+    """Lower the derived values of topics that shrink to those of `value_of`. Return the Events about the changes.
 
-    That is `lowered` before plans of them begin, and `lowered_at_last` where all that is left is to take away replicas.
-    Where Kafka refuses one topic, that one waits, as its Reassignment says then, and holds up no other. Raises
-    FailureError without an answer.
+    `value_of` is `lowered` before their plans begin, and `lowered_at_last` if only removals of replicas are left. If
+    Kafka refuses a change, only that topic waits, and its Reassignment reports this. Raises FailureError if Kafka does
+    not respond.
     """
     shrinking = {
         topic.topic_name: (topic, changes)
@@ -77,7 +77,7 @@ async def make_room(
         found, config = seen.get(name), configs.get(name)
         if not isinstance(found, TopicDescription) or config is None or config.min_insync is None:
             continue
-        if found.without_isr:  # with a change Kafka forgets who may lead (KIP-966)
+        if found.without_isr:  # a change makes Kafka forget which replicas may lead (KIP-966)
             continue
         value = value_of(topic.spec, found.replicas, planned, state)
         if value is not None and value < config.min_insync:
@@ -95,11 +95,11 @@ async def make_room(
 
 
 def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
-    """The most that min.insync.replicas may be before `changes` begin; None where it stays as it is.
+    """Return the highest value that min.insync.replicas may have before `changes` begin, or None to keep it.
 
-    It is what the durability gives the planned replicas, or more: while the present ones are there, acknowledged writes
-    still lie in as many domains as asked for, which more replicas of a domain can need more acknowledgements for. What
-    the spec says itself is never changed.
+    It is the value that the durability gives for the planned replicas, or more. While the present replicas exist,
+    acknowledged writes still have to be in as many domains as required, and more replicas per domain can need more
+    acknowledgements for that. A value in the spec is never changed.
     """
     derived = _derived(spec, current, changes, state)
     if derived is None:
@@ -107,7 +107,7 @@ def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Chang
     required = requirements_of(spec, state.spec.defaults.durability)
     rows = Placement(current).padded
     needed, _ = insync_bounds(required.eligible(state.racks.tree), rows, required.durability)
-    # A partition that spans too few domains by now has no value that would do.
+    # If a partition spans too few domains now, no value meets the durability.
     needed = needed[needed <= (rows >= 0).sum(axis=1)]
     return max(derived, int(needed.max(initial=1)))
 
@@ -115,10 +115,11 @@ def lowered(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Chang
 def lowered_at_last(
     spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState
 ) -> int | None:
-    """What the durability gives the planned replicas, once all of them are there; None where they are not, or it stays.
+    """Return the durability's value for the planned replicas once all of them exist, or None to keep the present one.
 
-    With the replicas that go, acknowledged writes may need to be in more than stay: of two replicas in each of two
-    domains, three lie in both domains for sure, and one in each is two. So the guarantee has to give way for a moment.
+    Before the removals, acknowledged writes may need more replicas than will be left. For example, with two replicas in
+    each of two domains, only three replicas are sure to be in both; but one per domain leaves two. So the guarantee is
+    suspended for a short time.
     """
     now = dict(enumerate(map(set, current)))
     there = all(now.get(change.partition, set()).issuperset(change.replicas) for change in changes)
@@ -126,7 +127,7 @@ def lowered_at_last(
 
 
 def _derived(spec: KafkaTopicSpec, current: Assignment, changes: Collection[Change], state: ClusterState) -> int | None:
-    """What the durability gives the planned replicas; None where nothing is derived."""
+    """Return the durability's value for the planned replicas, or None if no value is derived."""
     if MIN_INSYNC in spec.config_values:
         return None
     planned = dict(enumerate(current)) | {change.partition: change.replicas for change in changes}

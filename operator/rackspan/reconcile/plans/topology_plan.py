@@ -1,12 +1,12 @@
-"""The one plan of a topology's topics: made over all that need one, in parts by topic.
+"""The one plan of a topology's topics: computed over all topics that need a change, with one part per topic.
 
-It is made over all of them together when brokers, racks or the RackTopology change. When one topic changes, the parts
-of its namespace are made anew, on top of what the others' parts will move: no namespace changes the parts of another.
-Topics that are as they should be have no part in it, and making one more of those changes nothing. One planning at a
-time: what arrives meanwhile is in the next.
+It is computed over all topics together when brokers, racks or the RackTopology change. When one topic changes, the
+parts of its namespace are computed again, on top of the moves of all other parts: no namespace changes the parts of
+another. Compliant topics have no part, and another compliant topic changes nothing. One planning runs at a time;
+changes that arrive meanwhile are in the next one.
 
-Topics without a KafkaTopic are in it where `spec.unmanagedTopics` says that they are repaired. They are known by names
-in Kafka alone (`api.plans.unmanaged_key`), so nothing that a tenant writes approves their parts.
+Topics without a KafkaTopic are in the plan if `spec.unmanagedTopics` says that they are repaired. They are identified
+by names in Kafka alone (`api.plans.unmanaged_key`), so nothing that a tenant writes approves their parts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = logging.getLogger("rackspan.reconcile")
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What a topic's part of a plan is made from, the load of the brokers aside."""
+    """The inputs of a topic's part of a plan, without the load of the brokers."""
 
     topic: str
     tree: RackTree
@@ -59,24 +59,24 @@ class PlanInputs:
 
 @dataclass(frozen=True, slots=True)
 class WholePlan:
-    """The plan of a topology: its parts that change something, by object, and what each of them was made from."""
+    """The plan of a topology: its parts that change something, and the inputs of each part, by object."""
 
     parts: Mapping[ObjectKey, TopicPlan]
     inputs: Mapping[ObjectKey, PlanInputs]
     hash: str
-    """The hash of all parts together; empty without any."""
+    """The hash of all parts together; empty if there are none."""
     namespaces: Mapping[str, str]
-    """The hashes of the parts of each namespace together; of topics without a KafkaTopic under an empty name."""
+    """The hash of the parts of each namespace together; the namespace of topics without a KafkaTopic is empty."""
     lower_bound: int
-    """How many replicas any plan would have to copy."""
+    """The number of replicas that every plan has to copy at least."""
 
     def names(self, key: ObjectKey) -> frozenset[str]:
-        """All hashes that name a part: its own, that of its namespace's parts and that of the whole."""
+        """Return all hashes that name a part: its own, that of its namespace's parts and that of the whole plan."""
         return frozenset((self.parts[key].hash, self.namespaces[key.namespace], self.hash))
 
 
 def plan_hashes(parts: Mapping[ObjectKey, TopicPlan]) -> tuple[str, Mapping[str, str]]:
-    """The hash of all parts, which change something, and those of each namespace's."""
+    """Return the hash of all parts, which all change something, and the hash of each namespace's parts."""
     hashes: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for key, part in parts.items():
         hashes[key.namespace][str(key)] = part.hash
@@ -85,32 +85,32 @@ def plan_hashes(parts: Mapping[ObjectKey, TopicPlan]) -> tuple[str, Mapping[str,
 
 
 class TopologyPlan:
-    """The present plan of one topology. `changed` is called with topics whose part changed since it was last given."""
+    """The current plan of one topology. `changed` is called with topics whose part changed since `of` returned it."""
 
     def __init__(self, changed: Callable[[Collection[ObjectKey]], None] = lambda _: None) -> None:
         self._changed = changed
         self._known: dict[ObjectKey, PlanInputs] = {}
         self._parts: dict[ObjectKey, TopicPlan] = {}
         self._given: dict[ObjectKey, str] = {}
-        """Hashes of the parts that `of` gave last."""
+        """The hashes of the parts that `of` returned last."""
         self._unplanned: set[ObjectKey] = set()
         """Topics whose inputs changed since the last planning."""
         self._outdated: set[str] = set()
-        """Namespaces whose parts have to be made anew."""
+        """Namespaces whose parts have to be computed again."""
         self._together = False
-        """Whether all parts have to be made anew together."""
+        """Whether all parts have to be computed again together."""
         self._whole: WholePlan | None = None
         self._fills = False
         """Whether the parts fill brokers."""
         self._bound: int | None = None
-        """The lower bound of the whole where it fills brokers and was made together, else None."""
+        """The lower bound of the whole plan if it fills brokers and was computed together, else None."""
         self._filling: bool | None = None
-        """Whether plans were to fill brokers when last asked for."""
+        """Whether plans had to fill brokers at the last call of `of`."""
         self._lock = asyncio.Lock()
         self._rested = float("-inf")
 
     async def of_unmanaged(self, replicas: Mapping[str, Assignment], state: ClusterState) -> None:
-        """Plan for these topics without a KafkaTopic, by name, and for no others without one.
+        """Plan these topics without a KafkaTopic, by name, and no other topics without one.
 
         Runs in the planner's thread; one call at a time.
         """
@@ -126,10 +126,10 @@ class TopologyPlan:
         state: ClusterState,
         above_quota: Collection[ObjectKey] = (),
     ) -> Mapping[ObjectKey, TopicPlan]:
-        """Parts of the plan for topics as `seen` in Kafka, by object; empty ones for compliant topics.
+        """Return the parts of the plan for topics as `seen` in Kafka, by object; empty parts for compliant topics.
 
-        Those that are `above_quota` get no more replicas.
-        Topics that cannot be planned are left out. Runs in the planner's thread; one call at a time.
+        Topics that are `above_quota` get no more replicas. Topics that cannot be planned are left out. Runs in the
+        planner's thread; one call at a time.
         """
         wanted = await in_planner_thread(partial(_all_inputs, seen, state, above_quota))
         for topic, _ in seen:
@@ -149,7 +149,7 @@ class TopologyPlan:
 
     @property
     def whole(self) -> WholePlan:
-        """The plan as it was made last, of the topics that need a change."""
+        """The plan as last computed, of the topics that need a change."""
         if self._whole is None:
             parts = {key: self._parts[key] for key in sorted(self._needing())}
             inputs = {key: self._known[key] for key in parts}
@@ -158,35 +158,35 @@ class TopologyPlan:
         return self._whole
 
     def make_anew(self, namespaces: Collection[str] | None = None) -> None:
-        """Have the parts of these namespaces, or all of them together, made anew by the next `of`."""
+        """Let the next `of` compute the parts of these namespaces again, or all parts together if None."""
         self._together |= namespaces is None
         self._outdated.update(namespaces or ())
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop a KafkaTopic that is gone. Where it had a part, those of its namespace are made anew without it."""
+        """Drop a deleted KafkaTopic. If it had a part, the parts of its namespace are computed again without it."""
         self._note(key, None)
         self._given.pop(key, None)
 
     @property
     def outdated(self) -> bool:
-        """Whether parts are to be made anew by the next `of` although no topic's inputs changed."""
+        """Whether the next `of` computes parts again although no topic's inputs changed."""
         return self._together or bool(self._outdated)
 
     def _note(self, key: ObjectKey, inputs: PlanInputs | None) -> None:
         if inputs is not None and not is_unmanaged(key) and unmanaged_key(inputs.topic) in self._known:
-            self._note(unmanaged_key(inputs.topic), None)  # it has a KafkaTopic by now
+            self._note(unmanaged_key(inputs.topic), None)  # the topic has a KafkaTopic now
         if inputs is not None and self._known.get(key) == inputs:
             return
         part, self._whole = self._parts.pop(key, None), None
         if part is not None and not part.empty:
             self._outdated.add(key.namespace)
-            self._bound = None  # which was of the parts together
+            self._bound = None  # it was the bound of all parts together
         if inputs is None:
             self._known.pop(key, None)
             self._unplanned.discard(key)
             if key.namespace in self._outdated:
                 others = (one for one in self._needing() if one.namespace == key.namespace and not is_unmanaged(one))
-                self._changed([*others][:1])  # has them made anew
+                self._changed([*others][:1])  # its pass computes them again
         else:
             self._known[key] = inputs
             self._unplanned.add(key)
@@ -195,7 +195,7 @@ class TopologyPlan:
         return [key for key, part in self._parts.items() if not part.empty]
 
     async def _plan(self, new: Collection[ObjectKey], state: ClusterState) -> None:
-        """Plan for `new` topics; where some need a change, or some that did have changed, for their namespaces."""
+        """Plan `new` topics. If some need a change, or topics with a part have changed, plan their namespaces too."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._rested - loop.time()))
         began = loop.time()
@@ -215,7 +215,7 @@ class TopologyPlan:
             self._fills = False
         else:
             self._fills = True
-        still = {key: part for key, part in made.items() if self._known.get(key) == inputs[key]}  # as planned for
+        still = {key: part for key, part in made.items() if self._known.get(key) == inputs[key]}  # unchanged meanwhile
         self._parts |= still
         self._bound = bound if together and len(still) == len(made) else None
         self._whole = None
@@ -230,7 +230,7 @@ class TopologyPlan:
         *,
         together: bool,
     ) -> dict[ObjectKey, TopicPlan]:
-        """Plans of `new` topics, and of others that need one in namespaces of which some have changed."""
+        """Return the parts of `new` topics, and of other topics that need a change in namespaces that have changed."""
         made: dict[ObjectKey, TopicPlan] = {}
         if new:
             made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
@@ -247,12 +247,12 @@ class TopologyPlan:
     def _waiting(
         self, inputs: Mapping[ObjectKey, PlanInputs], apart_from: Collection[ObjectKey]
     ) -> Sequence[TopicPlan]:
-        """The other parts that are for the present brokers."""
+        """Return the other parts that were planned for the current brokers."""
         return [self._parts[key] for key in self._needing() if key in inputs and key not in apart_from]
 
 
 def _lacks_replicas(state: ClusterState) -> bool:
-    """Whether brokers are to be filled, by the counts of what lies on them."""
+    """Return whether the plan has to fill brokers, by the counts of their replicas."""
     tree = state.racks.tree
     held = np.array([state.load.replicas[broker] for broker in tree.ids.tolist()], dtype=np.int64)
     return state.spec.fills_brokers and bool(underfilled(tree, held).any())
@@ -261,7 +261,7 @@ def _lacks_replicas(state: ClusterState) -> bool:
 def _filled(
     inputs: Mapping[ObjectKey, PlanInputs], state: ClusterState, waiting: Sequence[TopicPlan]
 ) -> tuple[dict[ObjectKey, TopicPlan], int] | None:
-    """Parts of the plan that fills brokers, and its lower bound; None where it cannot be made."""
+    """Return the parts of the plan that fills brokers, and its lower bound; None if it cannot be computed."""
     try:
         made, bound = fill_topics(_request(inputs, state, waiting))
     except MissingRackError:
@@ -278,7 +278,7 @@ def request_of(
     state: ClusterState,
     above_quota: Collection[ObjectKey],
 ) -> tuple[PlanRequest, Mapping[str, ObjectKey]]:
-    """The planner's request for these topics without any other plans, and keys by name of those that can be planned."""
+    """Return the planner's request for these topics alone, and the keys of those that can be planned, by name."""
     wanted = {
         topic.key: inputs
         for topic, found in seen
@@ -293,7 +293,7 @@ def request_of(
 def _all_inputs(
     seen: Sequence[tuple[KafkaTopic, TopicDescription]], state: ClusterState, above_quota: Collection[ObjectKey]
 ) -> Mapping[ObjectKey, PlanInputs]:
-    """The inputs of topics that can be planned; an unexpected error leaves only the topic out that causes it."""
+    """Return the inputs of topics that can be planned. An unexpected error leaves out only the topic that causes it."""
     found = {}
     for topic, described in seen:
         try:
@@ -309,9 +309,9 @@ def _all_inputs(
 def inputs_of(
     topic: KafkaTopic, seen: TopicDescription, state: ClusterState, above_quota: Collection[ObjectKey]
 ) -> PlanInputs | None:
-    """What the topic's part is made from; None where it cannot be planned: a level or a rack is missing.
+    """Return the inputs of the topic's part, or None if it cannot be planned: a level or a rack is missing.
 
-    A topic that is `above_quota` keeps its replication factor.
+    A topic that is `above_quota` keeps its replication factor. If its spec assigns replicas, it is not planned.
     """
     try:
         required = requirements(topic.spec, state).of_existing(len(seen.replicas))
@@ -326,7 +326,7 @@ def inputs_of(
 
 
 def inputs_of_unmanaged(name: str, replicas: Assignment, state: ClusterState) -> PlanInputs | None:
-    """The same of a topic without a KafkaTopic: it keeps its replication factor, and is to be spread fairly."""
+    """Return the inputs of a topic without a KafkaTopic. It keeps its replication factor, and is spread fairly."""
     return _inputs(name, TopicRequirements(), replicas, state)
 
 
@@ -343,7 +343,7 @@ def _news(
     managed: Collection[str],
     state: ClusterState,
 ) -> Mapping[ObjectKey, PlanInputs | None]:
-    """The inputs of topics without a KafkaTopic where they are others than `known`; None for one that is gone."""
+    """Return the inputs of topics without a KafkaTopic that differ from `known`; None if deleted or not plannable."""
     now = {unmanaged_key(name): rows for name, rows in replicas.items() if name not in managed}
     made = {key: inputs_of_unmanaged(key.name, rows, state) for key, rows in now.items()}
     return {key: made.get(key) for key in [*known, *now] if made.get(key) != known.get(key)}
@@ -352,7 +352,7 @@ def _news(
 def _plan_isolated(
     wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pending: Sequence[TopicPlan]
 ) -> dict[ObjectKey, TopicPlan]:
-    """Plan topics together; an unexpected error leaves only the topic without a plan that causes it (bisection)."""
+    """Plan topics together. An unexpected error leaves out only the topic that causes it (bisection)."""
     keys = list(wanted)
     try:
         together = plan_topics(_request(wanted, state, pending))
@@ -396,13 +396,13 @@ def _request(wanted: Mapping[ObjectKey, PlanInputs], state: ClusterState, pendin
 
 
 _LOOK_SECONDS = 60.0
-"""How old what is known of them may be: a look is a Metadata request over all topics."""
+"""The time between two checks: each is a Metadata request for all topics."""
 
 
 def unmanaged_topics(
     topology: RackTopology, topics: Iterable[KafkaTopic], others: Collection[str], replicas: Mapping[str, Assignment]
 ) -> Mapping[str, Assignment]:
-    """Those of all topics that are repaired without a KafkaTopic, by name.
+    """Return the topics that are repaired without a KafkaTopic, by name.
 
     `topics` are the KafkaTopics that the topology admits; `others` are names that other topologies' KafkaTopics have.
     """
@@ -411,7 +411,7 @@ def unmanaged_topics(
 
 
 class UnmanagedParts:
-    """Keeps the plan's topics without a KafkaTopic up to date. Asks Kafka nothing where they are only reported."""
+    """Keeps the plan's topics without a KafkaTopic up to date. If they are only reported, it sends no requests."""
 
     def __init__(self, key: ObjectKey, cache: Cache, plans: TopologyPlan) -> None:
         self._key = key
@@ -423,15 +423,15 @@ class UnmanagedParts:
 
     @property
     def is_due(self) -> bool:
-        """Whether what Kafka holds has changed, or was not looked at yet."""
+        """Whether the topics in Kafka have changed, or were not checked yet."""
         return self._due == float("-inf")
 
     def look_again(self) -> None:
-        """Have the next look not wait for its time: what Kafka holds has changed."""
+        """Let the next `look` check at once, because the topics in Kafka have changed."""
         self._due = float("-inf")
 
     async def look(self, state: ClusterState, admin: KafkaAdmin, epoch: int) -> None:
-        """Look at them if it is time. Raises FailureError where Kafka does not answer."""
+        """Check the topics if it is time. Raises FailureError if Kafka does not respond."""
         topology, now = self._cache.topologies.get(self._key), asyncio.get_running_loop().time()
         if topology is None or (self._epoch == epoch and now < self._due):
             return
@@ -447,7 +447,7 @@ class UnmanagedParts:
         self._planned, self._epoch, self._due = bool(found), epoch, now + _LOOK_SECONDS
 
     def is_unmanaged_still(self, topology: RackTopology, topic: str) -> bool:
-        """Whether no KafkaTopic has come for it."""
+        """Return whether the topic still has no KafkaTopic."""
         rivals = [one for one in self._cache.topics_named(self._key, topic) if self._admits(topology, one)]
         return topic not in declared(topology, rivals)
 
