@@ -158,9 +158,10 @@ class Pacer:
     @property
     def rate(self) -> int | None:
         """The rate in bytes per second and broker, None for no limit."""
-        if isinstance(self._throttle, Adaptive):
-            return self._throttle.floor if self._pace is None else self._pace.rate
-        return self._throttle
+        bounds = self._throttle
+        if not isinstance(bounds, Adaptive):
+            return bounds
+        return bounds.floor if self._pace is None else min(max(self._pace.rate, bounds.floor), bounds.ceiling)
 
     @property
     def reason(self) -> PaceReason | None:
@@ -170,7 +171,7 @@ class Pacer:
         return PaceReason.START if self._pace is None else self._pace.reason
 
     def adjust(self, throttle: int | Adaptive | None) -> None:
-        """Use this throttle from now on. New bounds apply from the next check, which is due at once."""
+        """Use this throttle from now on. The next check is due at once."""
         if throttle == self._throttle:
             return
         self._throttle = throttle

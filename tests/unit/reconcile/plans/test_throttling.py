@@ -3,9 +3,10 @@
 import pytest
 
 from rackspan.api.reasons import Reason
-from rackspan.core.reassignment import SetThrottle, Setting, SettingKind
+from rackspan.core.reassignment import Observed, SetThrottle, Setting, SettingKind
+from rackspan.core.reassignment.pacing import Adaptive
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.plans.throttling import Throttles
+from rackspan.reconcile.plans.throttling import Pacer, Throttles
 from rackspan.reconcile.ports import Record
 
 RATE = Setting(SettingKind.BROKER, "1", "leader.replication.throttled.rate")
@@ -83,6 +84,19 @@ async def test_set_does_not_change_a_list_that_another_client_changes_on_each_re
     assert brokers.told == []
     assert failed[listed].message == "another client changes it all the time"
     assert record.throttles[listed].names == {"0:3", "0:4", "0:5"}
+
+
+@pytest.mark.parametrize(("bounds", "rate"), [((10, 20), 20), ((60, 90), 60), ((40, 90), 50)])
+async def test_rate_of_an_adaptive_throttle_is_within_new_bounds_before_the_next_check(bounds, rate):
+    class Admin:
+        async def topic_names(self):
+            return ()
+
+    pacer = Pacer(Admin(), Adaptive(50, 100), lambda: 0.0)
+    await pacer.look(Observed({}, frozenset({1})))
+    assert pacer.rate == 50
+    pacer.adjust(Adaptive(*bounds))
+    assert pacer.rate == rate
 
 
 REFUSED = Failure(Reason.NOT_AUTHORIZED, "no AlterConfigs", Remedy.ACCESS)
