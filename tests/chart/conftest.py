@@ -1,4 +1,4 @@
-"""A Kubernetes of the chart's own, because a chart installs what the whole cluster shares: definitions and rights."""
+"""A control plane for the tests of the chart, which installs cluster-wide objects: definitions and rights."""
 
 import dataclasses
 import json
@@ -18,13 +18,13 @@ SHOP, SECRET, SCANNED = "shop", "kafka-login", "scanned"
 
 @pytest.fixture(scope="session")
 def offline_helm(helm):
-    """helm without a cluster."""
+    """Return helm without a cluster."""
     return Helm(helm)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One line of the API server's audit log; the code is None before it is answered."""
+    """One line of the API server's audit log. `code` is None before the response."""
 
     verb: str
     group: str
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Plane:
-    """A control plane, and the record of every request to its API server."""
+    """A control plane and the audit log of its API server, which records every request."""
 
     cluster: Cluster
     helm: Helm
@@ -46,11 +46,11 @@ class Plane:
         return self.cluster.kubectl
 
     def requests(self, user):
-        """What `user` asked of objects; kubectl and the review of rights are the tests' own, not the operator's."""
-        for line in self.audit.read_text().rpartition("\n")[0].splitlines():  # the rest is being written
+        """Yield the requests of `user` for objects, except those of the tests: by kubectl, and reviews of rights."""
+        for line in self.audit.read_text().rpartition("\n")[0].splitlines():  # the last line may be incomplete
             event = json.loads(line)
             target = event.get("objectRef", {})
-            # A request that ended before it was known whose it was names nobody.
+            # A request that ended before authentication has no user name.
             own = event["user"].get("username") == user and not event.get("userAgent", "").startswith("kubectl")
             if own and "resource" in target and not target.get("apiGroup", "").startswith("auth"):
                 resource = "/".join(filter(None, [target["resource"], target.get("subresource")]))
@@ -84,7 +84,7 @@ def plane(endings, processes, kubernetes_binaries, helm):
 
 @dataclass(frozen=True)
 class Release:
-    """The chart, installed; `path` is a kubeconfig with the rights of its ServiceAccount."""
+    """An installed chart. `path` is a kubeconfig with the rights of its ServiceAccount."""
 
     plane: Plane
     name: str
@@ -94,7 +94,7 @@ class Release:
     watched: str = SHOP
 
     def of_scans(self, path):
-        """The same release as its scans' ServiceAccount sees it."""
+        """Return this release with a kubeconfig for the ServiceAccount of its scans."""
         self.plane.cluster.kubeconfig_for_service_account(self.namespace, f"{self.name}-scan", path)
         return dataclasses.replace(self, path=path)
 
@@ -104,11 +104,11 @@ class Release:
 
     @property
     def kubectl(self):
-        """kubectl with the operator's rights, and no others."""
+        """kubectl with the rights of the operator only."""
         return Kubectl(self.plane.kubectl.binary, self.path)
 
     def rights(self, namespace):
-        """(verb, group, resource, object's name or *) that the API server grants in a namespace, beyond everybody's."""
+        """Return the granted (verb, group, resource, object name or *) in a namespace, except those of every user."""
         with config.new_client_from_config(str(self.path)) as api:
             body = client.V1SelfSubjectRulesReview(spec=client.V1SelfSubjectRulesReviewSpec(namespace=namespace))
             answer = client.AuthorizationV1Api(api).create_self_subject_rules_review(body).status
@@ -120,7 +120,7 @@ class Release:
             for group in rule.api_groups
             for resource in rule.resources
             for name in rule.resource_names or ["*"]
-            if group not in ("authorization.k8s.io", "authentication.k8s.io")  # what everybody may ask about himself
+            if group not in ("authorization.k8s.io", "authentication.k8s.io")  # reviews that every user may create
         }
 
 
@@ -141,7 +141,7 @@ def install(plane, name, namespace, tmp_path_factory, values):
 
 @pytest.fixture(scope="session")
 def wide(plane, tmp_path_factory):
-    """The chart with its defaults."""
+    """Return the chart installed with its defaults."""
     release = install(plane, "wide", "rackspan-wide", tmp_path_factory, {})
     plane.kubectl.wait_until_served()
     return release
@@ -149,7 +149,7 @@ def wide(plane, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def narrow(plane, wide, tmp_path_factory):
-    """The chart for one namespace and one Secret, next to the other release that has installed the definitions."""
+    """Return the chart installed for one namespace and one Secret. The other release installed the definitions."""
     racks = {"namespaces": [SHOP], "restart": [SHOP], "annotate": [SHOP]}
     values = {"watchNamespaces": [SHOP], "secretNames": [SECRET], "racks": racks, "crds": {"install": False}}
     return install(plane, "narrow", "rackspan-narrow", tmp_path_factory, values)
@@ -157,7 +157,7 @@ def narrow(plane, wide, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def scanning(plane, wide, tmp_path_factory):
-    """The chart with scans, for a namespace of its own."""
+    """Return the chart installed with scans, for a separate namespace."""
     scan = {"enabled": True, "sparkOnKubernetes": True}
     values = {"watchNamespaces": [SCANNED], "scan": scan, "crds": {"install": False}}
     release = install(plane, "scanning", "rackspan-scanning", tmp_path_factory, values)
@@ -166,7 +166,7 @@ def scanning(plane, wide, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def without_applications(plane, wide, tmp_path_factory):
-    """The chart with scans in Jobs, and none as SparkApplications, for a namespace of its own."""
+    """Return the chart installed with scans as Jobs, without SparkApplications, for a separate namespace."""
     watched = "jobs-only"
     plane.kubectl("create", "namespace", watched)
     values = {"watchNamespaces": [watched], "scan": {"enabled": True}, "crds": {"install": False}}

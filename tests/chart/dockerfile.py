@@ -1,4 +1,4 @@
-"""A Dockerfile's stages, as far as this project's own uses the language."""
+"""A parser for the Dockerfile syntax that this project uses."""
 
 import json
 import re
@@ -9,19 +9,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """For example `COPY` and `operator/ operator/`, continuation lines joined."""
+    """An instruction, for example `COPY` and `operator/ operator/`. Continuation lines are joined."""
 
     word: str
     rest: str
 
     def words(self) -> list[str]:
-        """The operands, flags such as --from included."""
+        """Return the operands, including flags such as --from."""
         return list(json.loads(self.rest)) if self.rest.startswith("[") else shlex.split(self.rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What stands between one FROM and the next."""
+    """The instructions after one FROM, up to the next."""
 
     base: str
     name: str
@@ -36,7 +36,7 @@ class Stage:
 
 
 def read(path: Path) -> tuple[dict[str, str], dict[str, Stage]]:
-    """Arguments that stand before the first FROM, with their defaults, and the stages by name."""
+    """Return the default values of the arguments before the first FROM, and the stages by name."""
     lines = [line for line in path.read_text().splitlines() if not re.match(r"\s*(#|$)", line)]
     arguments: dict[str, str] = {}
     stages: list[Stage] = []

@@ -1,4 +1,4 @@
-"""Each alert of the chart is made to fire, by Prometheus' own engine, and says nothing while all is well."""
+"""The alerts of the chart, evaluated by promtool: each fires if its condition holds, none for a healthy cluster."""
 
 import re
 import subprocess
@@ -48,20 +48,20 @@ WELL = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is otherwise than in WELL, and the first minute in which the alert fires."""
+    """The series that differ from WELL, and the first minute in which the alert fires."""
 
     alert: str
     minute: int
     changes: dict[str, str]
     also: tuple[str, ...] = field(default=())
-    """Alerts that fire by then, too."""
+    """Other alerts that also fire by then."""
 
     def __str__(self):
         return f"{self.alert}-{self.minute}"
 
 
 def series(name, **labels):
-    """The one series of WELL of that name and with these labels."""
+    """Return the only series of WELL with this name and these labels."""
     wanted = [f'{key}="{value}"' for key, value in labels.items()]
     (found,) = [key for key in WELL if key.startswith(f"{name}{{") and all(label in key for label in wanted)]
     return found
@@ -70,7 +70,7 @@ def series(name, **labels):
 CONNECTED, READY = series("rackspan_topology_connected"), series("rackspan_topology_ready")
 LAST_PASS = series("rackspan_last_successful_pass_timestamp_seconds")
 CASES = [
-    Case(  # Kafka goes away after nine minutes: what could be told of brokers and topics is unknown
+    Case(  # Kafka is unreachable after nine minutes, and the state of brokers and topics is unknown
         "RackspanKafkaUnreachable",
         15,
         {
@@ -84,7 +84,7 @@ CASES = [
             series("rackspan_non_compliant_topics"): "0x9 stale",
         },
     ),
-    Case("RackspanKafkaUnreachable", 5, {CONNECTED: "0x200", READY: "0x200", LAST_PASS: "_x200"}),  # it never was there
+    Case("RackspanKafkaUnreachable", 5, {CONNECTED: "0x200", READY: "0x200", LAST_PASS: "_x200"}),  # never reachable
     Case("RackspanBrokerOffline", 15, {series("rackspan_brokers", state="offline"): "0x9 1x190"}),
     Case("RackspanTopologyNotReady", 20, {READY: "1x9 0x190"}),
     Case("RackspanRackDrift", 40, {series("rackspan_drifted_brokers"): "0x9 2x190"}),
@@ -122,25 +122,25 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_an_alert_fires_when_it_should_and_not_before(case, promtool):
+def test_alert_fires_in_the_expected_minute_and_not_before(case, promtool):
     firing = {case.minute - 1: case.also, case.minute: (case.alert, *case.also)}
     assert refuted(promtool, WELL | case.changes, firing) == ""
 
 
-def test_no_alert_fires_while_all_is_well(promtool):
+def test_no_alert_fires_for_a_healthy_cluster(promtool):
     assert refuted(promtool, WELL, {20: (), 90: (), 180: ()}) == ""
 
 
-def test_what_should_not_fire_is_refuted(promtool):
+def test_promtool_reports_an_expected_alert_that_does_not_fire(promtool):
     assert "got:" in refuted(promtool, WELL, {20: ["RackspanKafkaUnreachable"]})
 
 
-def test_every_alert_is_made_to_fire():
+def test_every_alert_has_a_case_that_makes_it_fire():
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     assert {case.alert for case in CASES} == {rule["alert"] for rule in rules}
 
 
-def test_every_metric_of_an_alert_is_among_those_of_a_cluster_that_is_well():
+def test_every_metric_of_an_alert_is_in_the_series_of_the_healthy_cluster():
     named = {
         name
         for group in yaml.safe_load(ALERTS.read_text())["groups"]
@@ -150,6 +150,6 @@ def test_every_metric_of_an_alert_is_among_those_of_a_cluster_that_is_well():
     assert named <= {key.partition("{")[0] for key in WELL}
 
 
-def test_prometheus_takes_the_file_as_it_is(promtool):
+def test_promtool_accepts_the_alert_rules(promtool):
     done = subprocess.run([promtool, "check", "rules", ALERTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

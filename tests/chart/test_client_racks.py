@@ -1,4 +1,4 @@
-"""Pods that ask for it get the rack of their node by Kubernetes' own policy, on a real API server."""
+"""Pods with a label get the rack of their node from a MutatingAdmissionPolicy, on a real API server."""
 
 import json
 
@@ -20,7 +20,7 @@ def pod(labels=ASKS, **spec):
 
 @pytest.fixture(scope="module")
 def create(plane):
-    """Has the API server make a pod in a namespace where racks are published, without storing it."""
+    """Return a function that creates a pod by a server-side dry run, where racks are published by default."""
     objects = plane.helm.objects({"racks": {"clients": {"enabled": True, "wait": "90s"}}}, release="clients")
     policy = [one for one in objects if one["kind"] in KINDS]
     assert len(policy) == 2
@@ -44,7 +44,7 @@ def unchanged(spec):
     return "initContainers" not in spec and not {"rackspan-nodes", "rackspan-rack"} <= names
 
 
-def test_a_pod_with_the_label_gets_the_racks_and_its_own_as_a_variable_and_files(create):
+def test_pod_with_the_label_gets_its_rack_as_a_variable_and_as_files(create):
     spec = create(pod(securityContext={"runAsUser": 1000}))
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     assert volumes["rackspan-nodes"]["configMap"]["name"] == "main-racks"
@@ -65,7 +65,7 @@ def test_a_pod_with_the_label_gets_the_racks_and_its_own_as_a_variable_and_files
         assert variable == {"name": "CLIENT_RACK", "valueFrom": {"fileKeyRef": key}}
 
 
-def test_the_rest_of_the_pod_stays_as_it_is(create):
+def test_policy_keeps_the_containers_variables_and_volumes_of_the_pod(create):
     mounts = [{"name": "data", "mountPath": "/data"}]
     variables = [{"name": "A", "value": "b"}]
     containers = [{"name": "app", "image": "app", "env": variables, "volumeMounts": mounts}]
@@ -78,7 +78,7 @@ def test_the_rest_of_the_pod_stays_as_it_is(create):
     assert {"data", "rackspan-nodes", "rackspan-rack"} <= {volume["name"] for volume in spec["volumes"]}
 
 
-def test_a_container_keeps_what_it_has_in_these_places(create):
+def test_container_with_the_same_mount_path_and_variable_keeps_its_own(create):
     mounts = [{"name": "mine", "mountPath": "/etc/rackspan"}]
     variables = [{"name": "CLIENT_RACK", "value": "/my/own"}]
     containers = [{"name": "app", "image": "app", "env": variables, "volumeMounts": mounts}]
@@ -88,20 +88,20 @@ def test_a_container_keeps_what_it_has_in_these_places(create):
     assert "rackspan-rack" not in {mount["name"] for mount in container["volumeMounts"]}
 
 
-def test_a_pod_without_the_label_and_one_in_another_namespace_are_left_alone(create):
+def test_pod_without_the_label_or_in_another_namespace_is_unchanged(create):
     assert unchanged(create(pod({})))
     assert unchanged(create(pod({"rackspan.dev/client-rack": ""})))
     assert unchanged(create(pod(), namespace="without-racks"))
 
 
 @pytest.mark.parametrize("name", ["rackspan-nodes", "rackspan-rack"])
-def test_a_pod_with_a_volume_of_that_name_is_created_as_it_is(create, name):
+def test_pod_with_a_volume_of_the_same_name_is_unchanged(create, name):
     spec = create(pod(volumes=[{"name": name, "emptyDir": {}}]))
     assert unchanged(spec)
     assert {"name": name, "emptyDir": {}} in spec["volumes"]
 
 
-def test_a_pod_with_a_container_of_that_name_is_created_as_it_is(create):
+def test_pod_with_an_init_container_of_the_same_name_is_unchanged(create):
     spec = create(pod(initContainers=[{"name": "rackspan-rack", "image": "mine"}]))
     assert [one["image"] for one in spec["initContainers"]] == ["mine"]
     assert "CLIENT_RACK" not in json.dumps(spec)

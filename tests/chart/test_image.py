@@ -1,6 +1,6 @@
-"""The Dockerfile. It takes no container engine: its own commands are run, in folders that stand for its paths.
+"""The Dockerfile. These tests need no container engine: they run its commands in folders instead of its paths.
 
-Those of the scan's stages are run where its image is really built: in tests/e2e.
+The commands of the scan's stages run in tests/e2e, which build the image.
 """
 
 import os
@@ -24,25 +24,25 @@ ARGUMENTS, STAGES = dockerfile.read(REPOSITORY / "Dockerfile")
 _CHECKED_BY_HASH = 0b11  # PEP 552
 
 
-def test_every_stage_stands_on_one_base_that_can_be_chosen():
+def test_all_stages_are_built_from_one_configurable_base_image():
     assert ARGUMENTS.keys() == {"BASE_IMAGE"}
     assert re.fullmatch(r"python:3\.\d+-slim(@sha256:[0-9a-f]{64})?", ARGUMENTS["BASE_IMAGE"])
     standing_on_base = dict.fromkeys(["build", "operator", "spark", "scan"], "${BASE_IMAGE}")
     assert {name: stage.base for name, stage in STAGES.items()} == {**standing_on_base, "code": "build"}
 
 
-def test_a_release_is_built_on_the_base_of_the_dockerfile():
+def test_release_workflow_uses_the_base_image_of_the_dockerfile():
     workflow = (REPOSITORY / ".github" / "workflows" / "release.yml").read_text()
     assert f"make images IMAGES_BASE=docker.io/library/{ARGUMENTS['BASE_IMAGE']}\n" in workflow
 
 
-def test_what_is_built_has_the_time_of_the_other_artefacts_of_a_release():
-    """Layers get it as the time of their files: bytecode that is checked by time would be outdated."""
+def test_build_stages_use_the_source_date_epoch_of_the_release():
+    """Files of layers have this modification time, so bytecode that is checked by time would be outdated."""
     for stage in ("build", "spark"):
         assert STAGES[stage].one("ENV").rest == f"SOURCE_DATE_EPOCH={release.EPOCH}"
 
 
-def test_the_operators_stages_never_meet_spark():
+def test_operator_stages_and_lock_file_contain_no_spark():
     behind = ["operator", "build"]
     assert [i.rest for name in behind for i in STAGES[name].all("COPY") if "--from=" in i.rest] == [
         "--from=build /opt/rackspan /opt/rackspan"
@@ -52,7 +52,7 @@ def test_the_operators_stages_never_meet_spark():
     assert "pyspark" not in lock
 
 
-def test_the_scan_is_installed_from_its_lock_by_hash():
+def test_scan_packages_are_installed_from_the_lock_file_with_hashes():
     installed = [i.rest for i in STAGES["spark"].all("RUN") if re.search(r"pip .*\b(install|wheel) ", i.rest)]
     assert len(installed) == 4
     assert all("--require-hashes" in command or "--no-index" in command for command in installed)
@@ -64,7 +64,7 @@ def test_the_scan_is_installed_from_its_lock_by_hash():
     assert of_operator <= set(pinned.findall(lock))
 
 
-def test_the_scan_runs_as_a_user_with_a_name_and_starts_as_spark_expects():
+def test_scan_image_runs_as_a_named_user_with_the_scan_entrypoint():
     final, operator = STAGES["scan"], STAGES["operator"]
     assert final.one("USER").rest == operator.one("USER").rest
     uid = final.one("USER").rest.split(":")[0]
@@ -76,7 +76,7 @@ def test_the_scan_runs_as_a_user_with_a_name_and_starts_as_spark_expects():
     assert final.one("WORKDIR").rest == "/tmp"
 
 
-def test_a_spark_application_finds_its_file():
+def test_scan_image_contains_the_file_of_the_default_spark_application():
     copies = [instruction.words() for instruction in STAGES["scan"].all("COPY")]
     (source,) = [words[1] for words in copies if f"local://{words[-1]}" == DEFAULT_APPLICATION]
     assert (REPOSITORY / source.removeprefix("/src/")).is_file()
@@ -99,7 +99,7 @@ ENVIRONMENT_OF_AN_EXECUTOR = {
 
 @pytest.fixture
 def entered(tmp_path):
-    """What the scan's entrypoint runs for given arguments: the program's name and its arguments."""
+    """Return a function that runs the scan's entrypoint and returns the command that it executes."""
     for name in ("java/bin/java", "spark/bin/spark-submit", "bin/rackspan"):
         program = tmp_path / name
         program.parent.mkdir(parents=True)
@@ -119,11 +119,11 @@ def entered(tmp_path):
     return run
 
 
-def test_the_entrypoint_is_rackspan_unless_spark_asks(entered):
+def test_scan_entrypoint_runs_rackspan_by_default(entered):
     assert entered("scan", "--scan-id", "a b") == ["rackspan", "scan", "--scan-id", "a b"]
 
 
-def test_the_entrypoint_becomes_an_executor(entered):
+def test_scan_entrypoint_starts_a_spark_executor(entered):
     java = entered("executor")
     assert java[:5] == ["java", "-Dspark.driver.port=7078", "-Dtitle=two words", "-Xms512m", "-Xmx512m"]
     assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in java
@@ -139,14 +139,14 @@ def test_the_entrypoint_becomes_an_executor(entered):
     }
 
 
-def test_the_entrypoint_becomes_a_driver(entered):
+def test_scan_entrypoint_starts_a_spark_driver(entered):
     submit = entered("driver", "--properties-file", "/conf/p", "local:///job.py", "a b")
     assert submit[0] == "spark-submit"
     assert "spark.driver.bindAddress=10.0.0.1" in submit
     assert submit[-5:] == ["client", "--properties-file", "/conf/p", "local:///job.py", "a b"]
 
 
-def test_the_image_runs_the_operator_as_the_charts_user(offline_helm):
+def test_operator_image_has_the_user_command_and_port_of_the_chart(offline_helm):
     final = STAGES["operator"]
     pod = only(offline_helm.objects(), "Deployment")["spec"]["template"]["spec"]
     context = pod["securityContext"]
@@ -156,7 +156,7 @@ def test_the_image_runs_the_operator_as_the_charts_user(offline_helm):
     assert final.one("EXPOSE").words() == [str(pod["containers"][0]["ports"][0]["containerPort"])]
 
 
-def test_the_image_says_what_it_is():
+def test_operator_image_has_labels_for_license_and_version():
     labels = dict(word.split("=", 1) for word in STAGES["operator"].one("LABEL").words())
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
     arguments = dict(instruction.rest.split("=") for instruction in STAGES["operator"].all("ARG"))
@@ -164,7 +164,7 @@ def test_the_image_says_what_it_is():
     assert arguments["VERSION"] == yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 
 
-def test_the_final_stage_takes_the_environment_and_what_strimzi_calls():
+def test_operator_stage_copies_only_the_environment_and_the_strimzi_script():
     final = STAGES["operator"]
     assert [instruction.rest for instruction in final.all("COPY")] == [
         "--from=build /opt/rackspan /opt/rackspan",
@@ -174,14 +174,14 @@ def test_the_final_stage_takes_the_environment_and_what_strimzi_calls():
 
 
 def copied():
-    """Sources of what comes from the build context, instruction by instruction."""
+    """Yield the sources of each COPY from the build context."""
     for stage in STAGES.values():
         for instruction in stage.all("COPY"):
             if not instruction.rest.startswith("--from="):
                 yield [source.rstrip("/") for source in instruction.words()[:-1]]
 
 
-def test_the_context_holds_what_is_copied_and_nothing_else():
+def test_build_context_contains_exactly_the_copied_files():
     lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     assert patterns[0] == "*"
@@ -192,16 +192,16 @@ def test_the_context_holds_what_is_copied_and_nothing_else():
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """/opt/rackspan as the build stage leaves it."""
+    """Return /opt/rackspan as the build stage creates it."""
     root = tmp_path_factory.mktemp("image")
     base, source, built = root / "base", root / "src", root / "opt" / "rackspan"
-    # The base image's python, with its pip: this environment's, which takes no time to install.
+    # Python of the base image, with pip. The pip of this environment is linked, which saves an installation.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", base], check=True)
     (packages,) = base.glob("lib/python*/site-packages")
     (packages / "pip").symlink_to(Path(pip.__file__).parent)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment["PATH"] = f"{base / 'bin'}:{environment['PATH']}"
-    environment |= {"PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}  # it takes an index, however slow
+    environment |= {"PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}  # the index may be slow
 
     def in_root(text):
         return text.replace("/opt/rackspan", str(built)).replace("/src", str(source))
@@ -232,7 +232,7 @@ def image(tmp_path_factory):
                 check=False,
             )
             assert done.returncode == 0, f"{instruction.rest}\n{done.stdout}\n{done.stderr}"
-    shutil.rmtree(source)  # nothing may lead back to it
+    shutil.rmtree(source)  # the result must not refer to the sources
     return built
 
 
@@ -241,7 +241,7 @@ def in_image(image, *command):
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-def test_the_operator_is_installed_from_the_lock(image):
+def test_built_environment_runs_rackspan_and_loads_its_placers(image):
     assert in_image(image, "rackspan", "--version") == (
         0,
         f"rackspan {yaml.safe_load((CHART / 'Chart.yaml').read_text())['appVersion']}",
@@ -255,12 +255,12 @@ def test_the_operator_is_installed_from_the_lock(image):
 
 
 @pytest.mark.parametrize("module", ["pyspark", "pip", "pytest", "hatchling"])
-def test_what_the_operator_does_not_need_is_not_there(image, module):
+def test_built_environment_lacks_modules_that_the_operator_does_not_need(image, module):
     code, printed = in_image(image, "python", "-c", f"import {module}")
     assert (code, f"No module named '{module}'" in printed) == (1, True)
 
 
-def test_bytecode_is_there_because_it_cannot_be_written_later(image):
+def test_built_environment_contains_bytecode_that_is_checked_by_hash(image):
     for package in ("rackspan", "kopf"):
         (folder,) = image.glob(f"lib/python*/site-packages/{package}")
         sources = list(folder.rglob("*.py"))

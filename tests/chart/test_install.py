@@ -1,4 +1,4 @@
-"""Install, upgrade, uninstall: what helm does to a cluster that holds KafkaTopics."""
+"""Install, upgrade and uninstall the chart in a cluster with KafkaTopics."""
 
 import json
 import os
@@ -27,14 +27,14 @@ TOPIC = {
 
 @pytest.fixture
 def fresh(control_plane_factory, helm):
-    """A cluster that has never seen Rackspan: its helm and its kubectl."""
+    """Return helm and kubectl of a cluster in which Rackspan was never installed."""
     plane = control_plane_factory()
     return Helm(helm, plane.kubeconfig), plane.kubectl
 
 
 @pytest.fixture
 def older_chart(tmp_path):
-    """An earlier version of the chart, whose KafkaTopics have one printer column less."""
+    """Return an earlier version of the chart, whose KafkaTopics have one printer column less."""
     folder = tmp_path / "rackspan"
     shutil.copytree(CHART, folder)
     chart = folder / "Chart.yaml"
@@ -50,7 +50,7 @@ def columns(definition):
     return [column["name"] for column in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
 
 
-def test_the_definitions_are_upgraded_and_outlive_the_release(fresh, older_chart):
+def test_definitions_are_upgraded_with_the_chart_and_survive_an_uninstall(fresh, older_chart):
     helm, kubectl = fresh
     place = ("--namespace=rackspan", "--create-namespace")
 
@@ -73,7 +73,7 @@ def test_the_definitions_are_upgraded_and_outlive_the_release(fresh, older_chart
         kubectl("get", "clusterrole", "rackspan:rackspan")
     assert kubectl.json("get", "kafkatopic", "orders")["metadata"]["uid"] == uid
 
-    # Back again under its name, and under another one only when told to take over.
+    # The chart can be installed again under its name. Another name needs --take-ownership.
     helm("install", "rackspan", CHART, *place)
     helm("uninstall", "rackspan", "--no-hooks", *place[:1])
     with pytest.raises(HelmError, match="invalid ownership metadata"):
@@ -82,7 +82,7 @@ def test_the_definitions_are_upgraded_and_outlive_the_release(fresh, older_chart
     assert kubectl.json("get", "kafkatopic", "orders")["metadata"]["uid"] == uid
 
 
-def test_the_notes_lead_to_a_topology(plane, wide, narrow):
+def test_notes_show_the_rollout_command_and_a_valid_topology(plane, wide, narrow):
     notes = plane.helm("get", "notes", narrow.name, f"--namespace={narrow.namespace}")
     commands = re.findall(r"^ {3}kubectl (.*)$", notes, re.MULTILINE)
     assert len(commands) == 2
@@ -101,7 +101,7 @@ def test_the_notes_lead_to_a_topology(plane, wide, narrow):
 DOCUMENT = (REPOSITORY / "docs" / "install.md").read_text()
 
 
-def test_documented_manifests_are_accepted(plane, wide):
+def test_api_server_accepts_the_documented_manifests(plane, wide):
     manifests = re.findall(r"^```yaml\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
     printed = plane.kubectl.in_namespace("shop").apply(*manifests, arguments=["--dry-run=server", "--validate=strict"])
     kinds = Counter(one["kind"] for manifest in manifests for one in yaml.safe_load_all(manifest))
@@ -109,7 +109,7 @@ def test_documented_manifests_are_accepted(plane, wide):
     assert printed.count("(server dry run)") == kinds.total()
 
 
-def test_documented_way_to_free_what_hangs(plane, wide):
+def test_documented_command_releases_only_objects_that_hang_in_deletion(plane, wide):
     (force,) = re.findall(r"^```shell\n(for kind in .*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
     kubectl = plane.kubectl.in_namespace("elsewhere")
     for name in ("living", "hanging"):
@@ -131,7 +131,7 @@ def guarded(name, namespace):
     return {**TOPIC, "metadata": metadata, "spec": {**TOPIC["spec"], "deletionPolicy": "Delete"}}
 
 
-def test_what_may_be_read_and_not_changed_holds_up_no_other_object(plane, wide, tmp_path):
+def test_release_command_reports_read_only_objects_and_releases_the_others(plane, wide, tmp_path):
     account = "--serviceaccount=theirs:reader"
     for namespace in ("theirs", "mine"):
         plane.kubectl("create", "namespace", namespace)
@@ -160,8 +160,8 @@ def test_what_may_be_read_and_not_changed_holds_up_no_other_object(plane, wide, 
     theirs("patch", "kafkatopic", "orders", "--type=merge", '--patch={"metadata": {"finalizers": null}}')
 
 
-def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_path):
-    """No kubelet runs here, so the test does what one would: it runs the hook's Job as the release's account."""
+def test_uninstall_removes_finalizers_and_all_objects_of_the_release(plane, wide, tmp_path):
+    """No kubelet runs, so the test runs the command of the hook's Job with the ServiceAccount of the release."""
     namespace, release = "rackspan-leaving", "leaving"
     kubectl = plane.kubectl.in_namespace(namespace)
     left = plane.kubectl.in_namespace("left")
@@ -202,5 +202,5 @@ def test_no_object_waits_for_an_operator_that_was_uninstalled(plane, wide, tmp_p
     left("wait", "--for=delete", "kafkatopic/going", "--timeout=30s")
     assert "finalizers" not in left.json("get", "kafkatopic", "living")["metadata"]
     for kind in ("job", "role", "rolebinding", "deployment"):
-        assert kubectl("get", kind, "--output=name") == "", "neither the release nor the hook leaves anything"
+        assert kubectl("get", kind, "--output=name") == "", "objects of the release or its hook remain"
     plane.kubectl("delete", "namespace", "left", "--timeout=300s")

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts: they parse, they say what to do, and they name no metric that is not exported."""
+"""The dashboard and the alerts: they parse, alerts have runbooks, and every metric in them is exported."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAME = re.compile(r"rackspan_[a-z_]+")
 
 
 def exported():
-    """Names of series: a histogram has three."""
+    """Return the names of all series. A histogram has three."""
     assert metrics.SCAN_FINDINGS
     names = set()
     for family in REGISTRY.collect():
@@ -43,13 +43,13 @@ def expressions():
     ]
 
 
-def test_every_metric_that_is_looked_at_is_exported():
+def test_every_metric_of_the_alerts_and_the_dashboard_is_exported():
     named = {name for expression in expressions() for name in NAME.findall(expression)}
     assert len(named) > 15
     assert named - exported() == set()
 
 
-def test_every_label_that_is_selected_by_is_one_of_the_metric():
+def test_every_label_in_a_selector_belongs_to_its_metric():
     labels = {family.name: set(metric._labelnames) for metric, family in _declared()}
     for expression in expressions():
         for name, selector in re.findall(r"(rackspan_[a-z_]+)\{([^}]*)\}", expression):
@@ -57,21 +57,21 @@ def test_every_label_that_is_selected_by_is_one_of_the_metric():
             assert used <= labels[name.removesuffix("_total")], expression
 
 
-def test_no_series_stands_beside_its_parts_or_beside_itself():
-    """A sum over a metric must count nothing twice, and nobody asked when a counter was made."""
+def test_no_metric_has_a_total_label_value_or_a_created_series():
+    """A sum over a metric must count nothing twice. Creation times of counters are not needed."""
     for family in REGISTRY.collect():
         for sample in family.samples:
             assert "total" not in sample.labels.values(), sample
             assert not sample.name.endswith("_created"), sample
 
 
-def test_names_are_in_base_units():
+def test_metric_names_use_base_units():
     for metric, family in _declared():
         assert not re.search(r"_(minutes|hours|days|milliseconds|millis|ms|kb|mb|percent)(_|$)", family.name), metric
         assert family.documentation.rstrip(".") == family.documentation
 
 
-def test_the_build_is_told():
+def test_build_info_metric_has_the_version():
     (sample,) = [one for family in REGISTRY.collect() for one in family.samples if one.name == "rackspan_build_info"]
     assert sample.value == 1
     assert sample.labels["version"]
@@ -84,14 +84,14 @@ def _declared():
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_is_wrong_and_what_to_do(rule):
+def test_alert_has_a_severity_a_summary_and_a_runbook(rule):
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["runbook"].rstrip().endswith(".")
     assert rule["expr"].count("(") == rule["expr"].count(")")
 
 
-def test_alerts_have_names_of_their_own():
+def test_alert_names_are_unique():
     names = [rule["alert"] for rule in alerts()]
     assert len(set(names)) == len(names)
 
@@ -103,7 +103,7 @@ ON_CALL = (
 )  # fmt: skip
 
 
-def test_the_dashboard_begins_with_what_somebody_on_call_needs():
+def test_dashboard_shows_the_on_call_metrics_before_the_scans():
     panels = json.loads(DASHBOARD.read_text())["panels"]
     titles = [panel["title"] for panel in panels if panel["type"] == "row"]
     assert titles == ["Now", "Reassignments and drains", "Topics, brokers and the operator", "Scans"]
@@ -138,7 +138,7 @@ def test_panels_do_not_overlap():
         taken |= cells
 
 
-def test_the_chart_brings_them_when_asked(offline_helm):
+def test_chart_renders_the_dashboard_and_the_alerts_if_enabled(offline_helm):
     assert {"PrometheusRule"} & {item["kind"] for item in offline_helm.objects()} == set()
     values = {"dashboard": {"enabled": True, "annotations": {"folder": "Kafka"}}, "rules": {"enabled": True}}
     objects = offline_helm.objects({"metrics": values})

@@ -1,4 +1,4 @@
-"""The real operator, with the settings and the rights that the chart gives it."""
+"""The real operator, with the settings and the rights from the chart."""
 
 import json
 import secrets
@@ -46,7 +46,7 @@ def topic(name, topology, namespace, **metadata):
 
 
 def held(kubectl, topology, namespace):
-    """The name of a KafkaTopic whose deletion waits; None where the operator wrote its status over ours."""
+    """Return the name of a KafkaTopic whose deletion waits, or None if the operator overwrote the patched status."""
     name = f"{topology}-held-{secrets.token_hex(3)}"
     kubectl.apply(topic(name, topology, namespace))
     kubectl("wait", "--for=condition=Ready=False", f"kafkatopic/{name}", "--timeout=300s")
@@ -67,7 +67,7 @@ def held(kubectl, topology, namespace):
 
 
 def reassignments_end_and_the_oldest_go(kubectl, name):
-    """One that cannot be read and eleven that are cancelled before they begin: ten plans are kept."""
+    """Create one invalid plan and eleven that are cancelled before they begin. The operator keeps ten plans."""
     kubectl.apply(*(reassignment(name, number, cancelled=number > 0) for number in range(12)))
 
     def states():
@@ -128,7 +128,7 @@ def fetch(port, path):
 
 @pytest.fixture
 def operator(release, plane, processes):
-    """The operator as its Deployment starts it, outside of a Pod."""
+    """Start the operator with the settings of its Deployment, outside of a Pod. Yield its container."""
     deployment = plane.kubectl.json("get", "deployment", release.name, f"--namespace={release.namespace}")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {entry["name"]: entry.get("value", "") for entry in container["env"]}
@@ -149,9 +149,9 @@ def operator(release, plane, processes):
     processes.stop(name)
 
 
-def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator, release, plane, processes):
+def test_operator_works_with_the_rights_of_the_chart_and_uses_all_of_them(operator, release, plane, processes):
     kubectl, name, watched = plane.kubectl.in_namespace(release.watched), release.name, release.watched
-    # Nobody listens there: a topology that cannot be reached is told about, and that takes every right but Kafka's.
+    # No broker listens there. To report an unreachable topology takes all rights except those for Kafka.
     kubectl.apply(topology(name, f"127.0.0.1:{free_ports(1)[0]}", watched))
     gone = topic(f"{name}-gone", name, watched, finalizers=["rackspan.dev/finalizer"])
     kubectl.apply(topic(f"{name}-orders", name, watched), gone)
@@ -165,12 +165,12 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     connected = eventually(lambda: condition("racktopologies", name, "Connected"), "the topology's status")
     assert connected["status"] == "False"
 
-    # One that had a topic waits for Kafka, once it is known that not its whole namespace or kind is being deleted.
+    # An object that had a topic waits for Kafka, unless its whole namespace or kind is being deleted.
     waits = eventually(lambda: held(kubectl, name, watched), "a deletion that waits")
     kubectl("patch", "kafkatopic", waits, "--type=merge", '--patch={"spec": {"deletionPolicy": "Retain"}}')
     kubectl("wait", "--for=delete", f"kafkatopic/{waits}", "--timeout=300s")
 
-    # An object that never had a topic in Kafka is let go of, although Kafka cannot be asked.
+    # The operator releases an object that never had a topic in Kafka, although Kafka is unreachable.
     kubectl("delete", "kafkatopic", f"{name}-gone", "--timeout=300s")
 
     def events():
@@ -179,7 +179,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
 
     assert eventually(events, "an Event about the topology")
 
-    # What is said again is counted on the Event that said it first.
+    # The operator counts a repeated message on its first Event.
     kubectl.apply(topic(f"{name}-early", f"{name}-late", watched))
 
     def turned_away(reason):
@@ -196,7 +196,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     eventually(turned_away("TopologyNotFound"), "the topic to miss its topology again")
     eventually(lambda: counted() == 2, "the second time to be counted")
 
-    if name == "scanning":  # a scan that another one replaces
+    if name == "scanning":  # a new scan replaces a running one
         jobs = plane.kubectl.in_namespace(release.namespace)
 
         def scans():
@@ -213,7 +213,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
     used = {(request.verb, request.group, request.resource) for request in seen}
     rights = release.rights(watched) | release.rights(release.namespace)
     granted = {(verb, group, resource) for verb, group, resource, _ in rights}
-    # To begin a plan and to restart a broker takes a Kafka that answers.
+    # To begin a plan or to restart a broker, Kafka must be reachable.
     unused = {("create", "rackspan.dev", "reassignments"), ("get", "", "pods"), ("create", "", "pods/eviction")}
     assert used <= granted
     assert granted - used <= unused
@@ -223,7 +223,7 @@ def test_it_does_its_work_with_the_charts_rights_and_uses_each_of_them(operator,
 
 
 @pytest.mark.parametrize("release", ["without_applications"], indirect=True)
-def test_an_engine_that_the_chart_has_off_stops_the_scans_of_nobody_else(operator, release, plane):
+def test_disabled_scan_engine_does_not_stop_scans_of_other_topologies(operator, release, plane):
     kubectl, watched = plane.kubectl.in_namespace(release.watched), release.watched
     jobs = plane.kubectl.in_namespace(release.namespace)
     other, asking = topology("other", "127.0.0.1:1", watched), topology("asking", "127.0.0.1:1", watched)
@@ -244,7 +244,7 @@ def test_an_engine_that_the_chart_has_off_stops_the_scans_of_nobody_else(operato
     assert told["message"].startswith(words)
     assert "orbidden" in told["message"]
     refused = {(one.verb, one.resource) for one in plane.requests(release.user) if one.code == 403}
-    assert refused == {("list", "sparkapplications")}, "the API server's own answer"
+    assert refused == {("list", "sparkapplications")}, "the API server denies only this list"
 
     kubectl.apply(other)
     first = eventually(lambda: scans("other"), "the other's scan")

@@ -1,4 +1,4 @@
-"""What a release is made of: built twice it is the same, and it can be installed."""
+"""The files of a release: two builds are identical, and a release can be installed."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def built(helm, kafka_distribution, tmp_path_factory):
     return folder
 
 
-def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, kafka_distribution, tmp_path, monkeypatch):
+def test_release_build_in_another_directory_is_byte_identical(built, helm, kafka_distribution, tmp_path, monkeypatch):
     copy = tmp_path / "clone"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -35,9 +35,9 @@ def test_a_release_built_again_elsewhere_has_the_same_bytes(built, helm, kafka_d
     for name in filter(None, listed.stdout.split("\0")):
         if (REPOSITORY / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, copy / name)  # times are those of the copy
+            shutil.copy(REPOSITORY / name, copy / name)  # without modification times
     monkeypatch.chdir(tmp_path)
-    release.build(Path("again"), helm, kafka_distribution, source=copy)  # as `make release` names the folder
+    release.build(Path("again"), helm, kafka_distribution, source=copy)  # a relative path, as in `make release`
 
     def digests(folder):
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
@@ -62,13 +62,13 @@ def test_every_artefact_has_a_checksum(built):
         assert hashlib.sha256((built / name).read_bytes()).hexdigest() == digest
 
 
-def test_the_package_of_the_chart_renders_what_the_chart_renders(built, helm):
+def test_packaged_chart_renders_the_same_manifests_as_its_source(built, helm):
     package = built / f"rackspan-{release.version()}.tgz"
     options = ("--namespace=rackspan", "--kube-version=1.36")
     assert Helm(helm)("template", "rackspan", package, *options) == Helm(helm).render()
 
 
-def test_the_package_of_the_chart_names_the_changes_for_artifact_hub(built):
+def test_packaged_chart_lists_the_changes_for_artifact_hub(built):
     with tarfile.open(built / f"rackspan-{release.version()}.tgz") as package:
         metadata = yaml.safe_load(package.extractfile("rackspan/Chart.yaml"))
     changes = yaml.safe_load(metadata["annotations"]["artifacthub.io/changes"])
@@ -89,7 +89,7 @@ def test_the_package_of_the_chart_names_the_changes_for_artifact_hub(built):
     assert not any(mark in change["description"] for change in changes for mark in ("`", "**", "]("))
 
 
-def test_a_file_installs_everything_but_hooks(built, offline_helm):
+def test_install_yaml_contains_all_objects_of_the_chart_except_hooks(built, offline_helm):
     namespace, *objects = [found for found in yaml.safe_load_all((built / "install.yaml").read_text()) if found]
     assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", "rackspan")
     assert objects == offline_helm.objects()
@@ -99,7 +99,7 @@ def test_a_file_installs_everything_but_hooks(built, offline_helm):
     }
 
 
-def test_the_bill_of_materials_lists_what_the_lock_lists(built):
+def test_bill_of_materials_lists_the_packages_and_hashes_of_the_lock_file(built):
     document = json.loads((built / f"rackspan-{release.version()}.cdx.json").read_text())
     lock = (REPOSITORY / "requirements" / "operator.lock").read_text()
     listed = {one["purl"].removeprefix("pkg:pypi/").replace("@", "==") for one in document["components"]}
@@ -108,19 +108,19 @@ def test_the_bill_of_materials_lists_what_the_lock_lists(built):
     assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", lock))
 
 
-def test_the_wheel_holds_the_project_and_nothing_else(built):
+def test_wheel_contains_only_the_rackspan_package(built):
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"rackspan", f"rackspan-{release.version()}.dist-info"}
 
 
 @pytest.mark.parametrize("tag", ["0.0.9", "v0.0.9"])
-def test_a_tag_of_another_version_is_refused(helm, kafka_distribution, tmp_path, tag):
+def test_build_rejects_a_tag_of_another_version(helm, kafka_distribution, tmp_path, tag):
     with pytest.raises(release.ReleaseError, match=r"tag v\d"):
         release.build(tmp_path / "out", helm, kafka_distribution, tag=tag)
 
 
-def test_the_notes_are_the_section_of_the_version_in_the_changelog(built, helm, kafka_distribution, tmp_path):
+def test_release_notes_are_the_changelog_section_of_the_version(built, helm, kafka_distribution, tmp_path):
     changelog = (REPOSITORY / "CHANGELOG.md").read_text()
     notes = (built / "RELEASE-NOTES.md").read_text()
     assert notes.startswith("No version is released yet.")
@@ -130,13 +130,13 @@ def test_the_notes_are_the_section_of_the_version_in_the_changelog(built, helm, 
     assert not (tmp_path / "out").exists()
 
 
-def test_the_plug_ins_are_all_classes_of_their_sources(built):
+def test_plugins_jar_contains_a_class_for_every_source_file(built):
     names = set(zipfile.ZipFile(built / "rackspan-kafka-plugins.jar").namelist())
     sources = (REPOSITORY / "plugins" / "src" / "main" / "java").rglob("*.java")
     assert names >= {f"dev/rackspan/kafka/{path.stem}.class" for path in sources}
 
 
-def test_files_of_an_earlier_release_are_not_mixed_in(helm, kafka_distribution, tmp_path):
+def test_build_rejects_an_output_directory_that_is_not_empty(helm, kafka_distribution, tmp_path):
     (tmp_path / "old.whl").touch()
     with pytest.raises(release.ReleaseError, match="not empty"):
         release.build(tmp_path, helm, kafka_distribution)

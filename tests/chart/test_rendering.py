@@ -1,4 +1,4 @@
-"""What the chart renders, what it refuses, and whether a real API server takes it."""
+"""Objects that the chart renders, values that it rejects, and their validation by a real API server."""
 
 import asyncio
 import json
@@ -92,14 +92,14 @@ EVERYTHING = {
 }
 
 
-def test_it_lints(offline_helm):
+def test_chart_passes_helm_lint(offline_helm):
     assert "0 chart(s) failed" in offline_helm("lint", "--strict", CHART)
 
 
 @pytest.mark.parametrize(
     "values", [{}, EVERYTHING, {"crds": {"install": False}, "rbac": {"create": False, "aggregate": False}}]
 )
-def test_a_real_api_server_takes_every_object(offline_helm, plane, wide, values):
+def test_api_server_accepts_every_rendered_object(offline_helm, plane, wide, values):
     rendered = offline_helm.render(values, release="tried", namespace="elsewhere")
     printed = plane.kubectl.apply(rendered, arguments=["--dry-run=server", "--validate=strict"])
     objects = [found for found in yaml.safe_load_all(rendered) if found]
@@ -107,7 +107,7 @@ def test_a_real_api_server_takes_every_object(offline_helm, plane, wide, values)
 
 
 def texts(value, key=""):
-    """The values below a key that the API server takes as strings only."""
+    """Yield the values below keys for which the API server accepts only strings."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from texts(inner, key if key in ("labels", "matchLabels") else name)
@@ -142,7 +142,9 @@ def test_all_values_reach_the_deployment(offline_helm):
     (container,) = pod["spec"]["containers"]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     limits = Allowance.read((), (), json.loads(environment.pop("RACKSPAN_SCAN_LIMITS"))).limits
-    assert limits == ScanLimits(cpu="2", history_days=365), "the chart's defaults are the operator's"
+    assert limits == ScanLimits(cpu="2", history_days=365), (
+        "the defaults of the chart differ from those of the operator"
+    )
     assert environment == {
         "RACKSPAN_NAMESPACES": f"{SHOP} elsewhere",
         "RACKSPAN_RESYNC_SECONDS": "7.5",
@@ -198,7 +200,7 @@ def policies(objects):
     return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "NetworkPolicy"}
 
 
-def test_only_metrics_of_the_operator_can_be_reached(offline_helm):
+def test_network_policy_allows_only_the_metrics_port_of_the_operator(offline_helm):
     objects = offline_helm.objects()
     (spec,) = policies(objects).values()
     (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -208,34 +210,33 @@ def test_only_metrics_of_the_operator_can_be_reached(offline_helm):
     assert policies(offline_helm.objects({"networkPolicy": {"enabled": False}})) == {}
 
 
-def test_only_sparks_pods_reach_each_other(offline_helm):
+def test_network_policy_allows_only_spark_pods_to_reach_each_other(offline_helm):
     spec = policies(offline_helm.objects(EVERYTHING))["rackspan-scans"]
     (rule,) = spec["ingress"]
     (source,) = rule["from"]
     assert source["podSelector"] == spec["podSelector"]
     chosen = {f"{key}={value}" for key, value in spec["podSelector"]["matchLabels"].items()}
-    assert chosen >= set(SELECTOR.split(",")), "what the operator puts on scans and their executors"
+    assert chosen >= set(SELECTOR.split(",")), "the policy must select the labels of scans and executors"
     assert [one["port"] for one in rule["ports"]] == [7078, 7079]
     assert {"to": [{"podSelector": spec["podSelector"]}]} in spec["egress"]
 
 
 @pytest.mark.parametrize(("values", "replicas"), [({}, 1), ({"replicas": 2}, 2)])
-def test_an_update_starts_a_new_pod_before_it_ends_an_old_one(offline_helm, values, replicas):
-    """Pods that wait for the Lease are ready. No two act, and the next one acts soon after the old one ends."""
+def test_update_starts_a_new_pod_before_it_stops_an_old_one(offline_helm, values, replicas):
+    """Pods that wait for the Lease are ready. Only one acts, and the next one acts soon after the old one ends."""
     spec = only(offline_helm.objects(values), "Deployment")["spec"]
     assert spec["replicas"] == replicas
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
-def test_a_disruption_budget_covers_the_operator_alone(offline_helm):
+def test_disruption_budget_selects_only_the_pods_of_the_operator(offline_helm):
     assert "PodDisruptionBudget" not in {item["kind"] for item in offline_helm.objects()}
     objects = offline_helm.objects(EVERYTHING)
     spec = only(objects, "PodDisruptionBudget")["spec"]
     assert spec == {"maxUnavailable": 1, "selector": only(objects, "Deployment")["spec"]["selector"]}
 
 
-def test_pods_spread_by_the_operators_labels(offline_helm):
-    """A constraint without a selector of its own counts the operator's pods."""
+def test_spread_constraint_without_a_selector_gets_that_of_the_operator(offline_helm):
     own = {"matchLabels": {"app": "other"}}
     (given,) = EVERYTHING["topologySpreadConstraints"]
     objects = offline_helm.objects({"topologySpreadConstraints": [given, {**given, "labelSelector": own}]})
@@ -244,13 +245,13 @@ def test_pods_spread_by_the_operators_labels(offline_helm):
     assert selectors == [spec["selector"], own]
 
 
-def test_extra_objects_are_installed_as_templates(offline_helm):
+def test_extra_objects_are_rendered_as_templates(offline_helm):
     names = {item["kind"]: item["metadata"]["name"] for item in offline_helm.objects(EVERYTHING)}
     assert (names["ConfigMap"], names["Secret"]) == ("rackspan-extra", "second")
 
 
 class Answers:
-    """What the operator says at /readyz."""
+    """Health of an operator whose /readyz returns `ok`."""
 
     def __init__(self, ok):
         self.ok = ok
@@ -263,7 +264,7 @@ class Answers:
 
 
 @pytest.mark.parametrize("ok", [True, False])
-async def test_helm_test_asks_the_operator_whether_it_is_ready(offline_helm, ok):
+async def test_helm_test_succeeds_only_if_the_operator_is_ready(offline_helm, ok):
     (pod,) = [hook for hook in offline_helm.hooks() if hook["metadata"]["annotations"]["helm.sh/hook"] == "test"]
     (container,) = pod["spec"]["containers"]
     program, *arguments, url = [*container["command"], *container["args"]]
@@ -282,7 +283,7 @@ async def test_helm_test_asks_the_operator_whether_it_is_ready(offline_helm, ok)
     assert f'"ok": {str(ok).lower()}'.encode() in output
 
 
-def test_helm_test_needs_the_service_and_may_connect(offline_helm):
+def test_helm_test_requires_the_service_and_passes_the_network_policy(offline_helm):
     def tests(values):
         return [one for one in offline_helm.hooks(values) if one["metadata"]["annotations"]["helm.sh/hook"] == "test"]
 
@@ -294,7 +295,7 @@ def test_helm_test_needs_the_service_and_may_connect(offline_helm):
     assert only(offline_helm.objects(), "Service")["spec"]["selector"].items() - pod["metadata"]["labels"].items()
 
 
-def test_the_pod_is_admitted_where_pod_security_is_restricted(offline_helm, plane):
+def test_restricted_pod_security_admits_the_operator(offline_helm, plane):
     kubectl = plane.kubectl
     kubectl("create", "namespace", "restricted")
     kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
@@ -311,13 +312,13 @@ def test_the_pod_is_admitted_where_pod_security_is_restricted(offline_helm, plan
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
-def test_a_service_cannot_slip_into_the_settings(offline_helm):
-    # A Service named rackspan would give its neighbours RACKSPAN_PORT and the like.
+def test_operator_pod_has_no_service_links(offline_helm):
+    # With links, a Service named rackspan would set RACKSPAN_PORT and similar variables in the pods of its namespace.
     assert only(offline_helm.objects(), "Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
 @pytest.mark.parametrize(("kind", "value"), [("PodMonitor", "podMonitor"), ("ServiceMonitor", "serviceMonitor")])
-def test_monitors_scrape_what_the_chart_serves(offline_helm, kind, value):
+def test_monitors_select_the_metrics_endpoint_of_the_chart(offline_helm, kind, value):
     assert kind not in {item["kind"] for item in offline_helm.objects()}
     objects = offline_helm.objects(
         {"metrics": {value: {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}}}}
@@ -341,7 +342,7 @@ def definitions(documents):
     return {item["metadata"]["name"]: item for item in documents if item["kind"] == "CustomResourceDefinition"}
 
 
-def test_the_definitions_are_the_repositorys(offline_helm):
+def test_definitions_of_the_chart_equal_those_of_the_repository(offline_helm):
     source = definitions(yaml.safe_load(path.read_text()) for path in (REPOSITORY / "crds").glob("*.yaml"))
     rendered = definitions(offline_helm.objects())
     assert source
@@ -351,7 +352,7 @@ def test_the_definitions_are_the_repositorys(offline_helm):
     )
 
 
-def test_definitions_outlive_the_release_unless_told_otherwise(offline_helm):
+def test_definitions_are_kept_on_uninstall_unless_keep_is_false(offline_helm):
     policy = "helm.sh/resource-policy"
     kept = definitions(offline_helm.objects()).values()
     assert {item["metadata"]["annotations"][policy] for item in kept} == {"keep"}
@@ -360,8 +361,8 @@ def test_definitions_outlive_the_release_unless_told_otherwise(offline_helm):
     assert definitions(offline_helm.objects({"crds": {"install": False}})) == {}
 
 
-def test_the_version_of_the_project_is_everywhere_the_same():
-    """pyproject.toml is the one place for it; other files have copies."""
+def test_all_files_have_the_version_of_the_project():
+    """pyproject.toml defines the version. Other files have copies."""
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     copies = {"Chart.yaml version": chart["version"], "Chart.yaml appVersion": chart["appVersion"]}
@@ -378,7 +379,7 @@ def test_the_version_of_the_project_is_everywhere_the_same():
     assert {name: copy for name, copy in copies.items() if copy != version} == {}
 
 
-def test_artifact_hub_is_given_the_definitions_examples_and_images():
+def test_annotations_list_definitions_examples_and_images_for_artifact_hub():
     """https://artifacthub.io/docs/topics/annotations/helm/"""
     annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
     listed = {item["name"]: item for item in yaml.safe_load(annotations["artifacthub.io/crds"])}
@@ -402,13 +403,13 @@ def test_artifact_hub_is_given_the_definitions_examples_and_images():
     assert images == [f"ghcr.io/rackspan/{name}:{version}" for name in NAMES.values()]
 
 
-def test_the_chart_says_where_it_is_from_and_where_it_runs():
+def test_chart_has_a_home_an_icon_sources_and_maintainers():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart.keys() >= {"home", "icon", "sources", "maintainers"}
     assert (REPOSITORY / "docs" / "img" / chart["icon"].rpartition("/img/")[2]).is_file()
 
 
-def test_kubernetes_that_is_too_old_is_refused(offline_helm):
+def test_chart_rejects_a_kubernetes_version_that_is_too_old(offline_helm):
     arguments = ("template", "rackspan", CHART, "--kube-version")
     with pytest.raises(HelmError, match=r"incompatible with Kubernetes v1\.29\.9"):
         offline_helm(*arguments, "1.29.9")
@@ -417,7 +418,7 @@ def test_kubernetes_that_is_too_old_is_refused(offline_helm):
         offline_helm(*arguments, "v1.35.9", "--set=racks.clients.enabled=true")
     oldest = re.search(r"Kubernetes (\d+\.\d+) or newer", (REPOSITORY / "docs" / "install.md").read_text())[1]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}.0-0"
-    assert kubernetes_versions()[0].startswith(f"{oldest}."), "tests run on the oldest, too"
+    assert kubernetes_versions()[0].startswith(f"{oldest}."), "tests must also run on the oldest version"
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
@@ -478,7 +479,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("values", "sentence"), REFUSED, ids=[json.dumps(values) for values, _ in REFUSED])
-def test_values_that_cannot_work_are_refused_by_name(offline_helm, values, sentence):
+def test_invalid_value_is_rejected_with_its_name(offline_helm, values, sentence):
     with pytest.raises(HelmError) as refusal:
         offline_helm.render(values)
     assert sentence in str(refusal.value)
@@ -488,7 +489,7 @@ OPEN = ("resources", "podSecurityContext", "securityContext", "labels")
 
 
 def flattened(values, prefix=""):
-    """Values by their dotted path, as far down as the chart itself gives names."""
+    """Yield values by their dotted path, down to maps with free keys."""
     for key, value in values.items():
         if isinstance(value, dict) and value and key not in OPEN:
             yield from flattened(value, f"{prefix}{key}.")
@@ -496,7 +497,7 @@ def flattened(values, prefix=""):
             yield f"{prefix}{key}", value
 
 
-def test_the_documented_values_are_the_charts():
+def test_documented_values_and_defaults_equal_those_of_the_chart():
     values = dict(flattened(yaml.safe_load((CHART / "values.yaml").read_text())))
     table = (REPOSITORY / "docs" / "reference" / "values.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", table, re.MULTILINE)

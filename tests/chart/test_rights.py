@@ -1,4 +1,4 @@
-"""The operator may do what it does, and nothing else: as the API server sees it."""
+"""The operator has only the rights that it needs, as reported by a real API server."""
 
 import pytest
 from dev.stack.kubectl import KubectlError
@@ -32,19 +32,19 @@ def namespaced(secret):
 
 
 def lease(release):
-    """What the operator that acts is known by: in the release's namespace only, and by its name."""
+    """Return the rights for the Lease of the active operator, by name, in the namespace of the release."""
     return {
         ("create", "coordination.k8s.io", "leases", "*"),
         *((verb, "coordination.k8s.io", "leases", release.name) for verb in ("get", "patch")),
     }
 
 
-def test_by_default_the_rights_hold_in_every_namespace(wide):
+def test_operator_has_its_rights_in_every_namespace_by_default(wide):
     for namespace in (SHOP, "elsewhere", "kube-system"):
         assert wide.rights(namespace) == CLUSTER | namespaced("*")
 
 
-def test_with_watched_namespaces_the_rights_end_there(narrow):
+def test_operator_has_rights_only_in_watched_namespaces_if_these_are_set(narrow):
     racks = {(verb, "", "configmaps", "*") for verb in ("list", "create", "patch", "delete")}
     restarts = {("get", "", "pods", "*"), ("create", "", "pods/eviction", "*")}
     annotations = {("patch", "", "pods/status", "*")}
@@ -54,7 +54,7 @@ def test_with_watched_namespaces_the_rights_end_there(narrow):
     assert narrow.rights(narrow.namespace) == CLUSTER | lease(narrow)
 
 
-def test_with_scans_the_operator_also_starts_jobs_where_it_runs(scanning):
+def test_operator_with_scans_may_manage_jobs_in_its_own_namespace(scanning):
     jobs = {(verb, "batch", "jobs", "*") for verb in ("list", "create", "delete")} | {("list", "", "pods", "*")}
     assert scanning.rights(SCANNED) == CLUSTER | namespaced("*")
     assert scanning.rights(scanning.namespace) == CLUSTER | jobs | lease(scanning)
@@ -70,7 +70,7 @@ def scans_rights(secret):
     }
 
 
-def test_a_scan_may_read_what_it_judges_and_write_its_reports(scanning, tmp_path):
+def test_scan_may_only_read_its_inputs_and_write_its_reports(scanning, tmp_path):
     everywhere = {
         ("list", "", "nodes", "*"),
         ("list", "", "namespaces", "*"),
@@ -105,12 +105,12 @@ def test_a_scan_may_read_what_it_judges_and_write_its_reports(scanning, tmp_path
     ],
     ids=" ".join,
 )
-def test_the_operator_is_turned_away(release, command):
+def test_api_server_denies_requests_that_the_operator_does_not_need(release, command):
     with pytest.raises(KubectlError, match="orbidden"):
         release.kubectl(*command)
 
 
-def test_a_secret_is_read_by_its_name(wide, narrow, plane):
+def test_operator_reads_only_the_listed_secrets_if_secret_names_are_set(wide, narrow, plane):
     plane.kubectl("create", "secret", "generic", "other", f"--namespace={SHOP}")
     for release in (wide, narrow):
         assert (
@@ -126,7 +126,7 @@ def test_a_secret_is_read_by_its_name(wide, narrow, plane):
     ("role", "readable", "writable"),
     [("view", KINDS, ()), ("edit", KINDS, ("kafkatopics",)), ("admin", KINDS, KINDS)],
 )
-def test_the_clusters_own_roles_reach_rackspans_kinds(wide, plane, role, readable, writable):
+def test_default_cluster_roles_include_the_kinds_of_rackspan(wide, plane, role, readable, writable):
     user = f"a-{role}"
     plane.kubectl("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}", f"--namespace={SHOP}")
 
@@ -148,7 +148,7 @@ def test_the_clusters_own_roles_reach_rackspans_kinds(wide, plane, role, readabl
         "delete": writable,
     }.items():
         eventually(lambda: allowed(verb) == set(plurals), f"{role} to {verb} {plurals}")  # noqa: B023
-    for plural in KINDS:  # whose a topic is stands in its object's status
+    for plural in KINDS:  # the status of a KafkaTopic records which topic it owns
         with pytest.raises(KubectlError):
             plane.kubectl(
                 "auth",
