@@ -1,4 +1,4 @@
-"""Creating and replacing objects on a real API server, and what it answers."""
+"""A client that creates and replaces objects on a real API server and returns the responses."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ PLURALS = {kind: definition["spec"]["names"]["plural"] for kind, definition in d
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP status, the object or the Status that came with it, and one (field, sentence) per thing that is wrong."""
+    """A response: the HTTP status, the object or Status in its body, and one (field, message) per cause."""
 
     code: int
     body: dict[str, Any]
@@ -33,7 +33,7 @@ class Answer:
 
 
 class ApiServer:
-    """Unknown fields are refused, as kubectl asks for; `dry_run` goes through every check and stores nothing."""
+    """A client with strict field validation, as in kubectl. With `dry_run`, all checks run and nothing is stored."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._custom = client.CustomObjectsApi(api)

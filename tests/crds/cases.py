@@ -1,4 +1,4 @@
-"""What the API server shall let through and refuse, rule by rule."""
+"""Objects that the API server must accept and reject, for each rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Patch = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One rule with merge patches for the kind's base manifest: some that it lets through, and some that it refuses.
+    """One rule with merge patches for the base manifest of its kind: some that it accepts, some that it rejects.
 
-    `sentence` is what the user reads, where it differs from the rule's static message. For a rule about changes,
-    `before` is the patch that made the object that is there already.
+    `sentence` is the message for the user, if it differs from the static message of the rule. For a rule about
+    changes, `before` is the patch for the existing object.
     """
 
     rule: Rule
@@ -290,7 +290,7 @@ TOPIC_CASES = [
             _placed(placer="Striped", startIndex=2, shift=1),
             _placed(placer="Simple", shift=0),
             _placed(placer="OurOwn", startIndex=0),
-            _placed(startIndex=2),  # the topology's default placer may be one of these
+            _placed(startIndex=2),  # the default placer of the topology may accept these
         ],
         rejected=[_placed(placer="MultiLevel", startIndex=0), _placed(placer="Rings", shift=1)],
     ),
@@ -1002,7 +1002,7 @@ REPORT_CASES = [
 
 
 def _reassignment(path: str, message: str, *, accepted: list[Patch], rejected: list[Patch], changing: bool) -> Case:
-    """A case of a Reassignment; where `changing`, the patches are of one that is there already."""
+    """Return a case of a Reassignment. If `changing`, the patches change an existing one."""
     return Case(
         Rule("Reassignment", path, message),
         accepted=tuple({"spec": patch} for patch in accepted),

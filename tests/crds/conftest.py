@@ -4,6 +4,6 @@ from tests.crds.apiserver import ApiServer
 
 @pytest.fixture(scope="session")
 def api_server(control_plane, crds):
-    """The API server that has the custom resource definitions, spoken to without kubectl."""
+    """Yield a client, without kubectl, of the API server that has the custom resource definitions."""
     with control_plane.api_client() as client:
         yield ApiServer(client)

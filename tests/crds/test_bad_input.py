@@ -1,4 +1,4 @@
-"""What the API server says to objects that the schema itself refuses, without any rule."""
+"""Responses of the API server to objects that violate the schema itself, without any CEL rule."""
 
 import re
 
@@ -104,7 +104,7 @@ pytestmark = pytest.mark.stack
         ("Reassignment", {"throttle": 0}, "spec.throttle", "greater than or equal to 1"),
     ],
 )
-def test_the_schema_refuses(api_server, kind, patch, field, words):
+def test_schema_rejects_an_invalid_value_with_its_field_and_the_reason(api_server, kind, patch, field, words):
     answer = api_server.create("default", changed(BASES[kind], {"spec": patch}), dry_run=True)
     assert answer.code == 422
     told = [sentence for at, sentence in answer.causes if at == field]
@@ -112,7 +112,7 @@ def test_the_schema_refuses(api_server, kind, patch, field, words):
 
 
 @pytest.mark.parametrize("manifest", [TOPOLOGY, TOPIC, REPORT, REASSIGNMENT], ids=lambda one: one["kind"])
-def test_a_spec_is_required(api_server, manifest):
+def test_api_server_rejects_an_object_without_a_spec(api_server, manifest):
     without = {key: value for key, value in manifest.items() if key != "spec"}
     assert "spec: Required value" in api_server.create("default", without, dry_run=True).message
 
@@ -133,7 +133,7 @@ def test_a_spec_is_required(api_server, manifest):
         (TOPOLOGY, ("spec", "brokers", "brokerId"), {"from": "NameSuffix", "offset": 0}),
     ],
 )
-def test_what_is_left_out_is_filled_in(api_server, manifest, path, value):
+def test_api_server_sets_the_default_of_a_missing_field(api_server, manifest, path, value):
     found = api_server.create("default", manifest, dry_run=True).body
     for step in path:
         found = found[step]

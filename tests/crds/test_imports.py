@@ -1,4 +1,4 @@
-"""What an import writes is taken by a real API server, read as kubectl reads it."""
+"""A real API server accepts the output of `rackspan import` from kubectl."""
 
 import json
 import random
@@ -34,7 +34,7 @@ CONFIGS = {
 
 
 def topics(seed):
-    """Topics of all shapes and names; the more partitions, the larger the assignment."""
+    """Yield topics with various names, sizes and configs. The assignment grows with the partitions."""
     chance, brokers = random.Random(seed), sorted(RACKS)
     names = ["orders", "Orders", "a_b", "a-b", "._-", "x" * 249, "X" * 249, "1", "-", "a..b", "tEst.v1_2"]
     for name in names:
@@ -46,14 +46,16 @@ def topics(seed):
 
 
 def accepted(kubectl, namespace, text):
-    """Apply, storing nothing; the names of the objects that the API server would store, and their specs."""
+    """Apply `text` as a dry run and return the specs that the API server would store, by object name."""
     arguments = ["--dry-run=server", "--validate=strict", "--output=json"]
     stored = json.loads(kubectl.in_namespace(namespace).apply(text, arguments=arguments))
     return {item["metadata"]["name"]: item["spec"] for item in stored["items"]}
 
 
 @pytest.mark.parametrize("assignment", ["unfair", "always", "never"])
-def test_manifests_of_any_cluster_are_accepted_as_they_were_meant(kubectl, crds, namespace, tmp_path, assignment):
+def test_api_server_stores_imported_topics_of_a_random_cluster_unchanged(
+    kubectl, crds, namespace, tmp_path, assignment
+):
     file = tmp_path / "prod.json"
     file.write_text(json.dumps(cluster(*topics(assignment))))
     arguments = ("import", "cluster", "--snapshot", file, "--topology-ref", "main", "--assignment", assignment)
@@ -69,7 +71,7 @@ def test_manifests_of_any_cluster_are_accepted_as_they_were_meant(kubectl, crds,
     assert skipped == ({"widest"} if assignment != "never" else set())
 
 
-def test_the_guides_samples_of_strimzi_and_topicctl_are_accepted(kubectl, crds, namespace, tmp_path):
+def test_api_server_accepts_the_imported_samples_of_strimzi_and_topicctl(kubectl, crds, namespace, tmp_path):
     blocks = (REPOSITORY / "docs" / "import.md").read_text().split("```yaml\n")[1:]
     for kind in ("strimzi", "topicctl"):
         (text,) = [

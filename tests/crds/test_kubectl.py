@@ -1,4 +1,4 @@
-"""What a person at a terminal gets from the custom resources."""
+"""The output of kubectl for the custom resources."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def _condition(condition_type, status, reason, message="It is so."):
 
 
 def _table(printed):
-    """The rows of what `kubectl get` printed, as words."""
+    """Return the rows of the output of `kubectl get`, split into words."""
     return [line.split() for line in printed.splitlines()]
 
 
@@ -46,11 +46,11 @@ def test_kubectl_explains_every_field(kubectl, crds, kind):
 
 
 def _explained_paths(printed):
-    """Paths such as spec.kafka.tls of the indented list that follows FIELDS."""
+    """Yield the paths, such as spec.kafka.tls, of the indented list after FIELDS."""
     parents = []
     for line in printed.split("FIELDS:", 1)[1].splitlines():
         if not line.strip() or "\t" not in line:
-            continue  # the values of an enum stand on lines of their own
+            continue  # a separate line lists the values of an enum
         depth = (len(line) - len(line.lstrip())) // 2 - 1
         parents[depth:] = [line.split("\t")[0].strip()]
         yield ".".join(parents)
@@ -62,7 +62,7 @@ def test_kubectl_explain_shows_a_description(kubectl, crds):
     assert "ENUM: Retain Delete" in " ".join(printed.split())
 
 
-def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+def test_kubectl_get_shows_the_columns_of_a_topology(kubectl, api_server, namespace):
     _stored(
         kubectl,
         api_server,
@@ -88,7 +88,7 @@ def test_topologies_are_listed_for_somebody_on_call(kubectl, api_server, namespa
     assert " ".join(row[:-1]) == "prod BrokerOffline 9 2 2 regions, 5 zones 1 0 of 1 drained 12 2 4 1f, 7 moves True"
 
 
-def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+def test_kubectl_get_shows_the_columns_of_a_topic(kubectl, api_server, namespace):
     _stored(
         kubectl,
         api_server,
@@ -122,7 +122,7 @@ def test_topics_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
     assert "1 of 6 partitions is not spread as asked." in get("get", "rst", "--output=wide")
 
 
-def test_reports_are_listed_for_somebody_on_call(kubectl, api_server, namespace):
+def test_kubectl_get_shows_the_columns_of_a_report(kubectl, api_server, namespace):
     _stored(
         kubectl,
         api_server,
@@ -150,7 +150,7 @@ def test_reports_are_listed_for_somebody_on_call(kubectl, api_server, namespace)
     assert "ScanCompleted" in get("get", "rcr", "--output=wide")
 
 
-def test_a_reassignment_shows_how_far_it_is(kubectl, api_server, namespace):
+def test_kubectl_get_shows_the_progress_of_a_reassignment(kubectl, api_server, namespace):
     _stored(
         kubectl,
         api_server,
@@ -172,7 +172,7 @@ def test_a_reassignment_shows_how_far_it_is(kubectl, api_server, namespace):
     assert {"8", "0123456789abcdef"} <= set(get("get", "rra", "--output=wide").split())
 
 
-def test_one_word_lists_all_kinds(kubectl, crds, namespace):
+def test_kubectl_get_rackspan_lists_objects_of_all_kinds(kubectl, crds, namespace):
     get = kubectl.in_namespace(namespace)
     get.apply(TOPOLOGY, TOPIC, REPORT, REASSIGNMENT)
     names = get("get", "rackspan", "--output=name").split()
@@ -185,7 +185,7 @@ def test_one_word_lists_all_kinds(kubectl, crds, namespace):
 
 
 @needs_kubernetes(31)
-def test_topics_are_selected_by_their_topology(kubectl, crds, namespace):
+def test_field_selector_selects_topics_by_topology(kubectl, crds, namespace):
     get = kubectl.in_namespace(namespace)
     other = changed(TOPIC, {"metadata": {"name": "other"}, "spec": {"topologyRef": {"name": "test"}}})
     get.apply(TOPIC, other)
@@ -193,19 +193,19 @@ def test_topics_are_selected_by_their_topology(kubectl, crds, namespace):
     assert names == ["kafkatopic.rackspan.dev/other"]
 
 
-def test_kubectl_prints_the_sentence_of_a_rule(kubectl, crds, namespace):
+def test_kubectl_prints_the_message_of_a_violated_rule(kubectl, crds, namespace):
     topics = kubectl.in_namespace(namespace)
     topics.apply(TOPIC)
     with pytest.raises(KubectlError, match="partitions cannot shrink from 6 to 4, because Kafka cannot"):
         topics.apply(changed(TOPIC, {"spec": {"partitions": 4}}))
 
 
-def test_a_misspelt_field_is_told(kubectl, crds, namespace):
+def test_kubectl_reports_an_unknown_field(kubectl, crds, namespace):
     with pytest.raises(KubectlError, match=r'unknown field "spec\.replicas"'):
         kubectl.in_namespace(namespace).apply(changed(TOPIC, {"spec": {"replicas": 3}}))
 
 
-@needs_kubernetes(31)  # older ones leave out the fields by which topics are selected, at each apply
+@needs_kubernetes(31)  # older versions drop the selectable fields at each apply
 def test_applying_the_definitions_again_changes_nothing(kubectl, crds):
     before = _versions(kubectl, *(f"crd/{name}" for name in crds))
     kubectl.apply(DIRECTORY, arguments=["--server-side"])
@@ -218,17 +218,17 @@ def test_applying_an_object_again_changes_nothing(kubectl, crds, namespace, mani
     apply = kubectl.in_namespace(namespace)
     name = f"{manifest['kind']}/{manifest['metadata']['name']}"
     apply.apply(manifest, arguments=["--server-side"])
-    apply.apply(manifest, arguments=["--server-side"])  # stores the default status, once
+    apply.apply(manifest, arguments=["--server-side"])  # the second apply stores the default status
     before = _versions(apply, name)
     apply.apply(manifest, arguments=["--server-side"])
-    if manifest is FULL_TOPIC and MINOR < 31:  # Kubernetes notes a time where an entry of a list has a default
+    if manifest is FULL_TOPIC and MINOR < 31:  # these versions update a timestamp if a list item has a default
         assert apply.json("get", *name.split("/"))["metadata"]["generation"] == 1
     else:
         assert _versions(apply, name) == before
 
 
 @pytest.mark.parametrize("manifest", BASES.values(), ids=BASES)
-def test_kstatus_waits_for_the_first_look_at_an_object(kubectl, crds, namespace, kstatus, manifest):
+def test_kstatus_of_a_new_object_is_in_progress(kubectl, crds, namespace, kstatus, manifest):
     here = kubectl.in_namespace(namespace)
     for name, command in {"a": ("create",), "b": ("apply",), "c": ("apply", "--server-side")}.items():
         made = changed(manifest, {"metadata": {"name": name}})
@@ -240,7 +240,7 @@ def test_kstatus_waits_for_the_first_look_at_an_object(kubectl, crds, namespace,
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_kstatus_waits_for_the_first_look_at_an_object_that_is_older_than_the_default(
+def test_kstatus_of_an_object_older_than_the_status_default_is_in_progress(
     kubectl, api_server, namespace, kstatus, kind
 ):
     group = f"{kind.lower()}.example.com"

@@ -1,4 +1,4 @@
-"""What `plan -f` refuses of a pull request's files, held against what the API server says of the same files."""
+"""The files that `plan -f` rejects in a pull request, compared with the responses of the API server."""
 
 import pytest
 import yaml
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.stack
 
 
 @pytest.mark.parametrize("file", BAD.values(), ids=BAD)
-def test_the_api_server_refuses_what_is_wrong_in_the_object_alone(api_server, file):
+def test_api_server_rejects_files_that_are_invalid_without_their_topology(api_server, file):
     answer = api_server.create("default", yaml.safe_load(file.text), dry_run=True)
     if file.refused is None:
         assert answer.accepted, answer.message
@@ -20,6 +20,6 @@ def test_the_api_server_refuses_what_is_wrong_in_the_object_alone(api_server, fi
 
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
-def test_the_api_server_accepts_what_is_fine(api_server, text):
+def test_api_server_accepts_valid_files(api_server, text):
     answer = api_server.create("default", yaml.safe_load(text), dry_run=True)
     assert answer.accepted, answer.message

@@ -1,4 +1,4 @@
-"""Every rule lets good objects through, and refuses bad ones with its sentence and for no other reason."""
+"""Every rule accepts valid objects and rejects invalid ones with its own message only."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ def _named(case: Case) -> str:
 
 @pytest.fixture
 def ask(api_server, request):
-    """Asks for the base manifest with a patch: to create it, or to change the object of `before` to it."""
+    """Return a function that creates the patched base manifest, or changes the object of `before` to it."""
 
     def asked(case: Case, patch):
         base = BASES[case.rule.kind]
@@ -24,7 +24,7 @@ def ask(api_server, request):
             return api_server.create("default", changed(base, patch), dry_run=True)
         namespace = request.getfixturevalue("namespace")
         there = api_server.create(namespace, changed(base, case.before), dry_run=False)
-        assert there.accepted or there.code == 409, there.message  # it is there since the patch before
+        assert there.accepted or there.code == 409, there.message  # an earlier patch of this case created it
         present = api_server.read(namespace, base)
         return api_server.replace(namespace, changed(present, patch), dry_run=True)
 
@@ -32,7 +32,7 @@ def ask(api_server, request):
 
 
 @pytest.mark.parametrize("case", CASES, ids=_named)
-def test_a_rule_lets_good_objects_through(ask, case):
+def test_rule_accepts_valid_objects(ask, case):
     assert case.accepted
     for patch in case.accepted:
         answer = ask(case, patch)
@@ -40,7 +40,7 @@ def test_a_rule_lets_good_objects_through(ask, case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=_named)
-def test_a_rule_refuses_bad_objects_with_its_sentence(ask, case):
+def test_rule_rejects_invalid_objects_with_its_message(ask, case):
     assert case.rejected
     for patch in case.rejected:
         answer = ask(case, patch)
@@ -51,7 +51,7 @@ def test_a_rule_refuses_bad_objects_with_its_sentence(ask, case):
 
 
 @pytest.mark.parametrize("manifest", VALID.values(), ids=VALID)
-def test_a_valid_object_is_accepted(api_server, manifest):
+def test_api_server_accepts_a_valid_object(api_server, manifest):
     answer = api_server.create("default", manifest, dry_run=True)
     assert answer.accepted, answer.message
 

@@ -1,4 +1,4 @@
-"""What holds for the definitions as a whole, and their agreement with the types that the operator reads them into."""
+"""Properties of all definitions, and their agreement with the types into which the operator decodes objects."""
 
 import types
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from rackspan.api.racktopology import RackTopology
 from rackspan.api.reassignment import Reassignment, ReassignmentSpec
 
 READ_APART = {ReassignmentSpec: {"plan"}}
-"""Fields that the type leaves out, because they are long and read only where they are needed."""
+"""Fields that the type omits, because they are long and decoded only if they are needed."""
 TYPES = {
     "KafkaTopic": KafkaTopic,
     "RackTopology": RackTopology,
@@ -31,7 +31,7 @@ def _spec_fields():
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_kind_follows_the_conventions(kind):
+def test_definition_of_a_kind_follows_the_api_conventions(kind):
     definition = definitions()[kind]
     assert definition["spec"]["group"] == GROUP
     assert definition["spec"]["scope"] == "Namespaced"
@@ -44,8 +44,8 @@ def test_a_kind_follows_the_conventions(kind):
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
-def test_the_lists_of_a_status_are_written_as_a_whole():
-    """Who owns which item of a list by key is recorded with each write: that took more room than the status itself."""
+def test_only_conditions_are_a_keyed_list_in_a_status():
+    """For a keyed list, managedFields records the owner of each item, which needed more space than the status."""
     by_key = [
         f"{field.kind} {field.path}"
         for field in fields()
@@ -54,7 +54,7 @@ def test_the_lists_of_a_status_are_written_as_a_whole():
     assert by_key == [f"{kind} status.conditions" for kind in definitions()]
 
 
-def test_every_field_is_described():
+def test_every_field_has_a_description():
     silent = [
         f"{field.kind} {field.path}"
         for field in fields()
@@ -63,13 +63,13 @@ def test_every_field_is_described():
     assert silent == []
 
 
-def test_descriptions_and_messages_are_sentences():
+def test_descriptions_and_messages_end_with_a_full_stop():
     texts = [field.schema["description"] for field in fields() if "description" in field.schema]
     texts += [rule.message for rule in rules()]
     assert [text for text in texts if not text.endswith(".")] == []
 
 
-def test_everything_that_a_user_writes_has_a_limit():
+def test_every_field_of_a_spec_has_a_limit():
     limits = {"string": "maxLength", "array": "maxItems", "integer": "minimum"}
     unlimited = [
         f"{field.kind} {field.path}"
@@ -89,14 +89,14 @@ def test_everything_that_a_user_writes_has_a_limit():
 
 @pytest.mark.parametrize("part", ["spec", "status"])
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_types_have_the_fields_values_and_defaults_of_the_schema(kind, part):
+def test_type_has_the_fields_values_and_defaults_of_the_schema(kind, part):
     schema = version(definitions()[kind])["schema"]["openAPIV3Schema"]["properties"][part]
     declared = get_type_hints(TYPES[kind])[part]
     assert list(_differences(part, schema, declared)) == []
 
 
 def _differences(path: str, schema: Mapping[str, Any], declared: Any):
-    """What a type says otherwise than a schema, in sentences."""
+    """Yield the differences between a type and a schema as sentences."""
     declared = _without_none(declared)
     match schema.get("type"):
         case "object" if "additionalProperties" in schema:

@@ -6,7 +6,7 @@ import re
 import pytest
 from dev.paths import REPOSITORY
 from tests.crds.cases import CASES
-from tests.crds.test_bad_input import test_the_schema_refuses as schema_test
+from tests.crds.test_bad_input import test_schema_rejects_an_invalid_value_with_its_field_and_the_reason as schema_test
 from tests.support.bad_input_page import rows
 
 ROWS = list(rows())
