@@ -1,4 +1,4 @@
-"""AWS credentials as botocore finds them, for a command at Amazon MSK; roles by an STS on loopback."""
+"""AWS credentials from botocore for commands against Amazon MSK. A fake STS on loopback serves the roles."""
 
 import base64
 import logging
@@ -42,7 +42,7 @@ REFUSAL = """<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><E
 
 @pytest.fixture(autouse=True)
 def aws(monkeypatch, tmp_path):
-    """A machine with a file of profiles, and nothing else of AWS."""
+    """Set the environment of a machine with a profiles file and no other AWS settings."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "credentials").write_text(FILE)
@@ -54,7 +54,7 @@ def aws(monkeypatch, tmp_path):
 
 @pytest.fixture
 def sts(aws):
-    """What was asked of it: the caller's scope, and the parameters. `answer` is what it says."""
+    """Yield a fake STS: `asked` lists the credential scope and parameters of each request, `answer` is its response."""
 
     class Sts(BaseHTTPRequestHandler):
         asked, answer = [], (200, ANSWER)
@@ -69,7 +69,7 @@ def sts(aws):
             self.wfile.write(text.encode())
 
         def log_message(self, *_):
-            """Nobody is interested."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Sts) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -79,7 +79,7 @@ def sts(aws):
 
 
 def signed(more):
-    """The parameters of a token."""
+    """Return the parameters of a token."""
     token = token_provider({**LOGIN, **more}).token()
     return parse_qs(urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()).query)
 
@@ -95,14 +95,14 @@ def refused(more):
     return caught.value.failure.what
 
 
-def test_profiles_are_read(aws):
+def test_credentials_come_from_the_selected_profile(aws):
     assert key(signed({})) == "AKIAAAAAAAAAAAAAAAAA"
     assert key(signed({PROFILE: "prod"})) == "AKIABBBBBBBBBBBBBBBB"
     aws.setenv("AWS_PROFILE", "prod")
     assert key(signed({})) == "AKIABBBBBBBBBBBBBBBB"
 
 
-def test_a_profile_that_is_named_comes_before_the_environments_keys(aws):
+def test_named_profile_takes_precedence_over_environment_keys(aws):
     aws.setenv("AWS_ACCESS_KEY_ID", "AKIA" + "E" * 16)
     aws.setenv("AWS_SECRET_ACCESS_KEY", "canary")
     assert key(signed({})) == "AKIA" + "E" * 16
@@ -120,7 +120,7 @@ def test_a_profile_that_is_named_comes_before_the_environments_keys(aws):
         ),
     ],
 )
-def test_a_role_is_taken(sts, more, caller, name):
+def test_role_is_assumed_with_the_configured_region_and_session_name(sts, more, caller, name):
     query = signed({ROLE_ARN: ROLE, **more})
     assert (key(query), query["X-Amz-Security-Token"]) == ("ASIADDDDDDDDDDDDDDDD", ["canary-session"])
     scope, asked = sts.asked[0]
@@ -128,7 +128,7 @@ def test_a_role_is_taken(sts, more, caller, name):
     assert (asked["RoleArn"], asked["RoleSessionName"]) == ([ROLE], [name])
 
 
-def test_a_role_that_is_refused_is_told_by_its_code(sts):
+def test_denied_role_is_reported_with_the_error_code(sts):
     sts.answer = (403, REFUSAL)
     assert refused({ROLE_ARN: ROLE}) == f"no token for Kafka: AWS says AccessDenied to the role {ROLE}"
 
@@ -142,13 +142,13 @@ def test_a_role_that_is_refused_is_told_by_its_code(sts):
         ({ROLE_ARN: "none"}, "botocore says ParamValidationError"),
     ],
 )
-def test_credentials_that_cannot_be_used_are_told_and_not_shown(more, sentence):
+def test_unusable_credentials_are_reported_without_secrets(more, sentence):
     what = refused(more)
     assert what.startswith(f"no token for Kafka: {sentence}")
     assert sentence.endswith("in ") or what.endswith(sentence)
 
 
-def test_a_machine_without_credentials_is_told(aws):
+def test_missing_credentials_are_reported(aws):
     aws.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     aws.setenv("AWS_CONFIG_FILE", "/nowhere")
     assert refused({}).endswith(
@@ -156,7 +156,7 @@ def test_a_machine_without_credentials_is_told(aws):
     )
 
 
-def test_nothing_of_them_is_logged(sts, caplog):
+def test_credentials_and_signatures_are_not_logged(sts, caplog):
     caplog.set_level(logging.DEBUG)
     query = signed({ROLE_ARN: ROLE})
     assert [one for one in ("canary", query["X-Amz-Signature"][0], "Signature") if one in caplog.text] == []

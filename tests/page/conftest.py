@@ -1,4 +1,4 @@
-"""A scan's page in a real Chromium, which writes down what goes wrong in it."""
+"""Fixtures that open the page of a scan in a real Chromium and record its errors."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -9,15 +9,15 @@ from playwright.sync_api import sync_playwright
 
 from rackspan.reports.page.rendering import render
 
-# Whatever the page's policy forbids is told to the page before its own scripts run.
+# Runs before the scripts of the page and logs each violation of its content security policy.
 _WATCH = "addEventListener('securitypolicyviolation', (event) => console.error(`forbidden: ${event.blockedURI}`))"
 
 
-# Not for the whole session: while Playwright's driver lives, an event loop counts as running in this thread, and
-# whatever calls asyncio.run() in a later test would be refused.
+# Not for the whole session: as long as Playwright's driver runs, this thread has a running event loop, and
+# asyncio.run() in a later test would raise an error.
 @pytest.fixture(scope="module")
 def chrome():
-    """A browser without a head."""
+    """Yield a headless browser."""
     why = chromium.why_missing()
     if why:
         pytest.skip(why)
@@ -31,7 +31,7 @@ def chrome():
 
 @dataclass
 class Seen:
-    """What a page did beside being shown."""
+    """The errors and the requests of a page."""
 
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -39,9 +39,10 @@ class Seen:
 
 @pytest.fixture
 def show(chrome, tmp_path):
-    """Render a document and open it: `show(document, width=400, scheme="dark")`. Its `seen` is checked at the end.
+    """Yield a function that opens the page of a document: `show(document, width=400, scheme="dark")`.
 
-    Nothing moves by itself: what is clicked while the page glides there is not always what was aimed at.
+    The page has no animation by default, because a click during a scroll may hit another element. Its `seen` is
+    checked at the end.
     """
     opened = []
 
@@ -72,6 +73,6 @@ def show(chrome, tmp_path):
 
 
 def count_of(page):
-    """The three numbers of `12 of 80 listed, 95 in all`."""
+    """Return the three numbers of `12 of 80 listed, 95 in all`."""
     words = page.locator("#findings-count").inner_text().replace(",", "").split()
     return int(words[0]), int(words[2]), int(words[4])

@@ -1,4 +1,4 @@
-"""Questions to a page that only its own scripts can answer."""
+"""JavaScript functions that tests evaluate in a page."""
 
 COLOURS_OF_CHART = """(id) => {
   const inside = (root) => [...root.querySelectorAll("*")].flatMap(
@@ -10,7 +10,7 @@ COLOURS_OF_CHART = """(id) => {
   }
   return found.size;
 }"""
-"""How many colours a chart's canvases have."""
+"""Return the number of colours in the canvases of a chart."""
 
 POOR_CONTRAST = """() => {
   const scaled = (text) => {
@@ -37,12 +37,12 @@ POOR_CONTRAST = """() => {
   }
   return [...poor];
 }"""
-"""Texts that stand out from their ground by less than 4.5 to 1."""
+"""Return the texts whose contrast to their background is less than 4.5 to 1."""
 
 TOO_WIDE = """() => [...document.querySelectorAll(".table-wrap")]
   .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
   .map((each) => `${each.closest("section").id} ${each.scrollWidth} > ${each.clientWidth}`)"""
-"""Tables that have to be scrolled sideways."""
+"""Return the tables that scroll horizontally."""
 
 FOCUSED = """() => {
   const now = document.activeElement;
@@ -50,4 +50,4 @@ FOCUSED = """() => {
   const place = `${now.closest("section")?.id} ${now.tagName}`;
   return [now.id || kind || now.dataset.sort || place, getComputedStyle(now).outlineStyle];
 }"""
-"""What has the focus, and how it is outlined."""
+"""Return the focused element and the style of its outline."""

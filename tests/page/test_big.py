@@ -1,4 +1,4 @@
-"""A thousand brokers and two thousand findings."""
+"""The page of a scan with 1000 brokers and 2000 findings."""
 
 import msgspec
 import pytest
@@ -22,18 +22,18 @@ def big():
     return msgspec.structs.replace(drawn, findings=more[:MAX_FINDINGS])
 
 
-def test_its_page_stays_small(big):
+def test_page_of_a_large_cluster_is_smaller_than_10_mib(big):
     assert (len(big.brokers), len(big.findings)) == (1000, 2000)
     assert len(render(big).encode()) < 10 * MEBI
 
 
-def test_its_page_holds_few_elements_to_lay_out(show, big):
-    """What a browser works on grows with these: some for each broker, none for a finding that is not shown."""
+def test_page_of_a_large_cluster_has_few_elements(show, big):
+    """Layout time grows with the elements. Each broker has some. A finding that is not shown has none."""
     elements = show(big).locator("*").count()
     assert 1000 < elements < 20 * len(big.brokers)
 
 
-def test_its_findings_can_be_searched_and_all_be_listed(show, big):
+def test_page_of_a_large_cluster_lists_and_searches_all_findings(show, big):
     page = show(big)
     assert count_of(page)[:2] == (2000, 2000)
     assert page.locator("tr.finding").count() <= 100

@@ -1,4 +1,4 @@
-"""The page of a fleet in a browser: it can be read, asks for nothing, and leads to the page of each scan."""
+"""The page of a fleet in a browser: it is readable, sends no requests and links to the page of each scan."""
 
 import msgspec
 import pytest
@@ -21,7 +21,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_fleet_is_read_at_one_look_and_leads_to_each_scan(chrome, site, scheme, width):
+def test_fleet_page_sorts_the_clusters_and_links_to_their_scans(chrome, site, scheme, width):
     context = chrome.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, requests, errors = context.new_page(), [], []
     page.on("request", lambda request: requests.append(request.url))

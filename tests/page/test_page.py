@@ -1,4 +1,4 @@
-"""What a scan's page shows and does, by mouse and by keyboard."""
+"""The page of a scan, used by mouse and by keyboard."""
 
 import msgspec
 import pytest
@@ -21,7 +21,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def hostile(example):
-    """The example with a text that would like to be markup, in every place that holds text."""
+    """Return the example with a text that looks like markup in every text field."""
     keep = {"severity", "worst", "rule", "level", "state", "schema"}
 
     def poison(value, name=""):
@@ -36,11 +36,11 @@ def hostile(example):
     return msgspec.convert(poison(msgspec.to_builtins(example)), ScanDocument)
 
 
-def test_the_example_has_every_rule(example):
+def test_example_scan_has_findings_of_every_rule(example):
     assert {finding.rule for finding in example.findings} == set(RULES)
 
 
-def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, example):
+def test_assessment_shows_the_faults_their_age_and_the_cost_of_a_fix(show, example):
     page = show(example)
     assessment = page.locator(".assessment").inner_text()
     summary = example.summary
@@ -57,15 +57,15 @@ def test_one_look_tells_what_is_wrong_since_when_and_what_a_fix_costs(show, exam
         ("2026-11-28T14:00:00Z", "2 h"),
     ],
 )
-def test_a_finding_is_of_this_scan_where_no_scan_before_had_it(show, example, first_seen, since):
-    """However long this scan took, and however soon it began after the one before."""
+def test_finding_first_seen_at_the_start_of_the_scan_is_of_this_scan(show, example, first_seen, since):
+    """The duration of the scan and the time since the previous scan do not matter."""
     finding = msgspec.structs.replace(example.findings[0], first_seen=first_seen)
     times = {"started_at": "2026-11-28T16:42:25Z", "finished_at": "2026-11-28T16:45:25Z"}
     page = show(msgspec.structs.replace(example, findings=[finding], **times))
     assert page.locator(".since").inner_text() == since
 
 
-def test_the_map_has_every_broker_in_its_place(show, example):
+def test_map_shows_every_broker_in_its_rack(show, example):
     page = show(example)
     for broker in example.brokers:
         cell = page.locator(f'[data-domain="{broker.rack}"] > .box-inside [data-broker="{broker.id}"]')
@@ -75,7 +75,7 @@ def test_the_map_has_every_broker_in_its_place(show, example):
     assert page.locator(".cell").count() == len(example.brokers)
 
 
-def test_a_brokers_details_lead_to_its_findings_and_to_its_loss(show, example):
+def test_broker_details_list_its_findings_and_compare_its_loss(show, example):
     page = show(example)
     broker = next(row for row in example.brokers if not row.online)
     page.locator(f'[data-broker="{broker.id}"]').click()
@@ -88,7 +88,7 @@ def test_a_brokers_details_lead_to_its_findings_and_to_its_loss(show, example):
     assert page.locator("#lost").input_value() == f"broker {broker.id}"
 
 
-def test_a_brokers_own_rack_differs_only_where_it_is_another_place(show, example):
+def test_broker_details_say_differs_only_if_the_reported_rack_is_another_one(show, example):
     broker = example.brokers[0]
     same, other = broker.rack.removeprefix("/"), "/us/us-1a/r9"
     for reported, differs, online in (
@@ -105,7 +105,7 @@ def test_a_brokers_own_rack_differs_only_where_it_is_another_place(show, example
         assert ("differs" in text) is differs
 
 
-def test_the_map_is_one_tab_stop_and_arrows_walk_its_tree(show, example):
+def test_map_is_one_tab_stop_with_arrow_keys_for_its_tree(show, example):
     page = show(example)
     assert page.locator("#map [tabindex='0']").count() == 1
     page.locator("#map [tabindex='0']").focus()
@@ -120,7 +120,7 @@ def test_the_map_is_one_tab_stop_and_arrows_walk_its_tree(show, example):
     assert "Choose a broker" in page.locator("#inspect").inner_text()
 
 
-def test_search_and_filters_narrow_the_findings_and_say_how_many_are_left(show, example):
+def test_search_and_filters_select_findings_and_show_their_number(show, example):
     page = show(example)
     everything = len(example.findings)
     assert count_of(page) == (everything, everything, example.summary.findings)
@@ -143,7 +143,7 @@ def test_search_and_filters_narrow_the_findings_and_say_how_many_are_left(show, 
     assert count_of(page)[0] == everything
 
 
-def test_a_topics_name_lists_its_findings(show, example):
+def test_click_on_a_topic_lists_its_findings(show, example):
     page = show(example)
     topic = example.topics[0]
     page.locator(".topics").get_by_role("button", name=topic.name, exact=True).click()
@@ -152,7 +152,7 @@ def test_a_topics_name_lists_its_findings(show, example):
     assert count_of(page)[0] == len(example.findings)
 
 
-def test_columns_sort_both_ways_and_say_so(show, example):
+def test_columns_sort_in_both_directions_and_set_aria_sort(show, example):
     page = show(example)
     heading = page.get_by_role("button", name="To copy", exact=True)
     copied = page.locator("#findings-table td.copy")
@@ -164,7 +164,7 @@ def test_columns_sort_both_ways_and_say_so(show, example):
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
 
 
-def test_partitions_sort_by_their_numbers(show, example):
+def test_partitions_are_sorted_by_number(show, example):
     page = show(example)
     topic = next(row for row in example.topics if row.non_compliant > 3)
     page.locator("#topic").select_option(topic.name)
@@ -175,7 +175,7 @@ def test_partitions_sort_by_their_numbers(show, example):
     assert max(numbers) > 9
 
 
-def test_a_row_opens_and_tells_its_fix(show, example):
+def test_enter_expands_a_row_with_its_fix_and_collapses_it(show, example):
     page = show(example)
     row = page.locator(".expand").first
     row.focus()
@@ -188,7 +188,7 @@ def test_a_row_opens_and_tells_its_fix(show, example):
     assert detail.count() == 0
 
 
-def test_all_findings_can_be_reached_from_the_first_ones(show, example):
+def test_more_button_lists_all_findings(show, example):
     page = show(example)
     rows = page.locator("tr.finding")
     shown = rows.count()
@@ -197,7 +197,7 @@ def test_all_findings_can_be_reached_from_the_first_ones(show, example):
     assert page.locator("#more").is_hidden()
 
 
-def test_the_loss_of_a_chosen_domain_stands_beside_the_worst(show, example):
+def test_loss_of_the_selected_domain_is_compared_with_the_worst_one(show, example):
     page = show(example)
     zones = [row for row in example.domains if row.level == "zone"]
     chosen = min(zones, key=lambda row: row.what_if.last_replica)
@@ -209,7 +209,7 @@ def test_the_loss_of_a_chosen_domain_stands_beside_the_worst(show, example):
     assert page.locator("#loss-result tr.this").inner_text().startswith(chosen.domain)
 
 
-def test_charts_are_drawn_and_have_their_numbers_as_tables_too(show, example):
+def test_charts_are_drawn_and_have_tables_of_their_numbers(show, example):
     page = show(example)
     for chart in ("trend-share", "trend-findings", "trend-minutes", "heat-replicas", "heat-leaders"):
         eventually(lambda chart=chart: page.evaluate(probes.COLOURS_OF_CHART, chart) > 3, f"{chart} to be drawn")
@@ -219,7 +219,7 @@ def test_charts_are_drawn_and_have_their_numbers_as_tables_too(show, example):
     assert page.locator("#balance tbody tr").count() == len(example.domains) + len(example.brokers)
 
 
-def test_a_short_history_is_shown_by_hour(show, example):
+def test_short_history_is_shown_by_hour(show, example):
     hours = [msgspec.structs.replace(example.trend[0], date=f"2026-11-20T{at:02}") for at in (4, 5, 6)]
     page = show(msgspec.structs.replace(example, trend=example.trend[-1:], hours=hours))
     assert page.locator("#trend .section-head p").inner_text() == "3 hours, 20 November, 04:00 to 20 November, 06:00"
@@ -230,7 +230,7 @@ def test_a_short_history_is_shown_by_hour(show, example):
     assert told == ["20 November, 06:00", "20 November, 05:00", "20 November, 04:00"]
 
 
-def test_the_theme_follows_the_reader_and_the_button(show, example):
+def test_theme_follows_the_browser_and_the_button(show, example):
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = show(example), show(example, scheme="dark")
     bright, dim = light.evaluate(ground), dark.evaluate(ground)
@@ -244,14 +244,14 @@ def test_the_theme_follows_the_reader_and_the_button(show, example):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_can_be_read_on_their_ground(show, example, scheme):
-    """At least 4.5 to 1, as WCAG 2 asks for."""
+def test_texts_have_enough_contrast(show, example, scheme):
+    """WCAG 2 requires at least 4.5 to 1."""
     page = show(example, scheme=scheme)
     page.locator(".cell.offline").click()
     assert page.evaluate(probes.POOR_CONTRAST) == []
 
 
-def test_on_a_phone_nothing_lies_beyond_the_edge(show, example):
+def test_page_fits_the_width_of_a_phone(show, example):
     page = show(example, width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert page.evaluate(probes.TOO_WIDE) == []
@@ -259,7 +259,7 @@ def test_on_a_phone_nothing_lies_beyond_the_edge(show, example):
     assert "Broker 4" in page.locator("#inspect").inner_text()
 
 
-def test_every_control_is_reached_by_tab_and_can_be_seen_there(show, example):
+def test_tab_reaches_every_control_with_a_visible_focus(show, example):
     page = show(example)
     reached, unseen = set(), []
     for _ in range(140):
@@ -274,12 +274,12 @@ def test_every_control_is_reached_by_tab_and_can_be_seen_there(show, example):
     assert unseen == []
 
 
-def test_motion_is_left_out_for_those_who_ask_for_that(show, example):
+def test_page_does_not_scroll_smoothly_with_reduced_motion(show, example):
     page = show(example, motion="reduce")
     assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
 
 
-def test_paper_has_the_findings_and_no_controls(show, example):
+def test_printed_page_has_findings_and_no_controls(show, example):
     page = show(example, scheme="dark")
     page.emulate_media(media="print")
     assert page.locator("#filters").is_hidden()
@@ -289,7 +289,7 @@ def test_paper_has_the_findings_and_no_controls(show, example):
 
 
 @pytest.mark.parametrize(("scheme", "turned"), [("dark", True), ("light", False)])
-def test_dark_charts_are_turned_round_on_paper(show, example, scheme, turned):
+def test_printed_page_inverts_dark_charts(show, example, scheme, turned):
     page = show(example, scheme=scheme)
     style = "getComputedStyle(document.getElementById('heat-leaders')).filter"
     assert page.evaluate(style) == "none"
@@ -297,7 +297,7 @@ def test_dark_charts_are_turned_round_on_paper(show, example, scheme, turned):
     assert ("invert" in page.evaluate(style)) is turned
 
 
-def test_a_failed_scan_has_a_page_that_says_why(show):
+def test_page_of_a_failed_scan_shows_the_reason(show):
     document = example_scan.failed()
     page = show(document)
     text = page.locator("main").inner_text()
@@ -307,7 +307,7 @@ def test_a_failed_scan_has_a_page_that_says_why(show):
     assert page.locator("#findings, #map").count() == 0
 
 
-def test_a_scan_that_found_nothing_is_a_nice_page(show):
+def test_page_of_a_scan_without_findings_says_that_nothing_is_wrong(show):
     page = show(example_scan.fine())
     text = page.locator("main").inner_text()
     assert "Nothing is wrong." in text
@@ -316,7 +316,7 @@ def test_a_scan_that_found_nothing_is_a_nice_page(show):
     assert page.locator(".cell").count() == 3
 
 
-def test_an_empty_cluster_has_a_page(show):
+def test_page_of_an_empty_cluster_says_that_it_has_no_brokers(show):
     at = "2026-11-20T06:00:00Z"
     page = show(ScanDocument("empty", "new", at, at, summary=Summary(), changes=ScanChanges()))
     text = page.locator("main").inner_text()
@@ -324,7 +324,7 @@ def test_an_empty_cluster_has_a_page(show):
     assert "The scan saw no brokers." in text
 
 
-def test_a_cluster_without_levels_and_brokers_without_racks_are_drawn(show, example):
+def test_map_shows_a_cluster_without_levels_and_brokers_without_racks(show, example):
     flat = msgspec.structs.replace(example, levels=[], domains=[], brokers=example.brokers[:4])
     bare = [msgspec.structs.replace(row, rack=None, reported_rack=None) for row in flat.brokers]
     assert show(msgspec.structs.replace(flat, brokers=bare)).locator(".cell").count() == 4
@@ -332,7 +332,7 @@ def test_a_cluster_without_levels_and_brokers_without_racks_are_drawn(show, exam
     assert mixed.locator(".homeless .cell").count() == 4
 
 
-def test_texts_of_the_cluster_never_become_markup(show, hostile):
+def test_texts_of_the_cluster_are_not_interpreted_as_markup(show, hostile):
     page = show(hostile)
     assert page.locator("img, iframe, object, embed, link").count() == 0
     assert page.locator("script").count() == 3
@@ -346,7 +346,7 @@ def test_texts_of_the_cluster_never_become_markup(show, hostile):
     assert "49" not in page.title()
 
 
-def test_unknown_rules_and_severities_are_shown_as_they_are(show, example):
+def test_unknown_rule_and_severity_are_shown_unchanged(show, example):
     odd = FindingRow("odd", "constructor", "dreadful", "never heard of", "", topic="__proto__")
     page = show(msgspec.structs.replace(example, findings=[odd]))
     assert "constructor" in page.locator("#findings-table tbody").inner_text()

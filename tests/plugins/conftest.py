@@ -1,4 +1,4 @@
-"""What tests of the brokers' plug-ins share: the jar, programs in Java that ask it, and brokers that load it."""
+"""Fixtures for tests of the broker plug-ins: the jar, Java programs that call it, and brokers that load it."""
 
 import json
 import subprocess
@@ -13,9 +13,9 @@ ASSIGNOR = "dev.rackspan.kafka.RackAwareAssignor"
 SHARE_ASSIGNOR = "dev.rackspan.kafka.RackAwareShareAssignor"
 NEAREST = "dev.rackspan.kafka.NearestReplicaSelector"
 HEARTBEAT_SECONDS = 2
-"""Of consumer groups."""
+"""The heartbeat interval of consumer groups."""
 BY_PLUGIN, BY_KAFKA = {0, 1}, {2, 3}
-"""Brokers by the assignor of the share groups that they coordinate: a broker has one."""
+"""The brokers by their assignor for share groups. Each broker has one assignor."""
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,10 @@ def share_groups(kafka_distribution):
 
 @pytest.fixture(scope="session")
 def java(kafka_distribution, plugins_jar, tmp_path_factory):
-    """Runs a program of this folder: `java("ReplicaSelections", argument, given=document)` gives what it printed."""
+    """Return a function that runs a program of this folder and returns its output.
+
+    Example: `java("ReplicaSelections", argument, given=document)`.
+    """
     classes = tmp_path_factory.mktemp("programs")
     compile_java(kafka_distribution, Path(__file__).parent.glob("*.java"), classes, beside=[plugins_jar])
     distribution = kafka_distribution.with_plugins(plugins_jar, classes)
@@ -52,9 +55,9 @@ def java(kafka_distribution, plugins_jar, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
-    """Four brokers, three of them in one region: without a replica selector, with Kafka's own, with the plug-in.
+    """Start four brokers. Three are in one region: without a replica selector, with Kafka's, and with the plug-in.
 
-    Groups may ask for the plug-in's assignor beside Kafka's own.
+    Groups can use Kafka's assignors or the one of the plug-in.
     """
     racks = ["/us/us-1a/r1", "/us/us-1b/r1", "/us/us-1c/r1", "/eu/eu-1a/r2"]
     selectors = [None, KAFKAS_SELECTOR, NEAREST]
@@ -66,7 +69,7 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
         properties={
             **PATIENT,
             "group.consumer.assignors": f"uniform,range,{ASSIGNOR}",
-            # A client gives a heartbeat as long to be answered, and then connects anew: a busy machine needs its time.
+            # A client waits this long for a heartbeat response and then reconnects. A busy machine needs more time.
             "group.consumer.min.heartbeat.interval.ms": "1000",
             "group.consumer.heartbeat.interval.ms": str(1000 * HEARTBEAT_SECONDS),
         },
@@ -80,7 +83,7 @@ def brokers(processes, kafka_distribution, plugins_jar) -> KafkaCluster:
 
 @pytest.fixture(scope="session")
 def counted(java):
-    """What each broker of a cluster counts by topic, such as `BytesOutPerSec`: what it has sent to consumers."""
+    """Return a function that reads a metric of each broker by topic, such as `BytesOutPerSec` (sent to consumers)."""
 
     def read(cluster, metric):
         pids = {str(pid): broker for broker, pid in cluster.broker_pids().items()}

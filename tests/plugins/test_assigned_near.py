@@ -1,4 +1,4 @@
-"""Groups on real brokers: by the plug-in's assignor (KIP-848) and in one run by Kafka's, and by the one for Python."""
+"""Groups on real brokers with the plug-in's assignor (KIP-848), with Kafka's, and with the one for Python clients."""
 
 import threading
 import time
@@ -18,15 +18,15 @@ from rackspan.kafka.client_assignors import RackAwareRange
 ASSIGNORS = ("rack-aware", "uniform", "range")
 PARTITIONS = 12
 ZONES = ("/us/us-1a", "/us/us-1b", "/us/us-1c", "/eu/eu-1a")
-"""Where the brokers 0 to 3 are; consumers are in other racks of these zones."""
+"""The zones of brokers 0 to 3. Consumers are in other racks of these zones."""
 REPLICAS = [[number % 4, (number + 1) % 4] for number in range(PARTITIONS)]
-"""No zone has three partitions in a row, which is what an assignor without racks gives a member."""
+"""No zone has three consecutive partitions, which an assignor without racks would give to one member."""
 CONSUMER = {"group.protocol": "consumer", "max.poll.interval.ms": 15_000}
-"""If a heartbeat is answered late, librdkafka 2.16 keeps what it has to revoke, and is removed after that time."""
+"""If a heartbeat response is late, librdkafka 2.16 does not revoke its partitions and is removed after this time."""
 
 
 class Group:
-    """Consumers that are polled in turns, by the zone that each is in."""
+    """Consumers with their zones. They are polled in turns."""
 
     def __init__(self, brokers, topic, assignor):
         self._config = {
@@ -44,13 +44,13 @@ class Group:
         self._consumers.append((zone, consumer))
 
     def assigned(self):
-        """Numbers of partitions by member, and the zone of each member."""
+        """Poll all members and return the partition numbers of each."""
         for _, consumer in self._consumers:
             consumer.poll(0.01)
         return [{partition.partition for partition in consumer.assignment()} for _, consumer in self._consumers]
 
     def settled(self):
-        """The assignment once it is as even as it can be, and each partition is read."""
+        """Return the assignment if it is as even as possible and complete, else None."""
         found = self.assigned()
         counts = Counter(number for numbers in found for number in numbers)
         sizes = [len(numbers) for numbers in found]
@@ -63,7 +63,7 @@ class Group:
         )
 
     def best(self):
-        """How many could be near, by the core."""
+        """Return how many partitions can be near, as computed by the core."""
         near = np.array([[zone in replicas for zone in range(len(ZONES))] for replicas in REPLICAS])
         here = np.array([zone for zone, _ in self._consumers])
         one_topic = np.zeros(PARTITIONS, dtype=np.int64)
@@ -85,7 +85,7 @@ def groups(brokers):
 
 
 def settle(groups):
-    """Poll all groups until each is at rest."""
+    """Poll all groups until their assignments are even and complete."""
     done = {}
 
     def settled():
@@ -96,7 +96,7 @@ def settle(groups):
     return done
 
 
-def test_a_group_that_asks_for_it_is_assigned_what_is_near_and_kafkas_own_are_not_nearer(groups):
+def test_group_with_the_plugin_assignor_gets_at_least_as_many_near_partitions_as_with_kafkas(groups):
     for group in groups.values():
         for zone in range(len(ZONES)):
             group.join(zone, "assigned" if zone else "^assig.*")
@@ -117,7 +117,7 @@ def test_a_group_that_asks_for_it_is_assigned_what_is_near_and_kafkas_own_are_no
     assert all(after["rack-aware"] >= after[name] for name in groups)
 
 
-def test_static_members_that_come_back_in_other_racks_are_near_after_the_next_rebalance(brokers):
+def test_static_members_that_return_in_other_racks_are_near_after_the_next_rebalance(brokers):
     """KAFKA-20909: the new rack of a member starts no rebalance."""
     topic, us, eu = "swapped", "/us/us-1a/r9", "/eu/eu-1a/r9"
     Topics(brokers.admin()).create(topic, [[0], [0], [3], [3]])
@@ -163,7 +163,7 @@ def test_static_members_that_come_back_in_other_racks_are_near_after_the_next_re
             one.close()
 
 
-def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_in_python(brokers):
+def test_python_assignor_gives_members_of_a_classic_group_near_partitions(brokers):
     topic, racks = "classic", brokers.racks
     Topics(brokers.admin()).create(topic, REPLICAS)
     members = [
@@ -190,7 +190,7 @@ def test_a_group_of_the_classic_protocol_is_assigned_what_is_near_by_a_consumer_
 
     try:
         eventually(settled, "the group to have an even assignment", interval=0.1)
-        # Member and broker have the same number: the racks are the brokers' own.
+        # Member and broker have the same number, because members are in the racks of the brokers.
         far = [
             partition.partition
             for broker, number in zip(racks, range(len(members)), strict=True)

@@ -1,4 +1,4 @@
-"""The brokers' replica selector, by the cases that the core is tested by, and against the core at large."""
+"""The replica selector for brokers, with the test cases of the core, and compared with the core on random input."""
 
 import json
 import random
@@ -34,7 +34,7 @@ STEPS = (
 )
 
 
-def test_the_replica_of_each_case_serves(java):
+def test_selector_chooses_the_expected_replica_of_each_case(java):
     served = java("ReplicaSelections", OURS, given=CASES)
     wanted = [case.get("serves", case["nearest"][0]) for case in CASES]
     assert dict(zip([case["about"] for case in CASES], served, strict=True)) == dict(
@@ -49,7 +49,7 @@ def some_rack(chance):
 
 @pytest.fixture(scope="module")
 def groups():
-    """Clients and replicas anywhere, as often as not in racks with ids that are no paths."""
+    """Return clients and replicas in random racks. Many rack ids are not paths."""
     chance = random.Random(11)
     return [
         {
@@ -62,7 +62,7 @@ def groups():
 
 
 def steps_in_common(case):
-    """The core's own word, for each of a case's brokers."""
+    """Return the shared steps for each broker of a case, and the chosen broker, by the core."""
     ids = {int(broker): rack for broker, rack in case["replicas"].items()}
     tree = RackTree((), tuple(Broker(broker, None) for broker in ids))
     rows = table(["topic"], [(0, 0, list(ids), list(ids), case["leader"], None)])
@@ -71,7 +71,7 @@ def steps_in_common(case):
     return replicas.shared_steps(case["client"])[:-1].tolist(), chosen
 
 
-def test_the_core_foretells_what_brokers_do(java, groups):
+def test_core_predicts_a_replica_as_near_as_the_one_of_the_selector(java, groups):
     followers = 0
     for case, served in zip(groups, java("ReplicaSelections", OURS, given=groups), strict=True):
         steps, foretold = steps_in_common(case)
@@ -81,7 +81,7 @@ def test_the_core_foretells_what_brokers_do(java, groups):
     assert followers > MANY / 10
 
 
-def test_wherever_kafkas_own_selector_finds_a_replica_in_the_clients_rack_so_does_this_one(java, groups):
+def test_selector_finds_a_replica_in_the_clients_rack_if_kafkas_selector_does(java, groups):
     same_rack = java("ReplicaSelections", KAFKAS, given=groups)
     for case, served, kafkas in zip(groups, java("ReplicaSelections", OURS, given=groups), same_rack, strict=True):
         if case["client"] and case["replicas"][str(kafkas)] == case["client"]:

@@ -1,4 +1,4 @@
-"""The plug-ins on other versions of Kafka than the one they are compiled against, as docs/plugins.md says of each."""
+"""The plug-ins on Kafka versions other than the one they are compiled against, as docs/plugins.md describes."""
 
 import json
 
@@ -13,7 +13,7 @@ INTERFACE = "org/apache/kafka/coordinator/group/api/assignor/ConsumerGroupPartit
 
 @pytest.fixture(scope="module")
 def kafkas(kafka_distribution):
-    """The jars of each version."""
+    """Return the jars of each version."""
     others = find_other_kafkas()
     if not others:
         pytest.skip("no jars of other versions of Kafka: `make assets` downloads them")
@@ -27,7 +27,7 @@ def cases_of(plugin, name):
 
 @pytest.fixture(scope="module")
 def told(java, kafkas):
-    """By version and program, what the cases came to there, or why the plug-in could not be made."""
+    """Return the results of the cases, or the error of loading the plug-in, by version and program."""
     programs = {
         "ReplicaSelections": cases_of(NEAREST, "nearest_replica"),
         "Assignments": cases_of(ASSIGNOR, "assignment"),
@@ -35,20 +35,20 @@ def told(java, kafkas):
     return java("OtherKafkas", given={"kafkas": kafkas, "programs": programs})
 
 
-def test_the_selector_chooses_alike_on_the_oldest_kafka_and_the_newest(told, kafka_distribution):
+def test_selector_chooses_the_same_replicas_on_every_kafka_version(told, kafka_distribution):
     assert {OLDEST, "4.3.1"} <= told.keys()
     expected = told[kafka_distribution.version]["ReplicaSelections"]
     assert {version: by["ReplicaSelections"] for version, by in told.items()} == dict.fromkeys(told, expected)
 
 
-def test_the_assignor_assigns_alike_on_every_kafka_with_its_interface(told, kafka_distribution):
+def test_assignor_gives_the_same_result_on_every_kafka_with_its_interface(told, kafka_distribution):
     expected = told[kafka_distribution.version]["Assignments"]
     having = told.keys() - {OLDEST}
     assert having >= {"3.9.0", "4.0.0", "4.3.1"}
     assert {version: told[version]["Assignments"] for version in having} == dict.fromkeys(having, expected)
 
 
-def test_the_assignor_of_share_groups_assigns_alike_where_there_are_share_groups(java, kafkas, kafka_distribution):
+def test_share_assignor_gives_the_same_result_on_every_kafka_with_share_groups(java, kafkas, kafka_distribution):
     having = {version: kafkas[version] for version in ("4.3.1", kafka_distribution.version)}
     programs = {"Assignments": cases_of(SHARE_ASSIGNOR, "share_assignment")}
     told = java("OtherKafkas", given={"kafkas": having, "programs": programs})
@@ -56,7 +56,7 @@ def test_the_assignor_of_share_groups_assigns_alike_where_there_are_share_groups
     assert told == {version: {"Assignments": expected} for version in having}
 
 
-def test_a_kafka_without_that_interface_says_what_is_missing(told):
+def test_error_on_a_kafka_without_the_interface_is_documented(told):
     missing = f"NoClassDefFoundError: {INTERFACE}"
     assert told[OLDEST]["Assignments"] == {"error": f"java.lang.{missing}"}
     assert missing in (REPOSITORY / "docs" / "plugins.md").read_text()

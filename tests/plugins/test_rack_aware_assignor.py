@@ -1,4 +1,4 @@
-"""The brokers' assignor against every assignment there is, against the core's best, and against itself."""
+"""The assignor for brokers, compared with all possible assignments, with the best of the core, and with itself."""
 
 import json
 import random
@@ -17,7 +17,7 @@ PATHS = ("/eu", "/eu/a", "/eu/a/r1", "/eu/a/r2", "/eu/b/r1", "/us/a/r1", "/us", 
 
 
 def a_group(chance, racks, *, members, partitions, alike=False, replicas=3):
-    """Members anywhere, some without a rack or with fewer topics, and partitions anywhere, some read by somebody."""
+    """Return a group of random members, partitions and owners. Some members lack a rack or some of the topics."""
     topics = [
         [chance.sample(racks, chance.randint(0, min(replicas, len(racks)))) for _ in range(number)]
         for number in (chance.randint(1, partitions) for _ in range(chance.randint(1, 3)))
@@ -46,7 +46,7 @@ def known(owners, members):
 
 
 def path(rack):
-    """The steps of a rack id; of one that is no path, itself."""
+    """Return the steps of a rack id. An id that is not a path is one step."""
     if not rack:
         return ()
     steps = tuple(rack.removeprefix("/").split("/"))
@@ -65,7 +65,7 @@ def flat(owners):
 
 
 def judged(group, owners):
-    """How uneven, and how far, counted one by one: less is better."""
+    """Return the unevenness and the negative nearness of an assignment. Less is better."""
     counts = dict.fromkeys(group["members"], 0)
     steps = 0
     for racks, owner in zip(flat(group["topics"]), owners, strict=True):
@@ -95,7 +95,7 @@ def moves(group, owners):
     )
 
 
-def test_each_case_comes_out(java):
+def test_assignor_gives_the_expected_result_of_each_case(java):
     for case, owners in zip(CASES, java("Assignments", OURS, given=CASES), strict=True):
         assert is_allowed(case, owners)
         counts = sorted(flat(owners).count(name) for name in case["members"])
@@ -105,7 +105,7 @@ def test_each_case_comes_out(java):
 
 
 @pytest.mark.parametrize("replicas", [3, 7])
-def test_no_assignment_that_is_as_even_is_nearer(java, replicas):
+def test_no_equally_even_assignment_is_nearer(java, replicas):
     chance = random.Random(3)
     groups = [a_group(chance, PATHS, members=4, partitions=3, replicas=replicas) for _ in range(SMALL)]
     groups = [group for group in groups if len(flat(group["topics"])) <= 6]
@@ -115,7 +115,7 @@ def test_no_assignment_that_is_as_even_is_nearer(java, replicas):
 
 
 def of_the_core(group):
-    """The same group for the core, which knows flat racks: near or not."""
+    """Return the group as input for the core, with flat racks: each is near or not."""
     names = list(group["members"])
     racks = sorted(set(flat(flat(group["topics"]))))
     at = {rack: number for number, rack in enumerate(racks)}
@@ -131,7 +131,7 @@ def of_the_core(group):
     return Readers(topic, number, near, domain, subscribed), names
 
 
-def test_with_flat_racks_it_comes_to_the_cores_best(java):
+def test_assignor_with_flat_racks_is_as_good_as_the_core(java):
     chance = random.Random(4)
     groups = [a_group(chance, ["a", "b", "c", "d"], members=9, partitions=30) for _ in range(LARGE)]
     for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
@@ -140,9 +140,9 @@ def test_with_flat_racks_it_comes_to_the_cores_best(java):
         assert judged(group, flat(owners)) == judged(group, [names[owner] for owner in best.owner]), group
 
 
-def test_with_more_racks_than_members_it_comes_to_the_cores_best(java):
+def test_assignor_with_more_racks_than_members_is_as_good_as_the_core(java):
     chance = random.Random(10)
-    racks = [f"rack-{letters}{number}" for letters in ("Aa", "BB") for number in range(50)]  # Java's hashes in pairs
+    racks = [f"rack-{letters}{number}" for letters in ("Aa", "BB") for number in range(50)]  # pairs share Java hashes
     groups = [a_group(chance, racks, members=60, partitions=200, replicas=5) for _ in range(LARGE // 10)]
     for group, owners in zip(groups, java("Assignments", OURS, given=groups), strict=True):
         readers, names = of_the_core(group)
@@ -150,7 +150,7 @@ def test_with_more_racks_than_members_it_comes_to_the_cores_best(java):
         assert judged(group, flat(owners)) == judged(group, [names[owner] for owner in best.owner]), group
 
 
-def test_asked_again_nothing_moves(java):
+def test_second_assignment_moves_nothing(java):
     chance = random.Random(5)
     groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
     first = java("Assignments", OURS, given=groups)
@@ -158,7 +158,7 @@ def test_asked_again_nothing_moves(java):
     assert java("Assignments", OURS, given=again) == first
 
 
-def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java):
+def test_assignment_does_not_depend_on_the_order_of_members_and_racks(java):
     chance = random.Random(6)
     groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
 
@@ -172,7 +172,7 @@ def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java)
     assert java("Assignments", OURS, given=groups) == java("Assignments", OURS, given=list(map(turned, groups)))
 
 
-def test_where_members_are_all_in_one_place_racks_are_not_asked_for(java):
+def test_assignor_does_not_read_replica_racks_if_all_members_are_in_one_rack(java):
     for rack in ("/eu/a/r1", None):
         members = {name: {"rack": rack, "topics": [0, 1] if name == "a" else [0]} for name in "abc"}
         group = {"members": members, "topics": [[None] * 4, [None] * 2], "owners": []}
@@ -181,7 +181,7 @@ def test_where_members_are_all_in_one_place_racks_are_not_asked_for(java):
         assert sorted(owners[0]) == ["b", "b", "c", "c"]
 
 
-def test_a_static_member_that_comes_back_as_somebody_else_gets_the_same(java):
+def test_static_member_with_a_new_member_id_gets_the_same_partitions(java):
     chance = random.Random(7)
     groups = [a_group(chance, PATHS, members=9, partitions=30) for _ in range(LARGE)]
     for group in groups:
@@ -202,8 +202,8 @@ def test_a_static_member_that_comes_back_as_somebody_else_gets_the_same(java):
         assert by_instance(old, first) == by_instance(new, second)
 
 
-def test_a_member_more_or_less_moves_little_more_than_its_share(java):
-    """As far as locality allows: here all members are in one place."""
+def test_new_member_moves_only_its_share_and_a_leaving_one_moves_nothing_else(java):
+    """This holds if locality allows it. Here all members are in one rack."""
     chance = random.Random(8)
     groups = []
     for _ in range(LARGE):

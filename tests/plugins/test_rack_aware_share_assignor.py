@@ -1,4 +1,4 @@
-"""The brokers' assignor of share groups against Kafka's own, against every assignment there is, and against itself."""
+"""The share assignor for brokers, compared with Kafka's, with all possible assignments, and with itself."""
 
 import json
 import random
@@ -19,7 +19,7 @@ GROUPS = 300
 
 
 def a_group(chance, racks, *, members, partitions, alike=False, replicas=3):
-    """Members anywhere, often more than partitions, some without a rack or with fewer topics."""
+    """Return a group with random members, often more than partitions, some without a rack or with fewer topics."""
     topics = [
         [chance.sample(racks, chance.randint(0, min(replicas, len(racks)))) for _ in range(number)]
         for number in (chance.randint(1, partitions) for _ in range(chance.randint(1, 3)))
@@ -46,7 +46,7 @@ def subscribers(group, topic):
 
 
 def by_subscribers(group, owners):
-    """Who has each partition, by those who subscribe to its topic."""
+    """Return the members of each partition, grouped by the subscribers of its topic."""
     found = {}
     for topic, row in enumerate(owners):
         found.setdefault(subscribers(group, topic), []).extend(row)
@@ -54,7 +54,7 @@ def by_subscribers(group, owners):
 
 
 def nearness(group, name, racks):
-    """The steps in common with the leader, on the average over the racks that it may be in."""
+    """Return the average number of steps in common with the leader, over the racks where the leader may be."""
     here = path(group["members"][name]["rack"])
     return Fraction(sum(common(here, path(rack)) for rack in racks), max(1, len(racks)))
 
@@ -68,12 +68,12 @@ def moves(before, after):
     return sum(len(set(new) - set(old)) for old, new in zip(flat(before), flat(after), strict=True))
 
 
-def test_each_case_comes_out(java):
+def test_share_assignor_gives_the_expected_result_of_each_case(java):
     for case, owners in zip(CASES, java("Assignments", SHARE_ASSIGNOR, given=CASES), strict=True):
         assert (case["about"], owners) == (case["about"], case["expected"])
 
 
-def test_every_partition_has_as_many_members_as_with_kafkas_own_and_members_as_many_partitions(java):
+def test_share_assignor_is_as_even_as_kafkas_for_partitions_and_members(java):
     groups = groups_like(1, members=12, partitions=4)
     ours, kafkas = (java("Assignments", each, given=groups) for each in (SHARE_ASSIGNOR, KAFKAS))
     for group, own, other in zip(groups, ours, kafkas, strict=True):
@@ -89,7 +89,7 @@ def test_every_partition_has_as_many_members_as_with_kafkas_own_and_members_as_m
 
 
 @pytest.mark.parametrize("replicas", [3, 6])
-def test_with_at_most_as_many_members_as_partitions_no_assignment_that_is_as_even_is_nearer(java, replicas):
+def test_no_equally_even_share_assignment_is_nearer_if_members_do_not_share(java, replicas):
     groups = [
         group
         for group in groups_like(2, members=4, partitions=3, alike=True, replicas=replicas)
@@ -107,7 +107,7 @@ def test_with_at_most_as_many_members_as_partitions_no_assignment_that_is_as_eve
         assert near(group, owners) == best
 
 
-def test_where_members_share_partitions_nine_tenths_of_what_can_be_gained_are_gained(java):
+def test_share_assignor_reaches_90_percent_of_the_possible_nearness_if_members_share(java):
     groups = [
         group
         for group in groups_like(3, members=5, partitions=2, alike=True)
@@ -130,14 +130,14 @@ def test_where_members_share_partitions_nine_tenths_of_what_can_be_gained_are_ga
     assert share >= Fraction(9, 10), float(share)
 
 
-def test_asked_again_nothing_moves(java):
+def test_second_share_assignment_moves_nothing(java):
     groups = groups_like(5, members=12, partitions=4)
     first = java("Assignments", SHARE_ASSIGNOR, given=groups)
     again = [{**group, "owners": owners} for group, owners in zip(groups, first, strict=True)]
     assert java("Assignments", SHARE_ASSIGNOR, given=again) == first
 
 
-def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java):
+def test_share_assignment_does_not_depend_on_the_order_of_members_and_racks(java):
     groups = groups_like(6, members=12, partitions=4)
     turned = [
         {
@@ -150,7 +150,7 @@ def test_the_order_in_which_a_broker_holds_members_and_racks_plays_no_part(java)
     assert java("Assignments", SHARE_ASSIGNOR, given=groups) == java("Assignments", SHARE_ASSIGNOR, given=turned)
 
 
-def test_a_member_more_or_less_moves_little_more_than_with_kafkas_own(java):
+def test_joins_and_leaves_move_at_most_20_percent_more_than_with_kafkas_share_assignor(java):
     groups = groups_like(8, members=12, partitions=4, alike=True)
     moved = {}
     for assignor in (SHARE_ASSIGNOR, KAFKAS):
@@ -168,7 +168,7 @@ def test_a_member_more_or_less_moves_little_more_than_with_kafkas_own(java):
     assert all(ours <= 1.2 * kafkas for ours, kafkas in zip(*moved.values(), strict=True)), moved
 
 
-def test_partitions_that_are_not_assignable_yet_go_to_nobody(java):
+def test_partitions_that_are_not_assignable_are_not_assigned(java):
     groups = groups_like(9, members=6, partitions=4)
     chance = random.Random(9)
     for group in groups:

@@ -1,4 +1,4 @@
-"""Whom consumers of real brokers read from, in one run: with the plug-in, with Kafka's selector and with none."""
+"""The brokers from which real consumers read: with the plug-in, with Kafka's selector, and without a selector."""
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -8,7 +8,7 @@ from tests.support.topics import Topics
 MESSAGES, BYTES = 500, 2_000
 EU = 3
 LEADERS = {"no-selector": 0, "kafkas-selector": 1, "nearest": 2}
-"""A topic each, led in the region us by a broker with that selector; the follower is the one broker in eu."""
+"""One topic per selector. Its leader has the selector and is in region us. The follower is the only broker in eu."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def topics(brokers):
 
 
 def read_all(brokers, rack):
-    """Read each topic from its beginning to its end, as a consumer in some rack."""
+    """Read each topic from beginning to end, as a consumer in `rack`."""
     consumer = Consumer({**brokers.client_config(), "group.id": "reader", "client.rack": rack})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in LEADERS])
     seen = dict.fromkeys(LEADERS, 0)
@@ -40,7 +40,7 @@ def read_all(brokers, rack):
     consumer.close()
 
 
-def test_only_the_plug_in_finds_the_replica_in_the_next_rack(brokers, topics, counted):
+def test_only_the_plugin_selector_finds_the_replica_in_another_rack_of_the_zone(brokers, topics, counted):
     read_all(brokers, "/eu/eu-1a/r9")
     sent = counted(brokers, "BytesOutPerSec")
     total = MESSAGES * BYTES
@@ -53,7 +53,7 @@ def test_only_the_plug_in_finds_the_replica_in_the_next_rack(brokers, topics, co
     }
     assert sent[EU].get("no-selector", 0) == sent[EU].get("kafkas-selector", 0) == 0
     assert sent[LEADERS["nearest"]].get("nearest", 0) == 0, sent
-    # In the replica's own rack both selectors find it.
+    # A consumer in the rack of the replica gets it from both selectors.
     read_all(brokers, "/eu/eu-1a/r2")
     again = counted(brokers, "BytesOutPerSec")
     assert again[LEADERS["kafkas-selector"]]["kafkas-selector"] == sent[LEADERS["kafkas-selector"]]["kafkas-selector"]

@@ -1,4 +1,4 @@
-"""Share groups on real brokers: by the plug-in's assignor and in one run by Kafka's."""
+"""Share groups on real brokers with the plug-in's assignor, and with Kafka's for comparison."""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -10,9 +10,9 @@ pytestmark = pytest.mark.usefixtures("share_groups")
 
 RECORDS, BYTES = 200, 2_000
 TOPICS = {"shared-us": [[0, 1], [1, 2], [2, 0]], "shared-eu": [[3], [3], [3]]}
-"""A region each, so that leaders are in that region, too."""
+"""All replicas of a topic are in one region, so its leaders are in that region."""
 RACKS = ["/us/us-1a/r9", "/us/us-1b/r9", "/us/us-1c/r9", "/us/us-1a/r8", *(f"/eu/eu-1a/r{n}" for n in (2, 7, 8, 9))]
-"""Two more members than partitions."""
+"""There are two more members than partitions."""
 
 
 def java_hash(text):
@@ -24,7 +24,7 @@ def java_hash(text):
 
 @pytest.fixture
 def group_of(brokers):
-    """A group that one of some brokers coordinates."""
+    """Return a function that finds the name of a group whose coordinator is one of the given brokers."""
 
     def name(wanted):
         with_offsets = Consumer({**brokers.client_config(), "group.id": "makes-the-topic-of-offsets"})
@@ -56,7 +56,7 @@ def read(java, brokers, group, topics, racks):
 
 
 def shares(brokers, topics, found):
-    """The share of records whose leader is in the reader's region, and in its zone."""
+    """Return the share of records whose leader is in the region of the reader, and in its zone."""
     near = {1: 0, 2: 0}
     total = 0
     for rack, records in zip(RACKS, found, strict=True):
@@ -69,7 +69,7 @@ def shares(brokers, topics, found):
     return [near[steps] / total for steps in near]
 
 
-def test_a_share_group_reads_in_its_own_region_with_the_plug_in_and_not_with_kafkas_own(java, brokers, group_of):
+def test_share_group_reads_only_in_its_region_with_the_plugin_and_not_with_kafkas_assignor(java, brokers, group_of):
     made = Topics(brokers.admin())
     for topic, replicas in TOPICS.items():
         made.create(topic, replicas)
@@ -82,8 +82,8 @@ def test_a_share_group_reads_in_its_own_region_with_the_plug_in_and_not_with_kaf
         assert sorted(len(records) for records in found) == [1, 1, 1, 1, 2, 2, 2, 2], told
 
 
-def test_a_share_consumer_reads_from_the_leader_though_a_replica_is_in_its_rack(java, brokers, group_of, counted):
-    """Where a consumer would read from the follower: its leader has the selector of the plug-ins."""
+def test_share_consumer_reads_from_the_leader_despite_a_follower_in_its_rack(java, brokers, group_of, counted):
+    """A consumer would read from the follower, because the leader has the selector of the plug-in."""
     topic, leader, follower = "led-far", 2, 3
     Topics(brokers.admin()).create(topic, [[leader, follower]])
     read(java, brokers, group_of(BY_PLUGIN), {topic: [[leader, follower]]}, [brokers.racks[follower]])

@@ -1,4 +1,4 @@
-"""How near a producer of Kafka's own tools writes, by what brokers count: as it is told of it, with each remedy."""
+"""The write locality of a producer of Kafka's tools, as brokers measure it, compared with the prediction."""
 
 import pytest
 from dev.waiting import eventually
@@ -10,15 +10,15 @@ HERE = "/us/us-1a/r1"
 RECORDS, BYTES = 2_000, 200
 NOW = [[0, 1], [1, 0], [2, 3], [3, 0]]
 OTHER_LEADERS = [[0, 1], [0, 1], [2, 3], [0, 3]]
-"""Those of `NOW`, with the leaders that are nearest to the producer."""
+"""The replicas of `NOW`, with the leaders nearest to the producer."""
 
 
 @pytest.fixture
 def written_near(brokers, kafka_distribution, counted):
-    """Have a producer in the rack of broker 0 write to a topic; the share of the bytes that this broker got."""
+    """Return a function that writes to a topic from the rack of broker 0 and returns this broker's share of bytes."""
 
     def write(topic, *properties):
-        alone = ("batch.size=1", "partitioner.adaptive.partitioning.enable=false")  # each record may go elsewhere
+        alone = ("batch.size=1", "partitioner.adaptive.partitioning.enable=false")  # chooses a partition per record
         settings = (f"bootstrap.servers={brokers.bootstrap()}", f"client.rack={HERE}", *alone, *properties)
         load = ("--num-records", str(RECORDS), "--record-size", str(BYTES), "--throughput", "-1")
         kafka_distribution.run_tool("ProducerPerformance", "--topic", topic, *load, "--producer-props", *settings)
@@ -29,9 +29,7 @@ def written_near(brokers, kafka_distribution, counted):
     return write
 
 
-def test_brokers_get_the_shares_that_are_told_now_by_rack_and_with_other_leaders(
-    brokers, kafka_distribution, written_near
-):
+def test_measured_write_locality_matches_the_prediction_for_each_remedy(brokers, kafka_distribution, written_near):
     made = Topics(brokers.admin())
     for topic, replicas in (("written", NOW), ("written-by-rack", NOW), ("written-to-others", OTHER_LEADERS)):
         made.create(topic, replicas)

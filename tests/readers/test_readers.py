@@ -1,4 +1,4 @@
-"""A history that scans have written, read by other tools: by the programs of the documentation, word by word."""
+"""Other tools read a history of scans, with the exact programs of the documentation."""
 
 import json
 import os
@@ -27,7 +27,7 @@ ROWS = {
     "DuckDB": "answer.fetchall()",
     "Spark": "[list(row) for row in answer.collect()]",
 }
-"""How each tool gives the rows of `answer`."""
+"""The expression for the rows of `answer`, by tool."""
 COUNTS = {
     "pandas": "len(DeltaTable(path).to_pandas())",
     "Polars": "pl.scan_delta(path).select(pl.len()).collect().item()",
@@ -39,7 +39,7 @@ AGE = "(date_part('epoch', s.finished_at) - date_part('epoch', r.first_seen)) / 
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory):
-    """Scans of two clusters over days, one of them compacted, and scans that were killed, one of them deleted since."""
+    """Write scans of two clusters over days, one compacted, and killed scans, one deleted. Return the location."""
     folder = tmp_path_factory.mktemp("readers")
     history = History(str(folder / "history"))
     scans = Scans(in_process, history, folder)
@@ -60,7 +60,7 @@ def location(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Run a program in a process of its own, and give what it assigns to `told`."""
+    """Return a function that runs a program in a separate process and returns the value of its variable `told`."""
 
     def ran(program):
         file = tmp_path_factory.mktemp("told") / "told.json"
@@ -75,7 +75,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("tool", ROWS)
-def test_the_program_of_the_documentation_gives_what_the_view_gives_and_all_rows_are_read(tool, location, run):
+def test_documented_program_returns_the_rows_of_the_view_and_reads_all_rows(tool, location, run):
     program = PROGRAMS[tool].replace("/var/lib/rackspan", location)
     paths = {name: f"{location}/{name}" for name in TABLES}
     counts = f"counts = {{}}\nfor name, path in {paths}.items():\n    counts[name] = {COUNTS[tool]}\n"
@@ -85,10 +85,10 @@ def test_the_program_of_the_documentation_gives_what_the_view_gives_and_all_rows
     assert sorted(row for row in told[0] if row[2]) == sorted(list(row.values()) for row in view)
     kept = {name: _number(location, name) for name in TABLES}
     assert told[1] == {name: number for name, (number, _) in kept.items()}
-    assert any(number != counted for number, counted in kept.values())  # a killed scan's rows are there for everybody
+    assert any(number != counted for number, counted in kept.values())  # rows of a killed scan are in the table
 
 
-def test_duckdb_runs_the_views_as_they_are(location, run):
+def test_duckdb_returns_the_same_rows_for_every_view(location, run):
     tables = {name: table_view(name, [*TABLES[name].names, "attempt"], AGE) for name in TABLES}
     program = f"""
 import duckdb
@@ -109,7 +109,7 @@ told = {{name: engine.sql(sql).to_arrow_table().to_pylist() for name, sql in que
 
 
 def _number(location, name):
-    """Rows of a table, and those of them that count."""
+    """Return the number of all rows of a table, and the number of valid ones."""
     return DeltaTable(f"{location}/{name}").to_pyarrow_table().num_rows, len(query(location, f"SELECT 1 FROM {name}"))
 
 
