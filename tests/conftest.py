@@ -1,4 +1,4 @@
-"""The real parts that tests share. Each starts when a test first asks for it, and ends with the run or its crash."""
+"""The real components that tests share. Each starts when a test first uses it and ends with the run or its crash."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from tests.support.endings import Endings
 from tests.support.folders import LAST_WITH_SERVERS, folder_of, rank, rank_of
 from tests.support.objects import broker_pods
 
-# `nohup` has the first ignored, and a shell the second for what it starts in the background: programs inherit that.
+# `nohup` ignores SIGHUP, and shells ignore SIGINT for background jobs. Child processes would inherit this.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -31,7 +31,7 @@ pytest_plugins = ["tests.support.cpu", "tests.support.sharing"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
 
 
-# How many cases hypothesis makes of each law: a few for `make check`, many for `make test`, very many by hand.
+# Hypothesis examples per test: few in `make check`, many in `make test`, very many (`thorough`) if run by hand.
 _CASES = {"fast": 15, "deep": 150, "thorough": 5000}
 for _profile, _most in _CASES.items():
     settings.register_profile(
@@ -57,14 +57,14 @@ _ENDINGS = pytest.StashKey[Endings]()
 
 @pytest.fixture(scope="session")
 def endings(request):
-    """What ends as soon as the run goes on to folders that do not need it: `endings.after("chart").callback(...)`."""
+    """Yield callbacks that run as soon as no later folder needs a resource: `endings.after("chart").callback(...)`."""
     request.config.stash[_ENDINGS] = made = Endings()
     yield made
     made.all()
 
 
 def _last(request, least, *fixtures):
-    """The last folder whose tests ask for one of the fixtures, but none before `least`."""
+    """Return the last folder whose tests use one of the fixtures, but not one before `least`."""
     asking = (item for item in request.session.items if not {*fixtures}.isdisjoint(getattr(item, "fixturenames", ())))
     return max([least, *(folder_of(item.nodeid) for item in asking)], key=rank_of)
 
@@ -75,7 +75,7 @@ def pytest_runtest_setup(item):
         endings.before(item.nodeid)
 
 
-# -- programs: tests never download or build; a time limit would cut that short --------------------------------------
+# -- programs: tests never download or build them, because their time limit could interrupt that --------------------
 
 
 def _require(found, what):
@@ -86,7 +86,7 @@ def _require(found, what):
 
 @pytest.fixture(scope="session")
 def kubernetes_binaries():
-    """Paths of etcd, kube-apiserver, kube-controller-manager and kubectl, by name."""
+    """Return the paths of etcd, kube-apiserver, kube-controller-manager and kubectl by name."""
     found = assets.find_kubernetes()
     _require(found.keys() == set(assets.CONTROL_PLANE), "Kubernetes")
     return found
@@ -94,25 +94,25 @@ def kubernetes_binaries():
 
 @pytest.fixture(scope="session")
 def helm():
-    """Path of helm."""
+    """Return the path of helm."""
     return _require(assets.find_helm(), "helm")
 
 
 @pytest.fixture(scope="session")
 def kstatus():
-    """Path of the program that tells by kstatus, the library of others, whether objects are at rest."""
+    """Return the path of a program that prints the status of objects according to the kstatus library."""
     return _require(assets.find_kstatus(), "kstatus")
 
 
 @pytest.fixture(scope="session")
 def promtool():
-    """Path of promtool, which tests Prometheus' alerts."""
+    """Return the path of promtool, which tests Prometheus alerts."""
     return _require(assets.find_promtool(), "promtool")
 
 
 @pytest.fixture(scope="session")
 def versitygw():
-    """Path of an S3 server."""
+    """Return the path of an S3 server."""
     return _require(assets.find_versitygw(), "versitygw")
 
 
@@ -123,17 +123,17 @@ def kafka_distribution():
 
 @pytest.fixture(scope="session")
 def cordons(kafka_distribution):
-    """Brokers that can be cordoned (KIP-1066): those of Kafka 4.3 and later."""
+    """Skip the test if Kafka has no cordons (KIP-1066), which it has from 4.3 on."""
     if kafka_distribution.version < "4.3":
         pytest.skip(f"Kafka {kafka_distribution.version} has no cordons")
 
 
 @pytest.fixture(scope="session")
 def processes(request, endings, tmp_path_factory):
-    """The run's own processes. They die with the run, whichever way it ends."""
+    """Return the processes of this run. They end with the run, even if it crashes."""
     ending = endings.after(_last(request, LAST_WITH_SERVERS, "processes", "control_plane"))
     processes = ending.enter_context(Processes.attached(tmp_path_factory.mktemp("stack")))
-    ending.callback(processes.end, grace=0)  # nobody keeps the data
+    ending.callback(processes.end, grace=0)  # the data is not kept
     return processes
 
 
@@ -142,9 +142,9 @@ def processes(request, endings, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def control_plane(request, tmp_path_factory) -> Cluster:
-    """The Kubernetes of the whole run: the user's (`$RACKSPAN_KUBECONFIG`), else a control plane of its own.
+    """Return the Kubernetes of the run: the cluster of `$RACKSPAN_KUBECONFIG`, else a new control plane.
 
-    Has `.kubeconfig`, `.kubectl`, `.api_client()` and `.kubeconfig_for_service_account(namespace, name, path)`.
+    It has `.kubeconfig`, `.kubectl`, `.api_client()` and `.kubeconfig_for_service_account(namespace, name, path)`.
     """
     named = Cluster.named_by_user()
     if named is not None:
@@ -156,7 +156,7 @@ def control_plane(request, tmp_path_factory) -> Cluster:
 
 @pytest.fixture
 def control_plane_factory(processes, kubernetes_binaries):
-    """Starts private control planes, for tests that stop theirs: `control_plane_factory(apiserver_flags=[...])`."""
+    """Yield a factory of control planes for tests that stop them: `control_plane_factory(apiserver_flags=[...])`."""
     started = []
 
     def factory(**options) -> ControlPlane:
@@ -171,20 +171,20 @@ def control_plane_factory(processes, kubernetes_binaries):
 
 @pytest.fixture(scope="session")
 def kubectl(control_plane):
-    """kubectl with every right: `kubectl("get", "nodes")`, `kubectl.json(...)`, `kubectl.apply(manifest)`."""
+    """Return kubectl with all rights: `kubectl("get", "nodes")`, `kubectl.json(...)`, `kubectl.apply(manifest)`."""
     return control_plane.kubectl
 
 
 @pytest.fixture(scope="session")
 def api_client(control_plane):
-    """A client of the official library, for `kubernetes.client.CoreV1Api(api_client)` and the like."""
+    """Yield a client of the official library, for example for `kubernetes.client.CoreV1Api(api_client)`."""
     with control_plane.api_client() as api:
         yield api
 
 
 @pytest.fixture(scope="session")
 def crds(kubectl) -> list[str]:
-    """Rackspan's own kinds, applied, established and published as OpenAPI. Gives the definitions' names."""
+    """Apply the kinds of Rackspan, wait until they are in OpenAPI, and return the names of the definitions."""
     folder = REPOSITORY / "crds"
     kubectl.apply(folder, arguments=["--server-side", "--force-conflicts"])
     items = kubectl.json("get", f"--filename={folder}")["items"]
@@ -192,7 +192,7 @@ def crds(kubectl) -> list[str]:
     kubectl.wait_until_served(*names)
     schemas = {f"dev.rackspan.v1alpha1.{item['spec']['names']['kind']}" for item in items}
 
-    def published():  # a moment after the kinds are established; `kubectl explain` reads it
+    def published():  # with a delay after the kinds are established; `kubectl explain` reads it
         found = json.loads(kubectl("get", "--raw", "/openapi/v3/apis/rackspan.dev/v1alpha1"))
         return schemas <= found["components"]["schemas"].keys()
 
@@ -202,7 +202,7 @@ def crds(kubectl) -> list[str]:
 
 @pytest.fixture
 def namespace_factory(api_client):
-    """Makes namespaces: `namespace_factory(team="shop")` makes one with that label, and gives its name."""
+    """Yield a factory of namespaces: `namespace_factory(team="shop")` creates one with the label, returns its name."""
     core = client.CoreV1Api(api_client)
     made: list[str] = []
 
@@ -220,13 +220,13 @@ def namespace_factory(api_client):
 
 @pytest.fixture
 def namespace(namespace_factory):
-    """A namespace of the test's own. Its random name also serves to keep topics on a shared Kafka apart."""
+    """Return a new namespace for the test. Tests also use its random name for their topics on the shared Kafka."""
     return namespace_factory()
 
 
 @pytest.fixture
 def broker_sites(api_client, namespace):
-    """The shared Kafka's six brokers as pods in the test's namespace, on nodes of its own: `<namespace>-node-<id>`."""
+    """Create pods of the six shared brokers in the namespace of the test, on new nodes `<namespace>-node-<id>`."""
     with broker_pods(client.CoreV1Api(api_client), namespace, SIX_BROKERS):
         yield SIX_BROKERS
 
@@ -236,7 +236,7 @@ def broker_sites(api_client, namespace):
 
 @pytest.fixture(scope="session")
 def kafka(processes, kafka_distribution) -> KafkaCluster:
-    """The run's shared cluster: six brokers at `SIX_BROKERS`, plain text. Leave its brokers as they are."""
+    """Return the shared cluster: six brokers at `SIX_BROKERS`, plain text. Tests must not stop or move its brokers."""
     racks = {site.broker: site.path for site in SIX_BROKERS}
     directory = processes.directory / "kafka"
     return KafkaCluster.start(directory, processes, kafka_distribution, racks, properties=PATIENT)
@@ -244,7 +244,7 @@ def kafka(processes, kafka_distribution) -> KafkaCluster:
 
 @pytest.fixture(scope="session")
 def secure_kafka(request, endings, processes, kafka_distribution) -> KafkaCluster:
-    """The run's shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
+    """Return the shared cluster with TLS, SCRAM, PLAIN and client certificates: three brokers, user `rackspan`."""
     security = Security(users={"rackspan": secrets.token_urlsafe(12)})
     racks = ["/eu/eu-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1c/r1"]
     directory = processes.directory / "secure-kafka"
@@ -255,7 +255,7 @@ def secure_kafka(request, endings, processes, kafka_distribution) -> KafkaCluste
 
 @pytest.fixture
 def kafka_factory(processes, kafka_distribution):
-    """Starts private clusters, for tests that stop or move brokers: `kafka_factory(["/a", None], heap="512m")`."""
+    """Yield a factory of clusters for tests that stop or move brokers: `kafka_factory(["/a", None], heap="512m")`."""
     started = []
 
     def factory(racks, **options) -> KafkaCluster:

@@ -142,9 +142,7 @@ def test_all_values_reach_the_deployment(offline_helm):
     (container,) = pod["spec"]["containers"]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     limits = Allowance.read((), (), json.loads(environment.pop("RACKSPAN_SCAN_LIMITS"))).limits
-    assert limits == ScanLimits(cpu="2", history_days=365), (
-        "the defaults of the chart differ from those of the operator"
-    )
+    assert limits == ScanLimits(cpu="2", history_days=365), "defaults of chart and operator differ"
     assert environment == {
         "RACKSPAN_NAMESPACES": f"{SHOP} elsewhere",
         "RACKSPAN_RESYNC_SECONDS": "7.5",

@@ -1,4 +1,4 @@
-"""What docs say of speed is what was measured, and under which conditions."""
+"""The documentation shows the measured speeds and the conditions of each measurement."""
 
 from datetime import date
 
@@ -17,24 +17,24 @@ def result(conditions, day=1, seconds=16.14):
     return Result("topics", "two-cores", date(2026, 1, day), columns, formats, rows, conditions)
 
 
-def test_the_tables_of_the_page_are_those_of_the_results():
+def test_tables_of_the_page_equal_the_stored_results():
     text = PAGE.read_text()
     assert with_tables(text) == text
 
 
-def test_every_result_has_a_benchmark_machine_and_day_and_can_be_read():
+def test_every_result_file_is_named_after_its_benchmark_machine_and_day():
     for path in results.FOLDER.glob("*.json"):
         read = load(path)
         assert path.name == f"{read.benchmark}-{read.machine}-{read.measured}.json"
         assert read.table()
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path):
+def test_load_returns_the_saved_result(tmp_path):
     written = result([QUIET, BUSY])
     assert load(save(written, tmp_path)) == written
 
 
-def test_a_row_has_its_conditions_beside_it_and_a_busy_machine_is_named():
+def test_table_shows_the_conditions_of_a_row_and_warns_of_a_busy_machine():
     table = result([QUIET, Conditions(0.4, 0.2, None)]).table().splitlines()
     assert table[2] == "| operator: create | 1,000 | 16.1 |  | 0.4 | 1% | 2% |"
     assert table[3] == "| operator: create | 1,000 | 16.1 |  | 0.4 | 20% |  |"
@@ -42,7 +42,7 @@ def test_a_row_has_its_conditions_beside_it_and_a_busy_machine_is_named():
     assert "no figures to keep" not in result([QUIET]).table()
 
 
-def test_a_quiet_machines_result_goes_before_a_newer_one(tmp_path):
+def test_result_of_a_quiet_machine_is_preferred_to_a_newer_one(tmp_path):
     for each in (result([QUIET], day=2), result([BUSY], day=9), result([QUIET], day=3, seconds=5.0)):
         save(each, tmp_path)
     assert latest("topics", tmp_path).measured == date(2026, 1, 3)
@@ -55,7 +55,7 @@ def test_a_quiet_machines_result_goes_before_a_newer_one(tmp_path):
         latest("unknown", tmp_path)
 
 
-def test_the_benchmarks_own_work_is_not_other_peoples(monkeypatch):
+def test_cpu_time_of_the_benchmark_does_not_count_as_that_of_others(monkeypatch):
     times = iter([(100.0, 50.0, 0.0), (200.0, 110.0, 5.0)])
     monkeypatch.setattr(machine, "_cpu_times", lambda: next(times))
     spent = iter([10.0, 50.0])
@@ -74,11 +74,11 @@ def test_the_benchmarks_own_work_is_not_other_peoples(monkeypatch):
         (Conditions(0.1, 0.1, 0.0), False),
     ],
 )
-def test_who_counts_its_own_work_need_not_ask_for_the_load(conditions, quiet):
+def test_load_matters_only_if_the_cpu_time_of_others_is_unknown(conditions, quiet):
     assert conditions.quiet is quiet
 
 
-def test_a_machine_has_a_name_without_its_hosts(monkeypatch):
+def test_machine_name_consists_of_cores_model_and_memory(monkeypatch):
     monkeypatch.setattr(machine, "_model", lambda: "Intel(R) Xeon(R) Processor @ 2.60GHz")
     monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(machine, "_gib", lambda: 24)

@@ -1,4 +1,4 @@
-"""What Kafka's own tool prints, read back."""
+"""Parsing of the output of `kafka-topics --describe`."""
 
 from dev.demo.describe import configs_by_topic, replicas_by_topic
 
@@ -12,13 +12,13 @@ PRINTED = (
 )
 
 
-def test_replicas_come_in_the_order_of_partitions_with_the_preferred_leader_first():
+def test_replicas_are_in_partition_order_with_the_preferred_leader_first():
     assert replicas_by_topic(PRINTED) == {"a.b": ((0, 5, 3), (7, 4, 8)), "empty": ((12,),)}
 
 
-def test_configs_come_by_topic():
+def test_configs_are_grouped_by_topic():
     assert configs_by_topic(PRINTED) == {"a.b": {"min.insync.replicas": "1", "segment.bytes": "16777216"}, "empty": {}}
 
 
-def test_nothing_printed_is_no_topics():
+def test_empty_output_has_no_topics():
     assert replicas_by_topic("") == {}

@@ -1,4 +1,4 @@
-"""The demo's pictures: nothing that Kafka holds is missing from them, and people can read them without colours."""
+"""The pictures of the demo: they show every replica of Kafka and are readable without colours."""
 
 import pytest
 from dev.demo.picture import ASCII, UNICODE, Role, picture, plain
@@ -25,7 +25,7 @@ def tree(*racks, levels=LEVELS, **which):
 SIX = tree("/eu/eu-1a/r1", "/eu/eu-1a/r2", "/eu/eu-1b/r1", "/us/us-1a/r1", "/us/us-1a/r2", "/us/us-1a/r2")
 
 
-def test_a_picture_shows_replicas_and_leaders_per_domain_and_broker():
+def test_picture_shows_replicas_and_leaders_per_domain_and_broker():
     assert plain(picture(SIX, [[0, 3, 2], [4, 1, 5]])) == (
         "               partition 0  1   replicas  leaders\n"
         "eu                       2  1          3        1\n"
@@ -41,7 +41,7 @@ def test_a_picture_shows_replicas_and_leaders_per_domain_and_broker():
     )
 
 
-def test_what_is_not_as_asked_is_marked_in_the_domain_and_in_no_other():
+def test_violation_is_marked_only_in_its_domain():
     replicas = [[0, 3, 2], [3, 4, 5]]
     lines = picture(SIX, replicas, findings=judge(SIX, replicas).findings)
     marked = [line for line in plain(lines).splitlines() if "!" in line]
@@ -49,26 +49,26 @@ def test_what_is_not_as_asked_is_marked_in_the_domain_and_in_no_other():
     assert [span.text.strip() for line in lines for span in line if span.role is Role.WRONG] == ["3!"]
 
 
-def test_a_replica_on_a_broker_that_the_topic_may_not_use_is_marked_there():
+def test_replica_on_a_broker_that_the_topic_may_not_use_is_marked():
     eu_only = SIX.selected(["/eu"], [])
     drawn = plain(picture(eu_only, [[0, 3, 2]], findings=judge(eu_only, [[0, 3, 2]]).findings))
     assert [line.split()[-3] for line in drawn.splitlines() if "!" in line] == ["○!"]
 
 
-def test_a_domain_that_takes_no_replicas_and_has_none_is_one_line():
+def test_empty_domain_that_takes_no_replicas_is_one_line():
     drawn = plain(picture(SIX.selected(["/eu"], []), [[0, 2]])).splitlines()
     assert [line.split(")")[0] for line in drawn if "us" in line] == ["us · us-1a (takes none"]
     assert not any("broker 3" in line for line in drawn)
 
 
-def test_brokers_that_are_offline_drained_or_unknown_say_so():
+def test_offline_drained_and_unknown_brokers_have_a_note():
     drawn = plain(picture(tree("/a", "/b", "/c", levels=("rack",), online=[0], eligible=[1]), [[0, 1, 9]]))
     assert "a · broker 0 (offline)" in drawn
     assert "b · broker 1 (takes none)" in drawn
     assert "broker 9 (unknown)" in drawn
 
 
-def test_racks_may_end_early():
+def test_picture_shows_racks_with_fewer_levels():
     drawn = plain(picture(tree("/eu/eu-1a/r1", "/eu", "/us"), [[0, 2]])).splitlines()
     assert [line[:25].rstrip() for line in drawn[2:5]] == [
         "├─ broker 1",
@@ -77,17 +77,17 @@ def test_racks_may_end_early():
     ]
 
 
-def test_without_racks_there_are_only_brokers():
+def test_picture_of_a_tree_without_racks_shows_only_brokers():
     drawn = plain(picture(tree(None, None, levels=()), [[1]])).splitlines()
     assert [line.split() for line in drawn[1:]] == [["broker", "0", "·", "0", "0"], ["broker", "1", "●", "1", "1"]]
 
 
-def test_without_unicode_it_is_plain_ascii():
+def test_picture_with_ascii_glyphs_is_ascii():
     assert plain(picture(SIX, [[0, 3, 2]], glyphs=ASCII)).isascii()
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_more_partitions_than_fit_are_counted_and_said_to_be_missing(width):
+def test_partitions_that_do_not_fit_are_counted_and_noted(width):
     lines = plain(picture(SIX, [[0, 3, 2]] * 500, width=width)).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[-1].endswith("more partitions are not shown; the sums count them")
@@ -98,7 +98,7 @@ racks = st.lists(st.sampled_from(["/a/a/1", "/a/a/2", "/a/b/1", "/b/a/1", "/b/a"
 
 
 @given(racks=racks, data=st.data())
-def test_every_replica_is_drawn_once_and_every_leader_as_a_leader(racks, data):
+def test_picture_shows_every_replica_once_and_every_leader_as_a_leader(racks, data):
     brokers = st.lists(st.integers(0, len(racks) - 1), min_size=1, max_size=4, unique=True)
     replicas = data.draw(st.lists(brokers, min_size=1, max_size=6))
     drawn = plain(picture(tree(*racks), replicas))

@@ -1,4 +1,4 @@
-"""What the demo shows is what it does, and a claim that does not hold ends it."""
+"""The demo prints the commands that it runs, and a claim that does not hold ends the demo."""
 
 import os
 
@@ -15,7 +15,7 @@ def terminal(monkeypatch):
     return terminal
 
 
-def test_a_command_is_shown_as_it_is_run_and_so_is_what_it_prints(terminal, capsys):
+def test_command_and_its_output_are_printed_unchanged(terminal, capsys):
     assert terminal.run('echo "$GREETING" | tr a-z A-Z') == "HELLO\n"
     assert capsys.readouterr().out == '\n$ echo "$GREETING" | tr a-z A-Z\nHELLO\n'
 
@@ -26,22 +26,22 @@ def test_long_output_is_not_wrapped_and_brackets_are_not_markup(terminal, capsys
 
 
 @pytest.mark.parametrize("command", ["echo why >&2; exit 3", "false | cat"])
-def test_a_command_that_fails_anywhere_ends_the_demo(terminal, command):
+def test_command_that_fails_in_any_part_of_a_pipeline_ends_the_demo(terminal, command):
     with pytest.raises(DemoError, match="exited with"):
         terminal.run(command)
 
 
-def test_a_claim_that_holds_is_told(terminal, capsys):
+def test_check_prints_a_claim_that_holds(terminal, capsys):
     terminal.check(holds=True, claim="orders: spread")
     assert capsys.readouterr().out.endswith("orders: spread\n")
 
 
-def test_a_claim_that_does_not_hold_ends_the_demo_with_a_sentence(terminal):
+def test_check_ends_the_demo_if_a_claim_does_not_hold(terminal):
     with pytest.raises(DemoError, match=r"^this should hold and does not: orders: spread$"):
         terminal.check(holds=False, claim="orders: spread")
 
 
-def test_what_is_no_terminal_gets_no_colours(terminal, capsys):
+def test_output_to_a_file_has_no_colours(terminal, capsys):
     with terminal.act("An act"):
         terminal.draw(((Span("eu  ", Role.DOMAIN), Span("2!", Role.WRONG), Span("  ", Role.NOTHING)),))
     terminal.times()

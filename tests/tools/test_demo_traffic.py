@@ -1,4 +1,4 @@
-"""Messages are matched by their number, and their offsets are compared where the client knows both."""
+"""Traffic matches messages by number and compares their offsets if the client knows both."""
 
 from types import SimpleNamespace
 
@@ -19,13 +19,13 @@ def message(number, offset):
     )
 
 
-def test_a_message_that_is_acknowledged_as_a_duplicate_has_no_offset_and_is_matched(traffic):
+def test_message_acknowledged_without_an_offset_is_matched_by_its_number(traffic):
     traffic._delivered(None, message(0, None), 0.0)
     traffic._see(message(0, 7))
     assert traffic.check() == 1
 
 
-def test_a_message_that_is_read_at_another_offset_than_acknowledged_is_an_error(traffic):
+def test_message_read_at_another_offset_than_acknowledged_is_an_error(traffic):
     traffic._delivered(None, message(0, 8), 0.0)
     traffic._see(message(0, 7))
     with pytest.raises(TrafficError, match="message 0 is at offset 7, and was acknowledged at 8"):

@@ -1,4 +1,4 @@
-"""The development stack keeps its own promises: what is asked for starts, and nothing outlives whoever asked for it."""
+"""The development stack: it starts what is requested, and no process outlives its owner."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from kubernetes import client
 
 @pytest.fixture
 def nothing_installed(monkeypatch, tmp_path):
-    """A machine without any of the programs, whose places are all below `tmp_path`."""
+    """Set up a machine without any of the programs. All their directories are below `tmp_path`."""
     for name in ("KUBEBUILDER_ASSETS", "RACKSPAN_KUBERNETES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -49,7 +49,7 @@ def install(directory, *names):
 ENVTEST = ("etcd", "kube-apiserver", "kubectl")
 
 
-def test_programs_come_from_the_first_place_that_has_them(nothing_installed, monkeypatch):
+def test_programs_are_taken_from_the_first_directory_that_has_them(nothing_installed, monkeypatch):
     assert assets.find_kubernetes() == {}
     built = install(nothing_installed / "cache/kubernetes" / assets.kubernetes_version(), *assets.CONTROL_PLANE)
     assert assets.find_kubernetes()["etcd"] == built / "etcd"
@@ -61,7 +61,7 @@ def test_programs_come_from_the_first_place_that_has_them(nothing_installed, mon
     assert assets.find_kubernetes()["etcd"] == named / "etcd"
 
 
-def test_a_version_that_was_chosen_comes_from_no_other_place(nothing_installed, monkeypatch):
+def test_selected_version_is_only_taken_from_its_own_build(nothing_installed, monkeypatch):
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(install(nothing_installed / "named", *ENVTEST)))
     monkeypatch.setenv("RACKSPAN_KUBERNETES", "1.30.14")
     assert assets.find_kubernetes() == {}
@@ -69,20 +69,20 @@ def test_a_version_that_was_chosen_comes_from_no_other_place(nothing_installed, 
     assert assets.find_kubernetes(ENVTEST) == {name: built / name for name in ENVTEST}
 
 
-def test_a_kubernetes_that_is_not_pinned_is_refused(monkeypatch):
+def test_kubernetes_version_that_is_not_pinned_is_rejected(monkeypatch):
     monkeypatch.setenv("RACKSPAN_KUBERNETES", "../1.36.3")
     with pytest.raises(assets.AssetError, match=r"no Kubernetes '\.\./1\.36\.3' here, but 1\.30\.14, 1\.36\.3"):
         assets.kubernetes_version()
 
 
 @pytest.mark.parametrize("version", assets.kubernetes_versions())
-def test_a_kubernetes_is_built_of_its_own_parts(version):
+def test_go_module_of_each_kubernetes_version_uses_its_own_components(version):
     module = (assets._KUBERNETES_MODULES / version / "go.mod").read_text()
     assert f"k8s.io/kubernetes v{version}" in module
     assert f"k8s.io/apiserver => k8s.io/apiserver v0.{version.partition('.')[2]}\n" in module
 
 
-def test_what_setup_envtest_does_not_install_comes_from_a_later_place(nothing_installed, monkeypatch):
+def test_program_missing_from_envtest_is_taken_from_a_later_directory(nothing_installed, monkeypatch):
     named = install(nothing_installed / "named", *ENVTEST)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(named))
     assert "kube-controller-manager" not in assets.find_kubernetes()
@@ -92,7 +92,7 @@ def test_what_setup_envtest_does_not_install_comes_from_a_later_place(nothing_in
     assert found["kube-controller-manager"] == built / "kube-controller-manager"
 
 
-def test_a_machine_without_go_is_told_so(nothing_installed, monkeypatch):
+def test_build_of_kubernetes_without_go_raises_an_error(nothing_installed, monkeypatch):
     monkeypatch.setenv("PATH", str(nothing_installed))
     with pytest.raises(assets.AssetError, match="`go` is not on PATH; it is needed to build Kubernetes"):
         assets.ensure_kubernetes()
@@ -113,7 +113,7 @@ def test_the_api_server_enforces_rbac(control_plane, kubectl, namespace, tmp_pat
         reader("create", "configmap", "mine")
 
 
-def test_etcd_answers_only_who_comes_with_a_certificate(control_plane):
+def test_etcd_requires_a_client_certificate(control_plane):
     pki = control_plane.kubeconfig.parent / "pki" / "etcd"
     url = json.loads((control_plane.kubeconfig.parent / "controlplane.json").read_text())["etcd"]
     trust = ssl.create_default_context(cafile=pki / "ca.crt")
@@ -123,7 +123,7 @@ def test_etcd_answers_only_who_comes_with_a_certificate(control_plane):
     assert b"true" in urllib.request.urlopen(f"{url}/health", timeout=10, context=trust).read()
 
 
-def test_garbage_follows_its_owner(kubectl, namespace):
+def test_garbage_collector_deletes_an_object_after_its_owner(kubectl, namespace):
     own = kubectl.in_namespace(namespace)
     own("create", "configmap", "owner")
     uid = own.json("get", "configmap", "owner")["metadata"]["uid"]
@@ -144,7 +144,7 @@ def test_broker_pods_run_on_ready_nodes_with_labels(kubectl, namespace, broker_s
         assert "taints" not in node["spec"]
 
 
-def test_a_node_can_be_carried_to_another_rack_and_fail(api_client, kubectl, namespace, broker_sites):
+def test_node_can_change_its_rack_and_become_not_ready(api_client, kubectl, namespace, broker_sites):
     core = client.CoreV1Api(api_client)
     node = f"{namespace}-{broker_sites[0].node}"
     relabel_node(core, node, {"topology.kubernetes.io/zone": "eu-1z", "topology.rackspan.dev/rack": None})
@@ -155,7 +155,7 @@ def test_a_node_can_be_carried_to_another_rack_and_fail(api_client, kubectl, nam
     assert [c["status"] for c in seen["status"]["conditions"] if c["type"] == "Ready"] == ["False"]
 
 
-def test_a_namespace_with_broker_pods_can_be_deleted(kubectl, namespace, broker_sites):
+def test_namespace_with_a_broker_pod_can_be_deleted(kubectl, namespace, broker_sites):
     kubectl("create", "namespace", f"{namespace}-gone")
     core_pod = kubectl.in_namespace(namespace).json("get", "pod", broker_sites[0].pod)
     pod = {
@@ -168,7 +168,7 @@ def test_a_namespace_with_broker_pods_can_be_deleted(kubectl, namespace, broker_
     kubectl("delete", "namespace", f"{namespace}-gone", "--timeout=300s")
 
 
-def test_the_api_server_can_go_away_and_come_back(control_plane_factory):
+def test_api_server_can_be_stopped_and_started_again(control_plane_factory):
     plane = control_plane_factory()
     plane.kubectl("create", "namespace", "kept")
     plane.stop_component("kube-apiserver")
@@ -187,7 +187,7 @@ def create_topic(cluster, name, assignment):
     admin.create_topics([topic])[name].result(120)
 
 
-def test_brokers_are_in_the_racks_asked_for(kafka):
+def test_brokers_register_in_the_requested_racks(kafka):
     assert kafka.registered_racks() == {site.broker: site.path for site in SIX_BROKERS}
 
 
@@ -200,7 +200,7 @@ def test_kafkas_own_tool_describes_topics(kafka, namespace):
         kafka.describe(f"{namespace}-unknown")
 
 
-def test_brokers_stop_crash_move_and_join(kafka_factory):
+def test_brokers_can_crash_move_join_and_keep_their_topics_and_ports(kafka_factory):
     cluster = kafka_factory({1: "/eu/a", 2: None}, cluster_id="ThisClusterIdIsChosenAB")
     admin = cluster.admin()
     assert admin.describe_cluster().result(120).cluster_id == "ThisClusterIdIsChosenAB"
@@ -244,14 +244,14 @@ def test_clients_log_in_with_a_certificate(secure_kafka):
         AdminClient({**without, "log_level": 0}).list_topics(timeout=3)
 
 
-def test_clients_verify_who_the_broker_is(secure_kafka, tmp_path):
+def test_clients_reject_a_broker_with_an_untrusted_certificate(secure_kafka, tmp_path):
     stranger = CertificateAuthority(tmp_path)
     config = secure_kafka.client_config("SASL_SSL") | {"ssl.ca.location": str(stranger.cert)}
     with pytest.raises(KafkaException):
         AdminClient({**config, "log_level": 0}).list_topics(timeout=3)
 
 
-def test_a_password_can_be_changed_while_brokers_run(secure_kafka):
+def test_password_can_be_changed_while_brokers_run(secure_kafka):
     secure_kafka.set_password("rotated", "first")
     old = secure_kafka.client_config("SASL_SSL", user="rotated")
     eventually(lambda: connects(old), "the new user", retry_on=KafkaException)
@@ -280,16 +280,16 @@ time.sleep(600)
 
 
 def _descendants(pid, many):
-    """The process's descendants, once there are so many; None before."""
+    """Return the descendants of the process if there are at least `many`, else None."""
     found = psutil.Process(pid).children(recursive=True)
     return found if len(found) >= many else None
 
 
 @pytest.fixture
 def owner(tmp_path):
-    """A process that has started servers and a daemon; and every process that descends from it.
+    """Yield a process that has started servers and a daemon, and all its descendants.
 
-    What real programs leave behind is seen below, where a stack is killed while it starts.
+    A test below covers real programs: it kills a stack while the stack starts.
     """
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(OWNER), str(tmp_path / "stack")],
@@ -299,7 +299,7 @@ def owner(tmp_path):
         text=True,
     )
     started = json.loads(process.stdout.readline())
-    # The supervisor, five children of its own, and the grandchildren of two of them.
+    # The supervisor, its five children, and the descendants of two of them.
     everything = eventually(
         lambda: _descendants(process.pid, 9), "all of the owner's processes", retry_on=psutil.NoSuchProcess
     )
@@ -333,13 +333,13 @@ except ChildProcessError:
 """
 
 
-def test_a_supervisor_answers_on_where_an_orphan_has_the_number_of_a_child_that_has_ended(tmp_path):
+def test_supervisor_reaps_an_orphan_with_the_process_id_of_an_ended_child(tmp_path):
     command = [sys.executable, "-c", REUSED, str(tmp_path)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == "reaped\n"
 
 
-def test_a_killed_owner_leaves_nothing_running(owner):
+def test_killed_owner_leaves_no_process_running(owner):
     process, everything = owner
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -347,7 +347,7 @@ def test_a_killed_owner_leaves_nothing_running(owner):
     assert alive == []
 
 
-def test_a_killed_supervisor_takes_its_children_with_it(owner):
+def test_children_of_a_killed_supervisor_end(owner):
     _, everything = owner
     supervisor = next(p for p in everything if "dev.stack.supervisor" in p.cmdline())
     children = supervisor.children()
@@ -362,7 +362,7 @@ def test_a_killed_supervisor_takes_its_children_with_it(owner):
 
 @pytest.fixture
 def dev(monkeypatch, tmp_path, kubernetes_binaries, kafka_distribution):
-    """`python -m dev`, with state of its own."""
+    """Yield a function that runs `python -m dev` with a separate state directory."""
     environment = {**os.environ, "RACKSPAN_STATE": str(tmp_path / "state")}
 
     def call(*arguments):
@@ -381,18 +381,18 @@ def processes_in(status):
     return sorted(line.split("(")[1].rstrip(")") for line in status.splitlines() if line.startswith("process "))
 
 
-def test_a_rack_of_another_depth_is_refused_with_a_sentence(dev):
+def test_up_rejects_racks_with_a_wrong_number_of_levels(dev):
     done = dev("up", "--racks", "/eu/eu-1a/r1,/eu/eu-1b")
     assert done.returncode == 2
     assert done.stderr.endswith("argument --racks: '/eu/eu-1b' is no rack of three levels, such as /eu/eu-1a/r1\n")
 
 
-def test_up_stays_is_found_again_and_goes_down(dev):
+def test_stack_survives_up_is_repaired_by_a_second_up_and_ends_with_down(dev):
     first = dev("up", "--racks", "/eu/eu-1a/r1,/eu/eu-1b/r1")
     assert first.returncode == 0, first.stderr
     pids = processes_in(first.stdout)
     assert len(pids) == 3 + 1 + 2  # etcd, API server, controller manager; controller; brokers
-    assert all(psutil.pid_exists(int(pid)) for pid in pids)  # although the command has ended
+    assert all(psutil.pid_exists(int(pid)) for pid in pids)  # although the `up` command has ended
 
     second = dev("up")
     assert "is running already" in second.stderr
@@ -420,7 +420,7 @@ def test_up_stays_is_found_again_and_goes_down(dev):
     assert "is not running; start it with" in gone.stderr
 
 
-def test_an_up_that_is_killed_half_way_leaves_nothing_running(dev):
+def test_killed_up_leaves_no_process_running(dev):
     process = subprocess.Popen([sys.executable, "-m", "dev", "up"], cwd=REPOSITORY, env=dev.environment)
 
     def half_way():
@@ -435,7 +435,7 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_running(dev):
     assert dev("status").returncode == 1
 
 
-def test_down_never_kills_a_stranger_with_a_recycled_process_id(dev):
+def test_down_does_not_kill_another_process_with_a_reused_process_id(dev):
     stranger = subprocess.Popen(["sleep", "600"])
     try:
         (dev.stacks / "dev").mkdir(parents=True)
@@ -448,7 +448,7 @@ def test_down_never_kills_a_stranger_with_a_recycled_process_id(dev):
         stranger.wait()
 
 
-def test_a_process_that_dies_says_why(tmp_path):
+def test_error_of_an_ended_process_contains_its_exit_code_and_log(tmp_path):
     with Processes.attached(tmp_path / "stack") as processes:
         processes.start("failing", ["sh", "-c", "echo 'no such rack' >&2; exit 3"])
 
@@ -460,7 +460,7 @@ def test_a_process_that_dies_says_why(tmp_path):
             processes.check("failing")
 
 
-def test_two_threads_never_get_the_same_port():
+def test_two_threads_do_not_get_the_same_port():
     with ThreadPoolExecutor(8) as threads:
         ports = [port for found in threads.map(free_ports, [100] * 8) for port in found]
     assert len(set(ports)) == 800
@@ -476,8 +476,8 @@ sys.stdin.readline()
 """
 
 
-def test_two_processes_never_get_the_same_port_either():
-    """Two that draw the same numbers, and have bound none of them yet."""
+def test_two_processes_do_not_get_the_same_port():
+    """Both processes draw the same random numbers and have not bound the ports yet."""
     command = [sys.executable, "-c", ASKING]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
     with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:
@@ -487,7 +487,7 @@ def test_two_processes_never_get_the_same_port_either():
     assert len(set(ports)) == 40
 
 
-def test_ports_stay_free_while_a_broker_is_down(kafka):
+def test_broker_ports_are_below_the_ephemeral_range(kafka):
     ephemeral_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for address in kafka.bootstrap().split(","):
         port = int(address.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""The command as a plug-in of Krew: installed by Krew itself from a release's files, without network."""
+"""The command as a Krew plug-in. Krew installs it from the files of a release, without network."""
 
 import hashlib
 import io
@@ -19,7 +19,7 @@ from dev.stack.assets import ensure_krew
 SNAPSHOT = REPOSITORY / "examples" / "snapshots" / "prod.json"
 FROM_A_FILE = ("check", "--snapshot", SNAPSHOT, "--levels", "region,zone,rack", "-o", "json")
 FROM_NO_BROKER = ("check", "--bootstrap-server", "127.0.0.1:1")
-"""Kafka's native client says why no broker answers."""
+"""The native Kafka client reports why no broker responds."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def archive(built):
 
 @pytest.fixture(scope="module")
 def installed(built, archive, kubernetes_binaries, tmp_path_factory):
-    """The environment in which Krew has installed the plug-in: nothing of the project's own is in it."""
+    """Return an environment, without this project's own, in which Krew has installed the plug-in."""
     home = tmp_path_factory.mktemp("home")
     python = Path(os.path.realpath(sys.executable)).parent
     places = (home / "krew" / "bin", kubernetes_binaries["kubectl"].parent, python, "/usr/bin", "/bin")
@@ -55,14 +55,14 @@ def ran(*command, env):
     )
 
 
-def test_kubectl_runs_what_krew_has_installed(installed):
+def test_kubectl_runs_the_plugin_that_krew_installed(installed):
     done = ran("kubectl", "rackspan", "--version", env=installed)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"rackspan {release.version()}\n", "")
     assert "Usage: kubectl rackspan [OPTIONS] COMMAND" in ran("kubectl", "rackspan", "--help", env=installed).stdout
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(FROM_A_FILE, 1), (FROM_NO_BROKER, 3)])
-def test_it_says_what_the_installed_command_says(installed, arguments, code):
+def test_plugin_prints_the_same_output_as_the_installed_command(installed, arguments, code):
     here = ran(Path(sys.executable).with_name("rackspan"), *arguments, env={"HOME": installed["HOME"]})
     there = ran("kubectl", "rackspan", *arguments, env=installed)
     assert here.returncode == code
@@ -70,7 +70,7 @@ def test_it_says_what_the_installed_command_says(installed, arguments, code):
     assert (there.returncode, there.stdout, there.stderr) == (code, here.stdout, here.stderr)
 
 
-def test_the_archive_holds_the_wheels_of_the_lock_for_each_python(built, archive):
+def test_archive_contains_the_locked_wheels_for_each_python(built, archive):
     with tarfile.open(archive) as packed:
         assert packed.getnames() == ["kubectl-rackspan", "LICENSE"]
         executable = packed.extractfile("kubectl-rackspan").read()
@@ -88,7 +88,7 @@ def test_the_archive_holds_the_wheels_of_the_lock_for_each_python(built, archive
     assert sorted(native) == [f"cp3{minor}" for minor in krew.PYTHONS] == ["cp311", "cp312", "cp313", "cp314"]
 
 
-def test_the_manifest_has_the_address_and_the_checksum_of_the_archive(built, archive):
+def test_manifest_has_the_url_and_the_checksum_of_the_archive(built, archive):
     spec = yaml.safe_load((built / "rackspan.yaml").read_text())["spec"]
     (platform,) = spec["platforms"]
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -103,11 +103,11 @@ def test_the_manifest_has_the_address_and_the_checksum_of_the_archive(built, arc
     assert {line.partition("  ")[2] for line in sums} == {path.name for path in built.iterdir()} - {"SHA256SUMS"}
 
 
-def test_built_again_elsewhere_it_has_the_same_bytes(built, archive, tmp_path, monkeypatch):
+def test_krew_build_in_another_directory_is_byte_identical(built, archive, tmp_path, monkeypatch):
     (own,) = built.glob("*.whl")
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / own.name).write_bytes(own.read_bytes())
-    monkeypatch.setenv("RACKSPAN_CACHE", str(tmp_path / "cache"))  # nothing is left over from the first time
+    monkeypatch.setenv("RACKSPAN_CACHE", str(tmp_path / "cache"))  # without files of the first build
     monkeypatch.chdir(tmp_path)
     krew.build(Path("again"))
     for name in (archive.name, krew.MANIFEST):

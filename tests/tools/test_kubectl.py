@@ -1,4 +1,4 @@
-"""What development code asks of kubectl."""
+"""The kubectl wrapper of the development code."""
 
 import shlex
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from dev.stack.kubectl import Kubectl
 
 
-def test_resources_are_waited_for_until_discovery_has_them(tmp_path):
-    """A new definition has no conditions for a moment, and an API service that is not available yet is an error."""
+def test_wait_until_served_waits_until_discovery_lists_the_resource(tmp_path):
+    """Discovery lists a new definition after a delay, and fails as long as an API service is unavailable."""
     answers = ["nodes\nparts.other.com", "!stale GroupVersion discovery", "nodes\nparts.example.com"]
     for number, answer in enumerate(answers):
         (tmp_path / str(number)).write_text(f"echo {shlex.quote(answer.lstrip('!'))}; exit {int(answer[0] == '!')}")

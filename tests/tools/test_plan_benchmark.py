@@ -1,4 +1,4 @@
-"""The benchmark of plans can be trusted: its clusters are what it says, and it recounts what plans claim."""
+"""The benchmark of plans: its clusters have the documented properties, and it verifies the figures of plans."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def start_of(case):
     return clusters.of(clusters.placed_by_multilevel(case.used, COUNT, case.size))
 
 
-def test_sites_have_the_racks_they_are_named_for():
+def test_sites_have_the_expected_brokers_per_domain():
     def per_domain(case, level):
         return tree_of(case.known, case.site.levels).level(level).capacity.tolist()
 
@@ -47,7 +47,7 @@ def test_sites_have_the_racks_they_are_named_for():
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
-def test_the_bound_is_found_without_a_plan_and_every_plan_keeps_to_it(case):
+def test_every_plan_needs_exactly_the_least_number_of_moves(case):
     start = start_of(case)
     bound = quality.least_moves(case.tree, start.replicas, case.wanted)
     wishes = {name: TopicRequirements(case.wanted) for name in start.names}
@@ -61,7 +61,7 @@ def test_the_bound_is_found_without_a_plan_and_every_plan_keeps_to_it(case):
     assert result.leaders == made.after.levels[-1].leaders
 
 
-def test_a_plan_that_claims_what_is_not_so_is_found_out():
+def test_certify_rejects_a_plan_with_a_false_claim():
     case = next(iter(quality.cases(quality.FLAT)))
     start = start_of(case)
     made = plan(PlanRequest(case.tree, start))
@@ -86,7 +86,7 @@ def test_replicas_left_on_drained_brokers_are_counted():
     assert result.left_behind == np.count_nonzero((start.replicas == 7).any(axis=1)) > 0
 
 
-def test_what_kafka_does_better_is_named():
+def test_worse_reports_figures_in_which_kafka_is_better():
     case = next(case for case in CASES if case.added)
     start = start_of(case)
     request = PlanRequest(case.tree, start)
@@ -109,14 +109,14 @@ def test_plans_with_the_same_figures_share_a_row():
     assert quality.shortened([kafka, kept, other]) == [kafka, kept, other]
 
 
-def test_a_move_is_a_replica_on_a_broker_that_had_none():
+def test_moves_are_replicas_on_brokers_that_had_none_of_the_partition():
     before = np.array([[1, 2, 3], [1, 2, 3], [1, 2, 3]])
     after = np.array([[3, 2, 1], [1, 2, 4], [4, 5, 6]])
     assert quality.moves_between(before, after) == 4
     assert quality.moves_between(before[:, :2], before) == 3
 
 
-def test_proposals_are_read_whatever_their_order():
+def test_proposal_is_parsed_in_any_order_and_refusals_raise_an_error():
     start = clusters.of(np.array([[0, 1], [1, 2], [2, 0]]))
     rows = [{"topic": "topic-000000", "partition": number, "replicas": [number, 9]} for number in (2, 0, 1)]
     printed = "Current partition replica assignment\n{}\n\nProposed partition reassignment configuration\n{}"
@@ -128,7 +128,7 @@ def test_proposals_are_read_whatever_their_order():
         proposal("Not all brokers have rack information.", start)
 
 
-def test_the_large_cluster_has_the_share_out_of_compliance_that_is_said():
+def test_large_cluster_has_the_requested_share_of_non_compliant_partitions():
     made = clusters.worn(60, 2000, 0.01)
     read = parse_snapshot("".join(snapshot_lines(made)).encode())
     tree = tree_of(read.brokers, speed.LEVELS)

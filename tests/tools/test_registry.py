@@ -1,4 +1,4 @@
-"""The chart of a release in an OCI registry: what helm pulls has the bytes of the release, and renders the same."""
+"""The chart of a release in an OCI registry: helm pulls an identical package that renders the same manifests."""
 
 import pytest
 from dev import release
@@ -9,13 +9,13 @@ from tests.support.registry import oci_registry, push_chart
 
 @pytest.fixture(scope="module")
 def chart(helm, kafka_distribution, tmp_path_factory):
-    """The package of the chart, as a release has it."""
+    """Return the packaged chart of a release."""
     folder = tmp_path_factory.mktemp("release") / "built"
     release.build(folder, helm, kafka_distribution)
     return folder / f"rackspan-{release.version()}.tgz"
 
 
-def test_a_chart_is_pushed_pulled_and_rendered_from_the_registry(processes, chart, helm, tmp_path):
+def test_chart_is_pushed_pulled_and_rendered_from_the_registry(processes, chart, helm, tmp_path):
     run = Helm(helm)
     rendered = ("--namespace=rackspan", f"--kube-version={kubernetes_version()}")
     with oci_registry(processes, tmp_path) as address:

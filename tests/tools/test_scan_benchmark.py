@@ -1,4 +1,4 @@
-"""The benchmark of scans can be trusted: it counts whole process trees, and says what it missed."""
+"""The benchmark of scans: it measures whole process trees and reports missed targets."""
 
 import sys
 from datetime import UTC, date, datetime
@@ -17,7 +17,7 @@ MIB = 2**20
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
 
 
-def test_memory_and_cpu_of_a_process_are_those_of_its_children_too():
+def test_memory_and_cpu_of_a_process_include_its_children():
     hungry = f"held = bytearray({64 * MIB}); import time\nwhile time.process_time() < 1: pass"
     ran = run([sys.executable, "-c", CHILD, hungry])
     assert ran.peak > 64 * MIB
@@ -25,20 +25,20 @@ def test_memory_and_cpu_of_a_process_are_those_of_its_children_too():
     assert ran.cpu > 0.2
 
 
-def test_a_process_that_takes_too_long_is_ended_with_its_children(tmp_path):
+def test_process_that_exceeds_its_time_limit_is_killed_with_its_children(tmp_path):
     told = tmp_path / "pid"
     sleeping = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     with pytest.raises(CutOffError, match="cut off after 10 s"):
-        run([sys.executable, "-c", CHILD, sleeping], most=10)  # by then it runs
+        run([sys.executable, "-c", CHILD, sleeping], most=10)  # the child has started by then
     assert not psutil.pid_exists(int(told.read_text())) or psutil.Process(int(told.read_text())).status() == "zombie"
 
 
-def test_a_process_that_fails_says_why():
+def test_error_of_a_failed_process_contains_its_message():
     with pytest.raises(CommandFailedError, match="no such thing"):
         run([sys.executable, "-c", "raise SystemExit('no such thing')"])
 
 
-def test_what_is_timed_within_a_step_is_taken_off_it():
+def test_time_of_an_inner_step_is_subtracted_from_the_outer_one():
     clock = clocked.Clock()
     with clock.timing("outer"), clock.timing("inner"):
         sum(range(2_000_000))
@@ -46,7 +46,7 @@ def test_what_is_timed_within_a_step_is_taken_off_it():
     assert clock.seconds["outer"] < clock.seconds["inner"]
 
 
-def test_growth_and_aims_are_told_as_they_are():
+def test_report_shows_growth_and_missed_targets():
     def one(partitions, seconds, gib):
         return whole.Measured(partitions, seconds, seconds, gib * 2**30, {}, 0, 0, 0)
 
@@ -58,7 +58,7 @@ def test_growth_and_aims_are_told_as_they_are():
     assert "**missed**" in history.told({"days": 21.0})
 
 
-def test_ways_that_count_differently_are_found_out():
+def test_different_counts_of_two_methods_raise_an_error():
     def counted(number):
         return rules.Measured(1, 1, 1, {"non_compliant": number})
 
@@ -67,7 +67,7 @@ def test_ways_that_count_differently_are_found_out():
         rules.agreed({"core": counted(3), "arrays": counted(4)})
 
 
-def test_windows_given_to_sql_say_what_the_core_says():
+def test_windows_for_sql_find_the_same_violations_as_the_core():
     cluster = SyntheticCluster(3_000, brokers=90, broken=0.05)
     replicas = cluster.portion(0, cluster.topics).replicas
     broken = judge(cluster.locations.tree, replicas).broken.tolist()
@@ -85,7 +85,7 @@ def test_windows_given_to_sql_say_what_the_core_says():
     assert 0 < sum(broken) < len(broken)
 
 
-def test_a_year_has_every_scan_and_findings_that_come_and_go(tmp_path):
+def test_generated_year_has_every_scan_and_findings_with_different_start_times(tmp_path):
     location = History(str(tmp_path))
     today = date(2026, 3, 10)
     assert [day.day for day in year.write(location, 2, today)] == [8, 9]
@@ -102,7 +102,7 @@ def test_a_year_has_every_scan_and_findings_that_come_and_go(tmp_path):
     assert sum(row["violation_minutes"] for row in scans.to_pylist()) > 0
 
 
-def test_the_same_seed_gives_the_same_year():
+def test_year_with_the_same_seed_is_the_same():
     first, second = (year.Year().scan("one", datetime(2026, 3, 10, tzinfo=UTC))[1] for _ in range(2))
     assert first == second
     assert len(first["findings"])

@@ -1,4 +1,4 @@
-"""The site: links to the repository's files lead to its forge, a dead one fails the build, a version is a folder."""
+"""The site: links to repository files point to the forge, dead links are reported, each version is a folder."""
 
 import json
 import re
@@ -23,7 +23,7 @@ PUBLISHED = "https://rackspan.github.io/rackspan/"
 
 @pytest.fixture
 def gathered(tmp_path):
-    """The text of a page docs/reference/page.md as the site reads it."""
+    """Return a function that returns the text of docs/reference/page.md as the site gets it."""
 
     def read(text, ref="main"):
         source = tmp_path / "source"
@@ -53,16 +53,16 @@ def gathered(tmp_path):
         ("https://kafka.apache.org", "https://kafka.apache.org"),
     ],
 )
-def test_a_link_to_a_file_beside_the_docs_leads_to_the_forge(gathered, written, read):
+def test_link_to_a_file_outside_the_docs_points_to_the_forge(gathered, written, read):
     assert gathered(f"see [here]({written}).\n") == f"see [here]({read}).\n"
 
 
-def test_pages_of_a_release_link_to_the_files_of_its_tag(gathered):
+def test_pages_of_a_tag_link_to_the_files_of_the_tag(gathered):
     link = "see [here](../../examples/topic.yaml).\n"
     assert gathered(link, "v0.1.2") == f"see [here]({FORGE}/blob/v0.1.2/examples/topic.yaml).\n"
 
 
-def test_pages_and_pictures_are_gathered_and_programs_are_not(gathered, tmp_path):
+def test_gather_copies_pages_and_images_only(gathered, tmp_path):
     gathered("")
     files = {str(path.relative_to(tmp_path / "pages")) for path in (tmp_path / "pages").rglob("*") if path.is_file()}
     assert files == {"other.md", "img/icon.svg", "reference/page.md"}
@@ -76,13 +76,13 @@ def test_pages_and_pictures_are_gathered_and_programs_are_not(gathered, tmp_path
         ("```yaml\n- a\n  b: c\n```\n- d\n  e\n", "```yaml\n- a\n  b: c\n```\n- d\n    e\n"),
     ],
 )
-def test_what_belongs_to_an_item_is_four_columns_in_and_code_is_as_it_was(gathered, written, read):
+def test_list_content_is_indented_by_four_columns_and_code_blocks_keep_their_text(gathered, written, read):
     assert gathered(written) == read
 
 
 @pytest.fixture
 def site(tmp_path):
-    """What is wrong with a site of these files."""
+    """Return a function that returns the problems of a site with the given files."""
 
     def check(**files):
         for name, text in files.items():
@@ -94,7 +94,7 @@ def site(tmp_path):
     return check
 
 
-def test_links_that_lead_somewhere_are_no_problem(site):
+def test_valid_links_are_not_reported(site):
     assert not site(
         index_html='<h1 id="a-b">A</h1><a href="#a-b">b</a><a href="sub/page.html#ü">c</a><img src="icon.svg">',
         sub__page_html='<i id="ü"></i><a href="../index.html">d</a><a href="..">e</a><a href="/rackspan/#a-b">f</a>'
@@ -123,17 +123,17 @@ def test_links_that_lead_somewhere_are_no_problem(site):
         ),
     ],
 )
-def test_a_dead_link_and_what_is_loaded_from_elsewhere_is_named_with_its_page(site, link, problem):
+def test_dead_link_and_external_resource_are_reported_with_their_page(site, link, problem):
     assert site(page_html=f"<h1 id='here'></h1>{link}") == [f"page.html: {problem}"]
 
 
 @pytest.mark.parametrize("rule", ["@import 'https://fonts.example/a';", "p { background: url(//fonts.example/a) }"])
-def test_a_style_sheet_that_loads_from_elsewhere_is_named(site, rule):
+def test_external_resource_of_a_style_sheet_is_reported(site, rule):
     (problem,) = site(a_css=rule + "p { background: url(b.png) }")
     assert problem.endswith("//fonts.example/a is loaded from elsewhere")
 
 
-def test_a_minor_version_is_read_as_its_newest_patch_and_the_newest_version_comes_first():
+def test_releases_are_the_newest_patch_of_each_minor_version_newest_first():
     tags = ["v0.10.0", "v0.2.9", "v0.2.10", "v1.0.0", "v0.2.1"]
     assert list(releases(tags).items()) == [("1.0", "v1.0.0"), ("0.10", "v0.10.0"), ("0.2", "v0.2.10")]
 
@@ -154,13 +154,13 @@ def test_a_minor_version_is_read_as_its_newest_patch_and_the_newest_version_come
         ),
     ],
 )
-def test_a_tag_that_is_no_release_is_ignored(tag):
+def test_tag_that_is_not_a_release_is_ignored(tag):
     assert releases(["v0.1.0", tag]) == {"0.1": "v0.1.0"}
 
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory):
-    """A site of two releases and main, built in a repository of its own by the environment of `make site`."""
+    """Build a site of two releases and main in a separate repository, with the environment of `make site`."""
     python = REPOSITORY / "build" / "site-venv" / "bin" / "python"
     ready = ["make", f"PYTHON={sys.executable}", "build/site-venv/.ready"]
     subprocess.run(ready, cwd=REPOSITORY, check=True, capture_output=True)
@@ -193,13 +193,13 @@ def versions(tmp_path_factory):
     return repository / "build" / "site"
 
 
-def test_each_release_has_the_pages_of_its_newest_patch(versions):
+def test_folder_of_a_release_has_the_pages_of_its_newest_patch(versions):
     pages = {path.parent.parent.name: path.read_text() for path in versions.glob("*/reference/topics.html")}
     said = {folder: re.findall(r"As of ([^ <]+)\.<", page) for folder, page in pages.items()}
     assert said == {"0.1": ["v0.1.1"], "0.2": ["v0.2.0"], "dev": ["main"]}
 
 
-def test_the_selector_offers_the_versions_and_warns_on_all_but_the_newest_release(versions):
+def test_version_selector_lists_all_versions_and_old_pages_have_a_warning(versions):
     offered = json.loads((versions / "versions.json").read_text())
     assert [(one["version"], one["aliases"]) for one in offered] == [("0.2", ["latest"]), ("0.1", []), ("dev", [])]
     page = (versions / "0.1" / "index.html").read_text()
@@ -208,15 +208,15 @@ def test_the_selector_offers_the_versions_and_warns_on_all_but_the_newest_releas
 
 
 @pytest.mark.parametrize("folder", ["0.1", "0.2", "dev"])
-def test_links_of_a_version_stay_in_it_but_for_the_way_to_the_newest(versions, folder):
+def test_links_of_a_version_stay_in_its_folder_except_to_the_newest_release(versions, folder):
     address = f"{PUBLISHED}{folder}/"
     left = {one for one in problems(versions / folder, address) if not one.endswith(".. leads out of the site")}
     assert left == set()
     sitemap = re.findall("<loc>(.*)</loc>", (versions / folder / "sitemap.xml").read_text())
-    assert sitemap == [address, f"{address}reference/topics.html"]  # by which the selector finds the same page
+    assert sitemap == [address, f"{address}reference/topics.html"]  # the version selector finds the same page by it
 
 
-def test_a_version_links_to_the_files_of_its_tag(versions):
+def test_built_version_links_to_the_files_of_its_tag(versions):
     linked = {
         folder: re.findall(r"/blob/(.*?)/CHANGELOG", (versions / folder / "index.html").read_text())
         for folder in ("0.1", "0.2", "dev")
@@ -224,7 +224,7 @@ def test_a_version_links_to_the_files_of_its_tag(versions):
     assert linked == {"0.1": ["v0.1.1"], "0.2": ["v0.2.0"], "dev": ["main"]}
 
 
-def test_an_address_without_a_version_leads_to_the_newest_release(versions):
+def test_url_without_a_version_redirects_to_the_newest_release(versions):
     assert 'location.replace("0.2/index.html"' in (versions / "index.html").read_text()
     assert 'url=../0.2/reference/topics.html"' in (versions / "reference" / "topics.html").read_text()
     assert (versions / "404.html").read_text() == (versions / "0.2" / "404.html").read_text()
@@ -232,7 +232,7 @@ def test_an_address_without_a_version_leads_to_the_newest_release(versions):
 
 @pytest.fixture
 def opened(versions):
-    """Open a page of the site in a real browser; errors in it fail the test."""
+    """Yield a function that opens a page of the site in a real browser. Errors of the page fail the test."""
     if why := chromium.why_missing():
         pytest.skip(why)
     errors = []
@@ -262,7 +262,7 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-def test_the_selector_leads_to_the_same_page_and_heading_of_another_version(opened):
+def test_version_selector_opens_the_same_page_and_heading_of_another_version(opened):
     page = opened("0.1/reference/topics.html#a-topic")
     warning = page.get_by_text("These pages do not describe the newest release")
     expect(warning).to_be_visible()
@@ -272,11 +272,11 @@ def test_the_selector_leads_to_the_same_page_and_heading_of_another_version(open
     expect(warning).to_be_hidden()
 
 
-def test_an_address_without_a_version_keeps_its_heading(opened):
+def test_redirect_of_a_url_without_a_version_keeps_the_heading(opened):
     opened("reference/topics.html#a-topic").wait_for_url("**/0.2/reference/topics.html#a-topic")
 
 
-def test_before_the_first_release_all_leads_to_what_is_not_released(tmp_path):
+def test_site_without_releases_redirects_to_the_dev_version(tmp_path):
     (tmp_path / "dev").mkdir()
     for page in ("index.html", "404.html"):
         (tmp_path / "dev" / page).write_text(page)

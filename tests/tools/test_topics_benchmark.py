@@ -1,4 +1,4 @@
-"""Benchmarks hear of objects through watches that break, and that of topics takes any operator's objects."""
+"""Benchmarks watch objects through interrupted watches. The topics benchmark supports objects of any operator."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ spec:
 PATH = "/apis/rackspan.dev/v1alpha1/namespaces/bench/kafkatopics"
 
 
-def test_a_watch_is_over_with_an_error_whose_object_is_none_of_ours():
+def test_watch_ends_at_an_error_event():
     lines = [
         {"type": "ADDED", "object": {"metadata": {"name": "a"}, "status": {"conditions": []}}},
         {"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}},
@@ -55,7 +55,7 @@ class Stream:
 
 
 class Objects:
-    """Lists and watches, one after the other; after the last watch it waits for ever."""
+    """A fake API that returns lists and watches in order. After the last one, calls block for ever."""
 
     def __init__(self, *turns):
         self.turns = list(turns)
@@ -78,7 +78,7 @@ def watched(version, *events):
     return (True, version), Stream(*events)
 
 
-def test_what_happened_between_two_watches_is_learnt_from_the_list(monkeypatch):
+def test_changes_between_two_watches_are_read_from_a_new_list(monkeypatch):
     error = {"type": "ERROR", "object": {"kind": "Status", "code": 410}}
     objects = Objects(
         listed("1", seen("a", 1), seen("b", 1)),
@@ -96,7 +96,7 @@ def test_what_happened_between_two_watches_is_learnt_from_the_list(monkeypatch):
         watch.until_ready(["b", "c"], 1, 0.01)
 
 
-def test_nobody_waits_for_an_operator_that_has_ended(monkeypatch):
+def test_wait_fails_if_the_operator_has_ended(monkeypatch):
     def ended():
         raise RuntimeError("it ended with code 1")
 
@@ -106,7 +106,7 @@ def test_nobody_waits_for_an_operator_that_has_ended(monkeypatch):
         ReadyWatch(None, PATH, ended).until_ready(["a"], 1, 900)
 
 
-def test_what_was_told_has_the_time_when_it_was_first_told():
+def test_watch_records_the_time_of_the_first_report_of_a_word():
     objects = Objects(
         listed("1", {"metadata": {"name": "a"}, "words": ["old"]}),
         watched(
@@ -121,7 +121,7 @@ def test_what_was_told_has_the_time_when_it_was_first_told():
         watch.until_told("last", 0.01)
 
 
-def test_a_template_makes_another_operators_objects():
+def test_template_renders_the_objects_of_another_operator():
     plurals = plurals_of(
         json.dumps(
             {"items": [{"spec": {"group": "kafka.strimzi.io", "names": {"kind": "KafkaTopic", "plural": "kt"}}}]}
@@ -138,12 +138,12 @@ def test_a_template_makes_another_operators_objects():
         from_template(TEMPLATE, {}, "bench")
 
 
-def test_only_a_change_asks_for_a_config():
+def test_body_has_a_config_only_if_retention_is_not_the_default():
     assert "config" not in OURS.body("t", 6, 3, RETENTION)["spec"]
     assert OURS.body("t", 6, 3, 5)["spec"]["config"] == {"retention.ms": 5}
 
 
-def test_a_command_is_split_before_its_variables_are_replaced():
+def test_command_is_split_before_its_variables_are_replaced():
     found = command_line("java -Dx='a b' -jar to.jar $kubeconfig $bootstrap", Path("/a b/k"), "bench", "h:1,h:2")
     assert found == ["java", "-Dx=a b", "-jar", "to.jar", "/a b/k", "h:1,h:2"]
 
@@ -158,5 +158,5 @@ def test_a_command_is_split_before_its_variables_are_replaced():
         ({"conditions": [{"type": "Ready", "status": "True"}]}, 0),
     ],
 )
-def test_operators_say_differently_at_which_generation_an_object_is_ready(status, generation):
+def test_ready_generation_is_read_from_the_status_or_the_condition(status, generation):
     assert generation_when_ready({"status": status}) == generation
