@@ -75,7 +75,7 @@ def pytest_runtest_setup(item):
         endings.before(item.nodeid)
 
 
-# -- programs: tests never download or build them, because their time limit could interrupt that --------------------
+# -- programs: tests never download or build them, because their time limit could interrupt that ---------------------
 
 
 def _require(found, what):

@@ -1,4 +1,4 @@
-"""Prometheus' own engine over the chart's alerts: which of them fire for given series."""
+"""Evaluation of the chart's alerts by Prometheus: which alerts fire for given series."""
 
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,11 @@ from dev.paths import REPOSITORY
 
 ALERTS = REPOSITORY / "charts" / "rackspan" / "files" / "alerts.yaml"
 Samples = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
-"""By name, then by labels."""
+"""Values by name, then by labels."""
 
 
 def refuted(promtool: Path, series: Mapping[str, str], firing: Mapping[int, Iterable[str]]) -> str:
-    """What promtool has against it that just these alerts fire at these minutes; empty where it agrees.
+    """Return the output of promtool if other alerts than `firing` fire at these minutes, else an empty string.
 
     `series` maps a series to its values, one a minute, in promtool's notation: `0+1x9` counts from 0 to 9.
     """
@@ -45,7 +45,7 @@ def refuted(promtool: Path, series: Mapping[str, str], firing: Mapping[int, Iter
 
 
 def lasting(samples: Samples, minutes: int, *names: str) -> dict[str, str]:
-    """Scraped samples of these names as series that stay as they are for so long."""
+    """Return scraped samples with these names as series that are constant for `minutes`."""
     found = {}
     for name in names:
         for labels, value in samples.get(name, {}).items():

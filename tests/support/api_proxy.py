@@ -1,4 +1,4 @@
-"""A proxy before the API server: what a test does not want to pass does not."""
+"""A proxy in front of the API server that can refuse requests and end watches."""
 
 import asyncio
 import ssl
@@ -17,10 +17,10 @@ _SECONDS = 300
 
 
 class ApiProxy:
-    """Passes requests on with the credentials of `settings`, whoever sends them, and ends with its context."""
+    """A proxy that forwards every request with the credentials of `settings`. It ends with its context."""
 
     def __init__(self, settings: Any, certificate: Certificate | None = None) -> None:
-        """Without a certificate it takes plain HTTP."""
+        """Use plain HTTP if there is no certificate."""
         self.port = 0
         self._certificate = certificate
         self._server = settings.host
@@ -30,18 +30,18 @@ class ApiProxy:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     async def refuse(self, request: web.Request) -> web.Response | None:
-        """What is answered in the API server's place; it may take its time. None where the request passes."""
+        """Return the response instead of that of the API server, or None to forward the request. It may wait."""
         return None
 
     async def answered(self, request: web.Request) -> None:
-        """The API server has answered a request."""
+        """Handle that the API server has responded to a request."""
 
     def watch_seconds(self, request: web.Request) -> float | None:
-        """After which time a watch ends here."""
+        """Return the seconds after which the proxy ends a watch, or None."""
         return None
 
     def kubeconfig(self, path: Path, user: Mapping[str, Any] | None = None, authority: Path | None = None) -> Path:
-        """Write a kubeconfig that leads here. `user` is what credentials there are, `authority` the one of TLS."""
+        """Write a kubeconfig for this proxy. `user` has the credentials, `authority` is the CA file for TLS."""
         scheme, trust = ("http", {}) if authority is None else ("https", {"certificate-authority": str(authority)})
         config = {
             "apiVersion": "v1",
@@ -55,12 +55,12 @@ class ApiProxy:
         return path
 
     def restart(self, certificate: Certificate) -> None:
-        """Close all connections, and go on at the same port with another certificate."""
+        """Close all connections and listen again on the same port with another certificate."""
         self._certificate = certificate
         asyncio.run_coroutine_threadsafe(self._listen_again(), self._loop).result(_SECONDS)
 
     def set(self, event: asyncio.Event) -> None:
-        """Set an event that is waited for here."""
+        """Set an event in the event loop of the proxy."""
         self._loop.call_soon_threadsafe(event.set)
 
     def __enter__(self):

@@ -1,4 +1,4 @@
-"""An Application of Argo CD, and the repository that it brings to the cluster."""
+"""An Application of Argo CD and the repository that it applies to the cluster."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class ArgoCD:
-    """Argo CD's command, with its API, and kubectl in its namespace."""
+    """The command of Argo CD with the address of its API server, and kubectl for its namespace."""
 
     program: Path
     server: str
@@ -37,7 +37,7 @@ class ArgoCD:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The Application of examples/argocd, for a namespace of its own name."""
+    """The Application of examples/argocd, for a namespace of the same name."""
 
     argocd: ArgoCD
     repository: Repository
@@ -45,11 +45,11 @@ class Application:
 
     @property
     def kubectl(self) -> Kubectl:
-        """In the namespace of Applications."""
+        """kubectl for the namespace of Applications."""
         return self.argocd.kubectl
 
     def start(self) -> None:
-        """Make the Application."""
+        """Create the Application."""
         application = yaml.safe_load((EXAMPLES / "application.yaml").read_text())
         application["metadata"]["name"] = self.name
         application["spec"]["source"]["repoURL"] = self.repository.url
@@ -57,29 +57,29 @@ class Application:
         self.kubectl.apply(application)
 
     def stop(self) -> None:
-        """Delete the Application, if it is there, and leave its objects."""
+        """Delete the Application if it exists. Its objects remain."""
         self.kubectl("delete", "application", self.name, "--ignore-not-found")
 
     def delete_with_objects(self) -> None:
-        """Delete the Application with its objects, and wait until all are gone."""
+        """Delete the Application with its objects, and wait until all are deleted."""
         self.argocd("app", "delete", self.name, "--cascade", "--yes", "--wait")
 
     def terminate(self) -> None:
-        """End the sync that runs."""
+        """Terminate the running sync."""
         self.argocd("app", "terminate-op", self.name)
 
     def terminate_by_patch(self) -> None:
-        """The same without Argo CD's command."""
+        """Terminate the running sync without the command of Argo CD."""
         patch = json.dumps({"status": {"operationState": {"phase": "Terminating"}}})
         self.kubectl("patch", "application", self.name, "--type=merge", f"--patch={patch}")
 
     def commit(self, *manifests: dict[str, Any], message: str = "Change the objects") -> str:
-        """Make the objects the content of the branch. Returns the revision."""
+        """Commit the objects as the content of the branch. Return the revision."""
         files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
         return self.repository.commit(files, message)
 
     def until_synced(self, revision: str, health: str = "Healthy") -> dict[str, str]:
-        """Wait until the objects are as in the revision, with this health as a whole. Returns that of each."""
+        """Wait until the revision is synced and the Application has this health. Return the health of each object."""
 
         def met(status: dict[str, Any]) -> bool:
             seen = status["sync"]["status"], status["sync"].get("revision"), status["health"]["status"]
@@ -92,13 +92,13 @@ class Application:
         self.until(lambda status: _health(status) == expected, f"to have {expected}")
 
     def until_passed_over(self, revision: str, running: str) -> dict[str, str]:
-        """Wait until it has looked several times at a revision, and the sync of another one still runs."""
+        """Wait until Argo CD has compared a revision several times while the sync of another one still runs."""
         self.until(lambda status: status["sync"].get("revision") == revision, f"to see {revision}")
         self.until_looked()
         return self.until(lambda status: _operation(status) == ("Running", running), f"to be busy with {running}")
 
     def until_looked(self) -> None:
-        """Wait until it has compared Git and the cluster several times more."""
+        """Wait until Argo CD has compared Git and the cluster several more times."""
         looks = set()
 
         def met(status: dict[str, Any]) -> bool:
@@ -108,7 +108,7 @@ class Application:
         self.until(met, "to look several times")
 
     def until(self, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, str]:
-        """Poll the Application until its status is so. Returns its objects' health, by kind and name."""
+        """Poll the Application until `holds(status)` is true. Return the health of its objects by kind and name."""
         last: dict[str, Any] = {}
 
         def met() -> bool:
@@ -124,13 +124,13 @@ class Application:
 
 
 def _operation(status: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The phase of the latest sync, and its revision."""
+    """Return the phase and the revision of the latest sync."""
     operation = status.get("operationState", {})
     return operation.get("phase"), operation.get("syncResult", {}).get("revision")
 
 
 def _health(status: dict[str, Any]) -> dict[str, str]:
-    """The health of each object, by kind and name; "none" where Argo CD has no check for the kind."""
+    """Return the health of each object by kind and name, or "none" if Argo CD has no check for the kind."""
     return {
         f"{resource['kind']}/{resource['name']}": resource.get("health", {}).get("status", "none")
         for resource in status.get("resources", [])

@@ -1,4 +1,4 @@
-"""docs/reference/bad-input.md as data: what the page promises is what tests see printed."""
+"""docs/reference/bad-input.md as data. Tests compare their output with the page."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _COLUMNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: `test` is a pytest node id, `says` a condition such as `Stalled UnknownLevel` or a status code."""
+    """One row. `test` is a pytest node id. `says` is a condition such as `Stalled UnknownLevel`, or a status code."""
 
     what: str
     refused_by: str
@@ -23,13 +23,13 @@ class Row:
     test: str
 
     def fits(self, printed: str) -> bool:
-        """Whether `printed` is the row's sentence, in which `<words>` stand for what differs from case to case."""
+        """Return whether `printed` matches the sentence of the row, in which `<words>` are placeholders."""
         parts = re.split(r"<[^<>]+>", self.sentence)
         return re.fullmatch(".+?".join(map(re.escape, parts)), printed, re.DOTALL) is not None
 
 
 def rows(page: Path = PAGE) -> Iterator[Row]:
-    """Every row of every table of the page."""
+    """Yield every row of every table of the page."""
     for line in page.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("|") and len(cells) == _COLUMNS and "::" in cells[-1]:
@@ -39,17 +39,17 @@ def rows(page: Path = PAGE) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The rows of the page that name one test."""
+    """The rows of the page for one test."""
 
     test: str
 
     def kept_by(self, obj: dict, type_: str = "Stalled") -> None:
-        """Fails unless a row has the object's condition of that type, word for word."""
+        """Fail unless a row has exactly the condition of this type of the object."""
         found = next(item for item in obj["status"]["conditions"] if item["type"] == type_)
         self.prints(f"{type_} {found['reason']}", found["message"])
 
     def prints(self, says: str, printed: str) -> None:
-        """Fails unless a row has these words."""
+        """Fail unless a row has these words."""
         mine = [row for row in rows() if row.test == self.test]
         assert any(row.says == says and row.fits(printed) for row in mine), (
             f"docs/reference/bad-input.md does not have what was printed.\n  test:    {self.test}\n  says:    {says}\n"

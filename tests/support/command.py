@@ -1,4 +1,4 @@
-"""`rackspan` as a user types it, without a process of its own, and snapshots for it to read."""
+"""The `rackspan` command line, run in the process of the test, and snapshots as its input."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ RACKS = {
 
 @dataclass(frozen=True)
 class Ran:
-    """Exit code and output."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -31,12 +31,12 @@ class Ran:
 
     @property
     def errors(self):
-        """What was told to be wrong, a line each."""
+        """The error lines, without their prefix."""
         return [line.removeprefix("error: ") for line in self.err.splitlines() if line.startswith("error: ")]
 
     @property
     def error(self):
-        """The one line of the error, without its hint."""
+        """The only error line, without the hint."""
         assert len(self.errors) == 1, self.err
         return self.errors[0]
 
@@ -46,7 +46,7 @@ class Ran:
 
 
 def cli(*arguments, stdin=None):
-    """Run it: `cli("check", "--snapshot", file)`."""
+    """Run the command: `cli("check", "--snapshot", file)`."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     assert "Traceback" not in done.stderr
     return Ran(done.exit_code, done.stdout, done.stderr)
@@ -57,12 +57,12 @@ def partition(number, *replicas, **more):
 
 
 def topic(name, *lists, config=None, **more):
-    """A topic from the replica lists of its partitions; `more` goes into each partition."""
+    """Return a topic with the replica lists of its partitions. `more` is added to each partition."""
     partitions = [partition(number, *replicas, **more) for number, replicas in enumerate(lists)]
     return {"name": name, "partitions": partitions, **({"config": config} if config else {})}
 
 
 def cluster(*topics, racks=RACKS, name="prod"):
-    """A snapshot; a rack of None is left out."""
+    """Return a snapshot. A rack of None is omitted."""
     brokers = [{"id": broker, **({} if rack is None else {"rack": rack})} for broker, rack in racks.items()]
     return {"clusterId": name, "brokers": brokers, "topics": list(topics)}

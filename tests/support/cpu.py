@@ -1,7 +1,7 @@
-"""What tests cost: CPU seconds of everything that their run started, servers included. Told with `--cpu`.
+"""The CPU seconds of each test, including all processes that the run started, such as servers. Shown by `--cpu`.
 
-Seconds on the clock tell how busy a machine was; these can be compared from one machine, and from one day, to another.
-What servers take while a test runs counts as that test's, and what starts with a fixture as that of the first who asks.
+Elapsed time depends on the load of the machine. CPU seconds are comparable between machines and days.
+CPU time of servers counts for the test that runs meanwhile. Setup of a fixture counts for the first test that uses it.
 """
 
 import os
@@ -24,7 +24,7 @@ def pytest_configure(config):
 
 
 class Costs:
-    """CPU seconds by test."""
+    """A pytest plugin that measures the CPU seconds of each test."""
 
     def __init__(self):
         self._of = Counter()
@@ -60,7 +60,7 @@ class Costs:
 
 
 def spent(root: int) -> float:
-    """CPU seconds, user's and system's, of a process and of all that descend from it, those that have ended too."""
+    """Return the user and system CPU seconds of a process and all its descendants, including ended ones."""
     parents, seconds = {}, {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -71,7 +71,7 @@ def spent(root: int) -> float:
             continue
         pid = int(folder.name)
         parents[pid] = int(fields[1])
-        seconds[pid] = sum(map(int, fields[11:15])) / _TICK  # its own, and of children that were waited for
+        seconds[pid] = sum(map(int, fields[11:15])) / _TICK  # of the process and of its reaped children
     ours = {root: True}
 
     def is_ours(pid: int) -> bool:

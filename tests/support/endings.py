@@ -1,4 +1,4 @@
-"""What is dear ends once nothing that is still to run asks for it: servers at rest take CPU, too."""
+"""End expensive resources once no remaining test needs them, because idle servers use CPU, too."""
 
 from collections import defaultdict
 from contextlib import ExitStack
@@ -7,21 +7,21 @@ from tests.support.folders import ORDER, rank, rank_of
 
 
 class Endings:
-    """What to do after the last test of a folder, by one process of the run; tests come in the folders' order."""
+    """Callbacks after the last test of a folder, in one process of the run. Tests run in the order of the folders."""
 
     def __init__(self) -> None:
         self._after: defaultdict[int, ExitStack] = defaultdict(ExitStack)
 
     def after(self, folder: str) -> ExitStack:
-        """Contexts and callbacks that end when the first test of a later folder begins, or with the run."""
+        """Return the stack that closes when the first test of a later folder begins, or at the end of the run."""
         return self._after[rank_of(folder)]
 
     def before(self, nodeid: str) -> None:
-        """End what no test asks for from this one on."""
+        """Close the stacks of all folders before that of this test."""
         self._end(below=rank(nodeid))
 
     def all(self) -> None:
-        """End what is left, the latest folder's last: the others may stand on it."""
+        """Close all stacks, that of the last folder last, because the others may depend on it."""
         self._end(below=len(ORDER))
 
     def _end(self, below: int) -> None:

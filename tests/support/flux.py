@@ -1,4 +1,4 @@
-"""A Kustomization of Flux, and the repository that it brings to the cluster."""
+"""A Kustomization of Flux and the repository that it applies to the cluster."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 NAME = "shop"
 TIMEOUT_SECONDS = 20
-"""How long Flux waits for objects to become Current before it calls a health check failed."""
+"""How long Flux waits for objects to become Current before a health check fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Flux:
     repository: Repository
 
     def start(self) -> None:
-        """Make both objects."""
+        """Create both objects."""
         source = {"interval": "2s", "url": self.repository.url, "ref": {"branch": BRANCH}}
         kustomization = {
             "interval": "1h",
@@ -39,7 +39,7 @@ class Flux:
         )
 
     def commit(self, *manifests: dict[str, Any], message: str = "Change the objects") -> str:
-        """Make the objects the content of the branch. Returns the revision as Flux writes it."""
+        """Commit the objects as the content of the branch. Return the revision in the format of Flux."""
         files = {f"{number}.yaml": json.dumps(manifest) for number, manifest in enumerate(manifests)}
         return f"{BRANCH}@sha1:{self.repository.commit(files, message)}"
 
@@ -48,7 +48,7 @@ class Flux:
         self._until(revision, lambda ready: ready["status"] == "True", name)
 
     def until_refused(self, name: str) -> str:
-        """Wait until the API server refuses what a Kustomization applies. Returns its message."""
+        """Wait until the API server rejects the objects of a Kustomization. Return its message."""
 
         def met() -> str | None:
             ready = self._ready(name)
@@ -57,12 +57,12 @@ class Flux:
         return str(until(met, f"{name} to be refused"))
 
     def suspend(self, *, suspended: bool) -> None:
-        """Stop the Kustomization, or let it go on."""
+        """Suspend or resume the Kustomization."""
         patch = json.dumps({"spec": {"suspend": suspended}})
         self.kubectl("patch", "kustomization", NAME, "--type=merge", f"--patch={patch}")
 
     def until_waits_for(self, dependency: str, name: str) -> None:
-        """Wait until a Kustomization says that it waits for another one."""
+        """Wait until a Kustomization reports that it waits for another one."""
 
         def met() -> bool:
             ready = self._ready(name)
@@ -71,13 +71,13 @@ class Flux:
         until(met, f"{name} to wait for {dependency}")
 
     def until_failed(self, revision: str) -> str:
-        """Wait for the first result of the revision, which has to be a failed health check. Returns its message."""
+        """Wait for the first result of the revision, which must be a failed health check. Return its message."""
         result = self._until(revision, lambda ready: ready["status"] != "Unknown")
         assert result["reason"] == "HealthCheckFailed", result
         return str(result["message"])
 
     def _ready(self, name: str) -> dict[str, Any]:
-        """The condition Ready of a Kustomization; empty without one."""
+        """Return the condition Ready of a Kustomization, or an empty dict."""
         return condition(self.kubectl.json("get", "kustomization", name), "Ready") or {}
 
     def _until(self, revision: str, holds: Callable[[dict[str, Any]], bool], name: str = NAME) -> dict[str, Any]:

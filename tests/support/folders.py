@@ -1,4 +1,4 @@
-"""The folders of tests/, and in which order they run."""
+"""The folders of tests/ and the order in which they run."""
 
 SECURE = (
     "test_bad_input_connections",
@@ -8,9 +8,9 @@ SECURE = (
     "test_security_connections",
     "test_security_secrets",
 )
-"""Files of tests/integration that ask for the brokers with TLS and log-ins: side by side they start them once."""
+"""Files of tests/integration that need the brokers with TLS and SASL. Run together, they start these brokers once."""
 SERVERLESS = ("page", "property", "unit")
-"""Folders whose tests ask for no server of the run."""
+"""Folders whose tests need no shared server."""
 ORDER = (
     "scan",
     "chart",
@@ -27,21 +27,21 @@ ORDER = (
     "plugins",
     *SERVERLESS,
 )
-"""What takes long comes first, but what needs few servers before what needs more, and last what fills every gap."""
+"""Slow folders come first, those with few servers before those with more. Last come tests that fill every gap."""
 LAST_WITH_SERVERS = ORDER[-len(SERVERLESS) - 1]
 
 
 def folder_of(nodeid: str) -> str:
-    """`chart` of tests/chart/test_rights.py::test_it; `secure` stands for those files of tests/integration."""
+    """Return the folder of a test: `chart` for tests/chart/test_rights.py::test_it, `secure` for files of SECURE."""
     folder, _, file = nodeid.partition("::")[0].partition("/")[2].partition("/")
     return "secure" if folder == "integration" and file.removesuffix(".py") in SECURE else folder
 
 
 def rank(nodeid: str) -> int:
-    """Where the test's folder stands in that order; a folder that is not in it comes first."""
+    """Return the position of the test's folder in ORDER. A folder that is not in ORDER comes first."""
     return rank_of(folder_of(nodeid))
 
 
 def rank_of(folder: str) -> int:
-    """The same of a folder."""
+    """Return the position of a folder in ORDER, or -1."""
     return ORDER.index(folder) if folder in ORDER else -1

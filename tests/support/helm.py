@@ -16,18 +16,18 @@ Values = Mapping[str, Any]
 
 
 class HelmError(RuntimeError):
-    """helm said no; the message is what it printed on standard error."""
+    """helm failed. The message is its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Helm:
-    """A helm with the kubeconfig of the cluster it installs to. Rendering needs no cluster."""
+    """helm with the kubeconfig of its cluster. Rendering needs no cluster."""
 
     binary: Path
     kubeconfig: Path | None = None
 
     def __call__(self, *arguments: str | Path, values: Values | None = None) -> str:
-        """Run helm and return its standard output. Raises HelmError when it fails."""
+        """Run helm and return its standard output. Raise HelmError if it fails."""
         command = [str(self.binary), *map(str, arguments)]
         if self.kubeconfig is not None:
             command.append(f"--kubeconfig={self.kubeconfig}")
@@ -41,16 +41,16 @@ class Helm:
         return done.stdout
 
     def render(self, values: Values | None = None, *, release: str = "rackspan", namespace: str = "rackspan") -> str:
-        """Manifests of the chart, as one YAML stream. A helm that is built from its module assumes Kubernetes 1.20."""
+        """Return the chart's manifests as YAML. Without --kube-version, a helm built from its module assumes 1.20."""
         arguments = (f"--namespace={namespace}", f"--kube-version={kubernetes_version()}")
         return self("template", release, CHART, *arguments, values=values or {})
 
     def objects(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
-        """What is installed, parsed."""
+        """Return the parsed objects that are not hooks."""
         return [found for found in self._parsed(values, options) if not _is_hook(found)]
 
     def hooks(self, values: Values | None = None, **options: str) -> list[dict[str, Any]]:
-        """What is there only while something is done to the release, parsed."""
+        """Return the parsed hooks."""
         return [found for found in self._parsed(values, options) if _is_hook(found)]
 
     def _parsed(self, values: Values | None, options: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -62,6 +62,6 @@ def _is_hook(found: dict[str, Any]) -> bool:
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """The one object of a kind."""
+    """Return the only object of a kind."""
     (found,) = [item for item in objects if item["kind"] == kind]
     return found

@@ -1,5 +1,5 @@
 """
-Brokers that may answer anything: a small cluster whose answers a function spoils, and real brokers' spoiled by chance.
+Brokers with arbitrary responses: a small cluster whose responses a function changes, and a proxy that fuzzes real ones.
 
     with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
         ask(kafka.address)
@@ -8,7 +8,7 @@ Brokers that may answer anything: a small cluster whose answers a function spoil
         ask(kafka.address)
         print(kafka.spoiled)
 
-They answer on loopback, without TLS or SASL, on as many ports as there are brokers.
+They listen on loopback, without TLS or SASL, with one port per broker.
 """
 
 import contextlib
@@ -22,26 +22,26 @@ import threading
 import uuid
 from collections import Counter
 
-from kafka.protocol import admin, consumer, metadata, producer  # noqa: F401 - their classes register themselves
+from kafka.protocol import admin, consumer, metadata, producer  # noqa: F401 - registers the classes
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
 
 NOT_UTF8 = "spoiled-\N{CROSS MARK}\N{CROSS MARK}"
-"""In a field, it is sent as bytes of the same number that are not UTF-8."""
+"""In a field, this text is sent as the same number of bytes that are not UTF-8."""
 _NOT_UTF8_SENT = b"spoiled-" + b"\xff\xfe\xc0\x80\xf5\xa0"
 _LOOPBACK = "127.0.0.1"
 _SIZE = struct.Struct(">i")
 _MOST_BYTES = 64 << 20
 _MOST_MEMORY = 1 << 30
-"""Of the process of a FuzzedKafka: a length that chance has made can be any."""
+"""Of the process of a FuzzedKafka, because a fuzzed length can be arbitrarily large."""
 _NEWEST = {"Metadata": 12, "ApiVersions": 3}
-"""Of these, later versions ask for what is not answered here."""
+"""Later versions of these APIs need features that are not implemented here."""
 _UNKNOWN_TOPIC = 3
 _FIELDS_SHARE = 0.7
 
 
 def messages(suffix):
-    """Classes of requests or answers, by the name of the API without `suffix`."""
+    """Return the classes of requests or responses by the name of the API, without `suffix`."""
     found, left = {}, [ApiMessage]
     while left:
         for kind in left.pop().__subclasses__():
@@ -57,9 +57,9 @@ _NAMES = {kind.API_KEY: name for name, kind in _REQUESTS.items()}
 
 def spoiling(api, path, value):
     """
-    A mutation that sets a field in each answer of an API: `spoiling("Metadata", "brokers.rack", NOT_UTF8)`.
+    Return a mutation that sets a field in each response of an API: `spoiling("Metadata", "brokers.rack", NOT_UTF8)`.
 
-    Where the path goes through a list, the field is set in each of its items.
+    If the path contains a list, the field is set in each item.
     """
     *owners, name = path.split(".")
 
@@ -75,7 +75,7 @@ def spoiling(api, path, value):
 
 
 class _Asked:
-    """A request as it came: `header`, and `frame`, which is whole but for its size."""
+    """A received request. `frame` is the complete request without its size."""
 
     def __init__(self, frame):
         self.frame = frame
@@ -92,7 +92,7 @@ class _Asked:
         return _REQUESTS[self.name].decode(self.frame, version=self.version, header=True)
 
     def answered(self, body):
-        """The frame of an answer; `body` is a message, or bytes that are sent as they are after the header."""
+        """Return the frame of a response. `body` is a message, or bytes that follow the header unchanged."""
         kind = _RESPONSES[self.name]
         message = body if isinstance(body, ApiMessage) else kind(version=self.version)
         message.with_header(correlation_id=self.correlation_id)
@@ -102,12 +102,12 @@ class _Asked:
         return _SIZE.pack(len(header) + len(sent)) + bytes(header) + sent
 
     def answer(self, frame):
-        """The message of an answer's frame without its size."""
+        """Return the message in the frame of a response, which has no size."""
         return _RESPONSES[self.name].decode(frame, version=self.version, header=True)
 
 
 class _Listeners:
-    """Ports, each with `answers`: a function per connection, from a request to the bytes that are sent back."""
+    """Listening ports. Each connection has a function that returns the bytes of the response to a request."""
 
     def __init__(self):
         self._servers = []
@@ -115,7 +115,7 @@ class _Listeners:
         self._lock = threading.Lock()
 
     def open(self, connected):
-        """Listen; `connected()` gives a connection's function, which ends the connection by OSError. Its port."""
+        """Listen and return the port. `connected()` yields the function of a connection, which an OSError closes."""
 
         def handle(client, _address, _server):
             with self._lock:
@@ -144,12 +144,12 @@ class _Listeners:
 
 class HostileKafka:
     """
-    Brokers 0, 1, … in `racks`, with `topics`: replica lists by name, where each replica is in sync.
+    Brokers 0, 1, … in `racks`, with `topics`: replica lists by name. All replicas are in sync.
 
-    `mutate` gets each answer, a message of kafka-python such as `MetadataResponse` (`answer.name`), and returns what is
-    sent: the message, changed or not; bytes, for what comes after the header; or None, for no answer at all. It may be
-    set anew at any time. `answered` counts answers by the name of their API, such as `Metadata`. Changes are accepted,
-    and forgotten.
+    `mutate` gets each response, a kafka-python message such as `MetadataResponse` (`answer.name`), and returns what is
+    sent: the message, changed or not; bytes, which follow the header; or None for no response. Tests may replace it at
+    any time. `answered` counts responses by the name of their API, such as `Metadata`. The brokers accept changes but
+    do not apply them.
     """
 
     def __init__(self, mutate=None, *, racks=("/a", "/b", "/c"), topics=None, cluster_id="hostile"):
@@ -221,7 +221,7 @@ class HostileKafka:
         answer.topics = [self._topic(answer.MetadataResponseTopic, answer.version, name) for name in names]
 
     def claiming(self, topics):
-        """The body of an answer to Metadata that has these topics, encoded before anybody waits for it."""
+        """Return the encoded body of a Metadata response with these topics. No client has to wait for the encoding."""
         answer = _RESPONSES["Metadata"](version=_NEWEST["Metadata"])
         there, self._topics = self._topics, topics
         self._metadata(_REQUESTS["Metadata"](version=answer.version, topics=None), answer)
@@ -306,10 +306,10 @@ class HostileKafka:
 
 class FuzzedKafka:
     """
-    A proxy of the brokers at `upstream`, which spoils `share` of their answers.
+    A proxy of the brokers at `upstream` that fuzzes a `share` of their responses.
 
-    How an answer is spoiled depends on `seed`, on its API, and on how many of that API came before, alone. `answered`
-    counts answers by the name of their API, and `spoiled` tells what was done to which.
+    The change only depends on `seed`, the API of the response, and its number among the responses of this API.
+    `answered` counts responses by the name of their API. `spoiled` lists the changes.
     """
 
     def __init__(self, upstream, seed, *, share=0.2):
@@ -358,7 +358,7 @@ class FuzzedKafka:
         return sent
 
     def _redirect(self, answer):
-        """Name the proxy's ports, and only such versions as can be read here."""
+        """Replace the ports by those of the proxy, and limit versions to those that can be decoded here."""
         if answer.name == "ApiVersionsResponse":
             answer.api_keys = [one for one in answer.api_keys if _NAMES.get(one.api_key) in _RESPONSES]
             for one in answer.api_keys:
@@ -372,7 +372,7 @@ class FuzzedKafka:
 
 
 class FuzzedKafkas:
-    """A `FuzzedKafka` for each seed, each in a process of its own: what it takes is not the memory of who asks."""
+    """A `FuzzedKafka` for each seed in a separate process, so that it does not use the memory of the test."""
 
     def __init__(self, upstream, *, share):
         self._upstream, self._share = upstream, share
@@ -390,7 +390,7 @@ class FuzzedKafkas:
             process.join()
 
     def open(self, seed):
-        """The address of the one with this seed."""
+        """Start the FuzzedKafka with this seed and return its address."""
         pipe, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self._upstream, seed, self._share), daemon=True)
         with self._lock:
@@ -400,7 +400,7 @@ class FuzzedKafkas:
         return pipe.recv()
 
     def close(self, seed):
-        """How many answers it gave, and how many of them it spoiled; none where it has needed too much memory."""
+        """Stop one and return the numbers of its responses and of fuzzed ones, or zeros if it ran out of memory."""
         process, pipe = self._open.pop(seed)
         try:
             pipe.send("close")
@@ -421,18 +421,18 @@ def _serve(pipe, upstream, seed, share):
 
 
 def _spoiled(asked, answer, chance):
-    """What was done to an answer, and its frame."""
+    """Fuzz a response. Return a description of the change and the frame."""
     whole = bytes(answer.encode())
     if chance.random() < _FIELDS_SHARE:
         told = [_spoil_field(answer, chance) for _ in range(chance.choice((1, 1, 2, 4)))]
-        with contextlib.suppress(Exception):  # what cannot be written as a message is spoiled as bytes
+        with contextlib.suppress(Exception):  # if the message cannot be encoded, fuzz its bytes
             return ", ".join(told), asked.answered(answer)
     told, body = _spoil_bytes(whole, chance)
     return told, asked.answered(body)
 
 
 def _places(message, version, path=""):
-    """Owner, field and path of each value in a message of that version, and in those that it holds."""
+    """Yield owner, field and path of each value in a message of this version and in nested messages."""
     for name, field in message.fields.items():
         if not field.for_version_q(version):
             continue

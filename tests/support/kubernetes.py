@@ -1,12 +1,12 @@
-"""What tests need of Kubernetes, which may be the oldest one that is supported: `make test KUBERNETES=1.30.14`."""
+"""Requirements of tests on the Kubernetes version, for runs such as `make test KUBERNETES=1.30.14`, the oldest one."""
 
 import pytest
 from dev.stack.assets import kubernetes_version
 
 MINOR = int(kubernetes_version().split(".")[1])
-"""Of the Kubernetes that tests run on."""
+"""The minor version of the Kubernetes of this run."""
 
 
 def needs_kubernetes(minor: int) -> pytest.MarkDecorator:
-    """Leaves tests out that show what older versions do not have; docs/install.md names what needs which version."""
+    """Skip tests of features that older versions lack. docs/install.md lists the version for each feature."""
     return pytest.mark.skipif(minor > MINOR, reason=f"needs Kubernetes 1.{minor}")

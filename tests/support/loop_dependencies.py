@@ -1,4 +1,4 @@
-"""What the loops of racks and scans need: by default nothing is allowed, and all namespaces are watched."""
+"""Dependencies of the loops of racks and scans. By default nothing is allowed and all namespaces are watched."""
 
 from rackspan.reconcile.racks.publish import RackDependencies
 from rackspan.reconcile.runtime.namespaces import NamespaceSet

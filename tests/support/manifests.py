@@ -1,4 +1,4 @@
-"""Valid objects of every kind, and how to change them."""
+"""Valid objects of every kind, and a function that changes them."""
 
 import copy
 from collections.abc import Mapping
@@ -184,7 +184,7 @@ VALID = {
 
 
 def changed(manifest: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
-    """A copy with a JSON merge patch applied (RFC 7386: None removes a key)."""
+    """Return a copy with a JSON merge patch applied (RFC 7386: None removes a key)."""
     result = copy.deepcopy(dict(manifest))
     _merge(result, patch)
     return result

@@ -1,4 +1,4 @@
-"""Moves of replicas on real brokers: the command as a process, and what Kafka holds of them."""
+"""Moves of replicas on real brokers: the `apply` command, and the state of Kafka."""
 
 import asyncio
 import json
@@ -18,11 +18,11 @@ from rackspan.kafka.kafka_reassignments import KafkaReassignments
 LEVELS = ("--levels", "region,zone,rack")
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SLOW = 5_000_000
-"""Of a partition. Kafka lets a megabyte pass every eleven seconds, however low a throttle is: most of a minute."""
+"""Bytes of a partition. Even with a minimal throttle, Kafka copies 1 MB every 11 s, so this takes almost a minute."""
 
 
 class Apply:
-    """The command on one topic of a cluster, with a home of its own for the journal."""
+    """The command for one topic of a cluster, with its own directory for the journal."""
 
     def __init__(self, kafka, topic, home):
         self._kafka = kafka
@@ -32,7 +32,7 @@ class Apply:
         self.arguments = (*self._ours, "--journal", self.journal)
 
     def plan(self, *wishes):
-        """The plan, once all brokers give the same: `apply` may ask another one, and its plan must be this one."""
+        """Return the plan once all brokers agree, because `apply` may ask another broker and must get the same plan."""
         self._kafka.wait_until_agreed()
         ran = cli("plan", *self._ours, *wishes, "-o", "json")
         assert ran.code == 0, ran.err
@@ -42,30 +42,30 @@ class Apply:
         return cli("apply", *self.arguments, *arguments)
 
     def applied(self, *wishes):
-        """Approve the plan and carry it out. Gives the plan and the events."""
+        """Approve and apply the plan. Return the plan and the events."""
         plan = self.plan(*wishes)
         ran = self.apply(*wishes, "--approve", plan["hash"], "--throttle", "50MB/s", "-o", "json")
         assert ran.code == 0, ran.err
         return plan, [json.loads(line) for line in ran.out.splitlines()]
 
     def start(self, *arguments):
-        """A process of its own, which can be ended."""
+        """Start the command as a process, which a test can end."""
         return subprocess.Popen(
             command("apply", *self.arguments, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def watch(self):
-        """What the journal says of an apply that is at work."""
+        """Return the output of `watch` for the journal of a running apply."""
         return cli("watch", *self._cluster, "--journal", self.journal, "--once", "-o", "json")
 
     def record(self):
-        """The journal, as it is on disk just now."""
+        """Return the current journal from disk."""
         return json.loads(self.journal.read_text()) if self.journal.exists() else {"throttles": [], "started": []}
 
 
 @contextmanager
 def moved_topic(topics, rows):
-    """A topic with these replicas, for as long as it is needed; its name."""
+    """Create a topic with these replicas and yield its name. Delete the topic afterwards."""
     name = f"moves-{secrets.token_hex(4)}"
     topics.create(name, [list(row) for row in rows])
     yield name
@@ -81,7 +81,7 @@ def filled(kafka, topic, partitions, size=1_000_000):
 
 
 def ask(kafka, question):
-    """What an admin of the cluster's answers: `ask(kafka, lambda admin: admin.settings(...))`."""
+    """Return the result of a call of the admin client: `ask(kafka, lambda admin: admin.settings(...))`."""
 
     async def asking():
         admin = KafkaReassignments(kafka.client_config())
@@ -94,7 +94,7 @@ def ask(kafka, question):
 
 
 def throttles(kafka, topic):
-    """What is set of throttles on brokers and on the topic."""
+    """Return the throttles that are set on brokers and on the topic."""
     settings = [
         *(Setting(SettingKind.BROKER, str(broker), key) for broker in kafka.racks for key in RATES),
         *(Setting(SettingKind.TOPIC, topic, key) for key in (LEADERS, FOLLOWERS)),
@@ -104,17 +104,17 @@ def throttles(kafka, topic):
 
 
 def under_way(kafka, topic):
-    """Partitions of the topic that are being reassigned."""
+    """Return the partitions of the topic that are being reassigned."""
     return [at for at, one in ask(kafka, lambda admin: admin.partitions([topic])).items() if one.under_way]
 
 
 def until_sizes(topics, topic, size):
-    """Wait until the broker that is asked knows of so many replicas of each partition."""
+    """Wait until the queried broker knows `size` replicas of each partition."""
     until(lambda: {len(replicas) for replicas in topics.replicas(topic, 2)} == {size}, f"{size} replicas")
 
 
 def nothing_left_over(kafka, topic, journal):
-    """Kafka's own tool sees nothing under way, no throttle is set, and no journal is kept."""
+    """Check that Kafka's tool lists no reassignment, that no throttle is set, and that no journal exists."""
     until(lambda: "No partition reassignments found" in kafka.tool(REASSIGN, "--list"), "no reassignment")
     until(lambda: not throttles(kafka, topic), "no throttle")
     assert not journal.exists()

@@ -1,4 +1,4 @@
-"""Random damage to manifests: what typing errors, templates and hostile users make of them."""
+"""Random mutations of manifests, like those by typing errors, templates and hostile users."""
 
 import copy
 import random
@@ -48,7 +48,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def mutated(manifest: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """A copy with one to three places of its spec changed."""
+    """Return a copy with one to three random changes in its spec."""
     result = copy.deepcopy(manifest)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         places = list(_places(result["spec"], result, "spec"))
@@ -78,7 +78,7 @@ def _remove(container: Any, key: Any, _: Any, __: Any) -> None:
 
 
 def _move_here(container: Any, key: Any, places: list[tuple[Any, Any]], chance: random.Random) -> None:
-    """The value of another place, as after pasting at the wrong indentation."""
+    """Copy the value of another place here, as if pasted with the wrong indentation."""
     other, name = chance.choice(places)
     container[key] = copy.deepcopy(other[name])
 
@@ -91,13 +91,13 @@ def _misspell(container: Any, key: Any, _: Any, __: Any) -> None:
 
 
 def _as_text(container: Any, key: Any, _: Any, __: Any) -> None:
-    """Quoted where it should not be, or the other way round."""
+    """Turn a number into a string, or a numeric string into a number."""
     value = container[key]
     container[key] = int(value) if isinstance(value, str) and value.isdecimal() else str(value)
 
 
 def _nudge(container: Any, key: Any, _: Any, chance: random.Random) -> None:
-    """Still of the right type: such changes often pass."""
+    """Change the value but keep its type. The result is often valid."""
     value = container[key]
     if isinstance(value, bool):
         container[key] = not value

@@ -1,4 +1,4 @@
-"""Rackspan's objects on an API server."""
+"""The objects of Rackspan on an API server."""
 
 import dataclasses
 import datetime as dt
@@ -25,7 +25,7 @@ TOPOLOGY = "kafka"
 
 @contextmanager
 def broker_pods(core: client.CoreV1Api, namespace: str, where: Sequence[Site]) -> Iterator[None]:
-    """The pods of brokers in a namespace, on nodes of their own: `<namespace>-node-<id>`."""
+    """Create pods of brokers in a namespace, on new nodes `<namespace>-node-<id>`. Delete the nodes afterwards."""
     create_sites(core, namespace, where, node_prefix=f"{namespace}-")
     try:
         yield
@@ -36,7 +36,7 @@ def broker_pods(core: client.CoreV1Api, namespace: str, where: Sequence[Site]) -
 
 @contextmanager
 def broker_namespace(api: client.ApiClient, kubectl: Kubectl, name: str) -> Iterator[str]:
-    """A namespace with the pods of the shared Kafka's six brokers, on nodes of their own: `<name>-node-<id>`."""
+    """Create a namespace with pods of the six brokers of the shared Kafka, on new nodes `<name>-node-<id>`."""
     core = client.CoreV1Api(api)
     kubectl("create", "namespace", name)
     try:
@@ -48,26 +48,26 @@ def broker_namespace(api: client.ApiClient, kubectl: Kubectl, name: str) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Rackspan's objects in one namespace. Kafka topics are named after it, to keep tests on a shared Kafka apart."""
+    """The objects of Rackspan in one namespace. Its name is the prefix of topics, to separate tests on one Kafka."""
 
     api: client.ApiClient
     namespace: str
     topology_namespace: str | None = None
-    """Where the topology is that topics refer to unless they say otherwise; None for the same namespace."""
+    """The namespace of the default topology of topics. None means the same namespace."""
 
     def elsewhere(self, namespace: str) -> "Objects":
-        """The objects of another namespace, whose topics refer to the same topology."""
+        """Return the objects of another namespace, whose topics refer to the same topology."""
         where = self.topology_namespace or self.namespace
         return dataclasses.replace(self, namespace=namespace, topology_namespace=where)
 
     def kafka_name(self, name: str) -> str:
-        """What a KafkaTopic of this namespace is called in Kafka."""
+        """Return the name in Kafka of a KafkaTopic in this namespace."""
         return f"{self.namespace}.{name}"
 
     def topology_manifest(self, bootstrap: str, name: str = TOPOLOGY, **spec: Any) -> Json:
-        """A RackTopology over region, zone and rack whose brokers are the pods of this namespace; `spec` adds to it.
+        """Return a RackTopology over region, zone and rack with the pods of this namespace; `spec` is merged into it.
 
-        Other tests use its Kafka, so drained brokers are not cordoned there unless `spec` says so.
+        Other tests use the same Kafka, so drained brokers are not cordoned unless `spec` sets it.
         """
         return {
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -78,13 +78,13 @@ class Objects:
                 "levels": [{"name": level, "nodeLabel": label} for level, label in LEVELS.items()],
                 "brokers": {"podSelector": {"matchLabels": BROKER_LABELS}},
                 "drain": {"cordon": False},
-                "maxDeletionsPerMinute": 1000,  # the run's tests share topologies, and delete many topics
+                "maxDeletionsPerMinute": 1000,  # tests share topologies and delete many topics
                 **spec,
             },
         }
 
     def topic_manifest(self, name: str, **spec: Any) -> Json:
-        """A KafkaTopic of 3 partitions with 3 replicas; `spec` adds to it and replaces."""
+        """Return a KafkaTopic with 3 partitions and 3 replicas. `spec` is merged into its spec."""
         reference = {"name": TOPOLOGY}
         if self.topology_namespace is not None:
             reference["namespace"] = self.topology_namespace
@@ -102,7 +102,7 @@ class Objects:
         }
 
     def create(self, manifest: Json) -> Json:
-        """Create an object. Raises ApiException where the API server refuses it."""
+        """Create an object. Raise ApiException if the API server rejects it."""
         return self._custom.create_namespaced_custom_object(
             GROUP, VERSION, manifest["metadata"]["namespace"], PLURALS[manifest["kind"]], manifest
         )
@@ -116,7 +116,7 @@ class Objects:
         return self.create(manifest)
 
     def read(self, kind: str, name: str) -> Json | None:
-        """The object, or None where there is none."""
+        """Return the object, or None if it does not exist."""
         try:
             return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
         except ApiException as error:
@@ -135,16 +135,16 @@ class Objects:
         return found
 
     def topologies(self) -> list[str]:
-        """Names of the namespace's RackTopologies."""
+        """Return the names of the RackTopologies of the namespace."""
         found = self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "racktopologies")["items"]
         return [item["metadata"]["name"] for item in found]
 
     def topics(self) -> list[Json]:
-        """Every KafkaTopic of the namespace."""
+        """Return all KafkaTopics of the namespace."""
         return self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "kafkatopics")["items"]
 
     def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> Json:
-        """JSON merge patch: None removes a key."""
+        """Apply a JSON merge patch. None removes a key."""
         return self._custom.patch_namespaced_custom_object(
             GROUP, VERSION, self.namespace, PLURALS[kind], name, dict(patch), _content_type=_MERGE
         )
@@ -162,16 +162,16 @@ class Objects:
         self._custom.delete_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
 
     def events(self, name: str) -> list[Any]:
-        """Events about the object of that name, the oldest first."""
+        """Return the Events about the object, the oldest first."""
         found = client.CoreV1Api(self.api).list_namespaced_event(
             self.namespace, field_selector=f"involvedObject.name={name}"
         )
         return sorted(found.items, key=lambda event: event.metadata.creation_timestamp)
 
     def until_event(self, name: str, reason: str) -> Any:
-        """Wait for an Event about the object of that name, and return the first one of that reason.
+        """Wait for an Event with this reason about the object, and return the first one.
 
-        Events go out one by one, behind those of other tests, which may be thousands.
+        The operator sends Events one by one. There may be thousands of other tests in the queue.
         """
 
         def found() -> Any:
@@ -186,7 +186,7 @@ class Objects:
         holds: Callable[[Json], Any],
         what: str = "to be as expected",
     ) -> Json:
-        """Poll the object until `holds(object)`, and return it."""
+        """Poll the object until `holds(object)` is true, and return the object."""
         last: Json | None = None
 
         def met() -> Json | None:
@@ -200,7 +200,7 @@ class Objects:
             raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
 
     def until_condition(self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None) -> Json:
-        """Wait for a condition that is about the object's latest generation; `status` None: that it is not there."""
+        """Wait for a condition of the latest generation, or until it is absent if `status` is None."""
 
         def met(obj: Json) -> bool:
             found = condition(obj, type_)
@@ -216,7 +216,7 @@ class Objects:
         return self.until(kind, name, met, f"to have {type_}={status} ({reason})")
 
     def until_ready(self, name: str) -> Json:
-        """Wait until the KafkaTopic is Ready for what its spec says now."""
+        """Wait until the KafkaTopic is Ready for its current spec."""
         return self.until_condition("KafkaTopic", name, "Ready", "True")
 
     def until_not_ready(self, name: str, reason: str) -> Json:
@@ -242,25 +242,25 @@ _MERGE = "application/merge-patch+json"
 
 
 def condition(obj: Mapping[str, Any], type_: str) -> Json | None:
-    """The condition of that type, or None."""
+    """Return the condition of this type, or None."""
     conditions = obj.get("status", {}).get("conditions", ())
     return next((item for item in conditions if item["type"] == type_), None)
 
 
 def message(obj: Mapping[str, Any], type_: str = "Ready") -> str:
-    """The sentence of the condition of that type."""
+    """Return the message of the condition of this type."""
     found = condition(obj, type_)
     assert found is not None, f"there is no condition {type_}"
     return str(found["message"])
 
 
 def reasons(events: Sequence[Any]) -> list[str]:
-    """The reasons of Events, in their order."""
+    """Return the reasons of Events in their order."""
     return [event.reason for event in events]
 
 
 def a_second_after(obj: Mapping[str, Any]) -> Callable[[], bool]:
-    """Whether an object that is made now gets a later creation timestamp: they are in whole seconds."""
+    """Return a check whether a new object gets a later creation timestamp. Timestamps have whole seconds."""
     created = dt.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
     return lambda: dt.datetime.now(dt.UTC) >= created + dt.timedelta(seconds=1)
 
@@ -270,5 +270,5 @@ def _generation(obj: Mapping[str, Any]) -> int:
 
 
 def rack_tree(where: Sequence[Site] = SIX_BROKERS) -> RackTree:
-    """The tree that the operator should see over brokers at these sites."""
+    """Return the expected rack tree of brokers at these sites."""
     return RackTree(tuple(LEVELS), tuple(Broker(site.broker, parse_rack(site.path)) for site in where))

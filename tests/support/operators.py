@@ -30,12 +30,12 @@ class Operator:
     flags: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     trusted: str = "*"
-    """Tests' namespaces share a worker process for Kafka clients, but where a test is about that."""
+    """All namespaces share a worker process for Kafka clients, except in tests of this sharing."""
     name: str = field(default_factory=lambda: f"operator-{secrets.token_hex(3)}")
-    _read_from: int = 0  # in bytes: where the output of the latest start begins
+    _read_from: int = 0  # byte offset of the output since the latest start
 
     def start(self) -> None:
-        """Launch it, and return once it serves its probes and says that it is ready."""
+        """Start the process and wait until it serves its probes and is ready."""
         self.launch()
         self.until_ready()
 
@@ -53,22 +53,22 @@ class Operator:
             "--log-format=json",
             f"--kafka-trusted-namespace={self.trusted}",
             f"--lease-name={self.name}",
-            f"--lease-identity={self.name}",  # started again after a crash, it has its Lease back at once
+            f"--lease-identity={self.name}",  # after a crash, it regains its Lease at once
             *self.flags,
         ]
         self.processes.start(self.name, command, env=dict(self.environment))
 
     def until_ready(self) -> None:
-        """Wait until it serves its probes and says that it is ready."""
+        """Wait until the operator serves its probes and is ready."""
         until(self._is_ready, "the operator to be ready")
 
     def stop(self) -> None:
-        """End it as Kubernetes does: SIGTERM. Fails when it does not end by itself."""
+        """Stop the operator like Kubernetes, by SIGTERM. Fail if the process does not end."""
         self.processes.signal(self.name, signal.SIGTERM)
         until(lambda: not self.running, "the operator to end after SIGTERM")
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill the process, like a crash."""
         self.processes.kill(self.name)
 
     @property
@@ -83,17 +83,17 @@ class Operator:
 
     @property
     def output(self) -> str:
-        """All that it ever wrote, standard output and standard error."""
+        """The standard output and standard error of all starts."""
         return self.processes.log(self.name).read_text(errors="replace")
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """The log lines since the latest start, but one that is being written. ValueError where one is not JSON."""
+        """The complete log lines since the latest start. Raises ValueError if one is not JSON."""
         written = self._latest().rpartition("\n")[0]
         return [json.loads(line) for line in written.splitlines() if line.strip()]
 
     def get(self, path: str) -> tuple[int, str]:
-        """HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
+        """Return the HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=300) as answer:
                 return answer.status, answer.read().decode()
@@ -101,11 +101,11 @@ class Operator:
             return error.code, error.read().decode()
 
     def connected(self) -> socket.socket:
-        """A connection to its port of metrics and probes, which stays open."""
+        """Return an open connection to the port of metrics and probes."""
         return socket.create_connection(("127.0.0.1", self._port()))
 
     def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-        """Every sample: by name, then by its labels, sorted."""
+        """Return all samples by name, then by sorted labels."""
         found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
         for family in text_string_to_metric_families(self.get("/metrics")[1]):
             for sample in family.samples:
@@ -113,12 +113,12 @@ class Operator:
         return found
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum over all samples of that name whose labels include these; 0 where there is none."""
+        """Return the sum of all samples with this name and these labels, or 0 if there is none."""
         wanted = set(labels.items())
         return sum(value for key, value in self.metrics().get(name, {}).items() if wanted <= set(key))
 
     def after_passes(self, count: int) -> None:
-        """Wait until it has asked Kafka for topics so many times more."""
+        """Wait until the operator has requested topics from Kafka `count` more times."""
 
         def passes() -> float:
             return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
@@ -144,7 +144,7 @@ class Operator:
 
 
 def samples_of(operator: Operator, label: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """What a scrape tells of one topology, and of the operator itself, without histograms."""
+    """Return the samples of one topology and of the operator itself, without histograms."""
     return {
         name: {labels: value for labels, value in found.items() if dict(labels).get("topology", label) == label}
         for name, found in operator.metrics().items()
@@ -153,9 +153,9 @@ def samples_of(operator: Operator, label: str) -> dict[str, dict[tuple[tuple[str
 
 
 class Turns:
-    """Operators that watch all namespaces of one control plane, of which one runs at a time.
+    """Operators that watch all namespaces of one control plane. Only one runs at a time.
 
-    Two would decide about the same objects.
+    Two operators would act on the same objects.
     """
 
     def __init__(self, processes: Processes, kubeconfig: Path) -> None:
@@ -164,7 +164,7 @@ class Turns:
         self._known: dict[str, Operator] = {}
 
     def of(self, name: str, *flags: str) -> Operator:
-        """The one of that name, running; `flags` are those of its first start."""
+        """Return the running operator of this name, started if necessary. Only its first start uses `flags`."""
         chosen = self._known.setdefault(name, Operator(self.processes, self.kubeconfig, flags, name=name))
         if not chosen.running:
             self.pause()
@@ -172,7 +172,7 @@ class Turns:
         return chosen
 
     def pause(self) -> None:
-        """End the one that runs."""
+        """Stop the running operator."""
         for operator in self._known.values():
             if operator.running:
                 operator.stop()
@@ -180,10 +180,10 @@ class Turns:
 
 @contextmanager
 def private_operators(turns: Turns) -> Iterator[Callable[..., Operator]]:
-    """Gives a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.
+    """Yield a factory of operators that end with the context: `factory("--namespace=x", environment={...})`.
 
-    On the control plane of the shared ones they stand in for them. With `kubeconfig` they watch another control plane,
-    and the shared one goes on.
+    On the shared control plane, they replace the shared operator. With `kubeconfig`, they watch another control plane
+    and the shared operator continues.
     """
     started: list[Operator] = []
 

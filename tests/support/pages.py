@@ -1,4 +1,4 @@
-"""Pages of docs/ whose commands a test runs as their reader does."""
+"""Run the commands of pages in docs/ as a reader does."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def typed(console):
-    """The commands of a console block, and what the page says that each prints."""
+    """Yield each command of a console block with its documented output."""
     for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         yield command, printed
 
 
 def shell(cluster, directory, *programs):
-    """Runs a command in a folder, with kubectl, a kubeconfig and these programs: gives what it printed."""
+    """Return a function that runs a command in a folder, with kubectl, a kubeconfig and `programs`, and its output."""
     folders = (*(str(Path(program).parent) for program in (cluster.kubectl.binary, *programs)), os.environ["PATH"])
     environment = {**os.environ, "PATH": os.pathsep.join(folders), "KUBECONFIG": str(cluster.kubeconfig)}
 

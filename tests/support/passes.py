@@ -1,11 +1,11 @@
-"""What came of passes."""
+"""Results of passes of the executor."""
 
 from rackspan.core.reassignment.move_decision import Progress
 from rackspan.reconcile.plans.executor import Pass
 
 
 def a_pass(copying=1, *, finished=False, size=0):
-    """One with so many copies under way, each with a throttle, in a plan of two moves and so many bytes."""
+    """Return a pass with `copying` copies, each with a throttle, of a plan with two moves and `size` bytes."""
     return Pass(
         progress=Progress(2, 0, size, 0),
         partial_bytes=0,
@@ -24,5 +24,5 @@ def a_pass(copying=1, *, finished=False, size=0):
 
 
 def is_complete(seen):
-    """Whether all is done, and nothing left over."""
+    """Return whether the plan is finished and no throttle is left."""
     return seen.finished and not seen.waiting and not seen.throttles

@@ -1,4 +1,4 @@
-"""`rackspan` in a process of its own."""
+"""The `rackspan` command as a process."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ def command(*arguments):
 
 
 def run_in_process(folder, *arguments, environment=None, before=None, timeout=600):
-    """Run to its end; `before` is called in the new process, and `environment` replaces all of this one's."""
+    """Run the command. The new process first calls `before`. `environment` replaces the whole environment."""
     done = subprocess.run(
         command(*arguments),
         cwd=folder,

@@ -1,8 +1,8 @@
-"""The progress of a scan, as a test sees it."""
+"""A recorder for the progress of a scan."""
 
 
 class Steps:
-    """Keeps what a scan says: what it does, and how many slices of how many are done."""
+    """Records the progress reports of a scan: its steps, and how many of all slices are done."""
 
     def __init__(self):
         self.described = []

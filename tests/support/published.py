@@ -1,4 +1,4 @@
-"""Kinds of other projects, by the definitions that they publish; these may lie beside the repository."""
+"""Kinds of other projects, from their published definitions in a folder outside the repository."""
 
 import os
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _FOLDER = Path(os.environ.get("RACKSPAN_PUBLISHED_CRDS") or REPOSITORY.parent / 
 
 @contextmanager
 def served(kubectl, group, plural):
-    """The kind is there for as long; where its definition is not at hand the test is skipped. Nobody acts on it."""
+    """Serve a kind, without a controller, during the block. Skip the test if its definition is not available."""
     file, name = _FOLDER / f"{group}_{plural}.yaml", f"{plural}.{group}"
     if not file.exists():
         pytest.skip(f"the published definition of {plural}.{group} is not here ({file}): set RACKSPAN_PUBLISHED_CRDS")

@@ -1,7 +1,7 @@
-"""Files of pull requests: some that can never be applied or never become Ready, and some that are fine.
+"""Files of pull requests: some that can never be applied or become Ready, and some that are valid.
 
-`# here` marks the line that the sentence is about. `refused` is what the API server says, None where it accepts the
-object: then only the brokers show that it can never be Ready.
+`# here` marks the line of the error. `refused` is the message of the API server, or None if the API server accepts the
+object. In that case, only the brokers show that the object can never become Ready.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ LEVELS = ("--levels", "region,zone,rack")
 
 
 def prod():
-    """The cluster that the files are for."""
+    """Return the snapshot of the cluster for these files."""
     return cluster(
         topic("orders", [0, 2, 4], [2, 4, 0], [4, 0, 2], config={"retention.ms": "604800000"}),
         topic("a.b", [1, 3, 5]),
@@ -26,7 +26,7 @@ def prod():
 
 
 class File(NamedTuple):
-    """The text of a file, the sentence that refuses it, and what the API server says."""
+    """The text of a file, the error message for it, and the response of the API server."""
 
     text: str
     sentence: str
@@ -34,7 +34,7 @@ class File(NamedTuple):
 
     @property
     def line(self):
-        """The line that the sentence is about."""
+        """The line of the error."""
         (found,) = [number for number, line in enumerate(self.text.splitlines(), 1) if line.endswith("# here")]
         return found
 

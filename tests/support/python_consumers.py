@@ -1,4 +1,4 @@
-"""Consumers in Python that bring an assignor of their own."""
+"""Python consumers with a custom assignor."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from rackspan.kafka.client_assignors import RackAwareRange
 def python_consumer(
     bootstrap: str, group: str, topics: Sequence[str], assignor: RackAwareRange, rack: str, **config: str
 ) -> KafkaConsumer:
-    """A consumer of kafka-python's that has its topics' metadata before it joins the group.
+    """Return a kafka-python consumer that has the metadata of its topics before it joins the group.
 
-    Without, it assigns nothing at first and joins again for metadata's sake. kafka-python 3.0.12 never looks at the
-    answer to that one if it comes when `poll` has timed out: no more heartbeats, and the group goes on without it.
+    Without metadata, it first assigns nothing and joins again. If the response to this second join arrives after `poll`
+    has timed out, kafka-python 3.0.12 ignores it, sends no more heartbeats and is removed from the group.
     """
     consumer = KafkaConsumer(
         *topics,

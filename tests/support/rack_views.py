@@ -1,4 +1,4 @@
-"""Where brokers run, by Nodes and Pods that a test names."""
+"""The racks of brokers for given Nodes and Pods."""
 
 from types import MappingProxyType
 
@@ -10,7 +10,7 @@ _NOTHING = MappingProxyType({})
 
 
 def rack_view(topology, nodes, pods, brokers, last_racks=_NOTHING, *, holders=(), cordoned=(), consent=_NOTHING):
-    """The racks of brokers by these nodes' labels, by name, and these pods; `consent` has their namespace's labels."""
+    """Return the racks of brokers from node labels by name, and pods. `consent` has the labels of their namespace."""
     cache = Cache()
     cache.nodes.update(nodes)
     cache.pods.update({ObjectKey(pod.namespace, pod.name): pod for pod in pods})

@@ -1,4 +1,4 @@
-"""Clusters at random."""
+"""Random clusters."""
 
 import random
 
@@ -7,9 +7,9 @@ from tests.support.command import cluster
 
 def random_cluster(seed, *, name, missing=False, levels=3):
     """
-    Brokers in an uneven tree, and topics of which some lie well and most do not; of mixed replication factors.
+    Return brokers in an uneven tree, and topics of mixed replication factors, of which most are badly placed.
 
-    Brokers may be named by nobody, partitions be without a leader, or behind; `missing` takes some racks away.
+    Some brokers may have no replicas. Some partitions have no leader or a smaller ISR. `missing` removes two racks.
     """
     chance = random.Random(seed)
     racks = {}

@@ -1,4 +1,4 @@
-"""An OCI registry, CNCF's distribution, and charts that helm pushes to it."""
+"""An OCI registry (CNCF Distribution), and charts that helm pushes to it."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ http: {{addr: "127.0.0.1:{port}"}}
 
 @contextmanager
 def oci_registry(processes: Processes, folder: Path) -> Iterator[str]:
-    """Run one on loopback, with its content in `folder`. Gives its address, such as `127.0.0.1:5000`."""
+    """Run a registry on loopback with its content in `folder`. Yield its address, such as `127.0.0.1:5000`."""
     (port,) = free_ports(1)
     config = folder / "registry.yaml"
     config.write_text(_CONFIG.format(folder=folder / "registry", port=port))
@@ -30,7 +30,7 @@ def oci_registry(processes: Processes, folder: Path) -> Iterator[str]:
 
 
 def push_chart(helm: Path, package: Path, address: str) -> str:
-    """Push the package of a chart to `charts/` of a registry, as a release does. Returns its digest."""
+    """Push a packaged chart to `charts/` of a registry, as a release does. Return its digest."""
     command = [str(helm), "push", str(package), f"oci://{address}/charts", "--plain-http"]
 
     def pushed() -> subprocess.CompletedProcess[str] | None:

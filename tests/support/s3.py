@@ -1,4 +1,4 @@
-"""An S3 server over a folder, and one in trouble."""
+"""An S3 server with a folder as its store, and a faulty one."""
 
 import http.client
 import os
@@ -15,14 +15,14 @@ ACCESS, SECRET = "rackspan-tests", "a-secret-of-the-tests"
 
 
 class S3:
-    """The server's address, and the environment of a client of it."""
+    """The address of a server, and the environment for its clients."""
 
     def __init__(self, port):
         self.address = f"127.0.0.1:{port}"
         self.endpoint = f"http://{self.address}"
 
     def environment(self, **changes):
-        """What delta-rs reads, with some of it changed."""
+        """Return the environment for delta-rs, updated by `changes`."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
@@ -33,15 +33,15 @@ class S3:
         } | changes
 
     def get(self, path):
-        """The body of an answer to a request without a signature."""
+        """Return the response body of an unsigned request."""
         connection = http.client.HTTPConnection(self.address, timeout=5)
         connection.request("GET", path)
         return connection.getresponse().read().decode()
 
 
 def start_s3(processes, program, folder, name, *options):
-    """A server over `folder`, whose folders are buckets."""
-    sidecar = folder.parent / "attributes"  # the file system may have no extended attributes
+    """Start a server for `folder`, whose subfolders are buckets."""
+    sidecar = folder.parent / "attributes"  # the file system may not support extended attributes
     sidecar.mkdir(exist_ok=True)
     (port,) = free_ports(1)
     listening = ["--port", f"127.0.0.1:{port}", "--region", REGION]
@@ -50,7 +50,7 @@ def start_s3(processes, program, folder, name, *options):
 
 
 def in_trouble(processes, server, name, *, refuse, seconds):
-    """The server behind a proxy that refuses the first writes, and takes some seconds for each answer."""
+    """Start a proxy of the server that refuses the first writes and delays each response by some seconds."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "tests.support.s3_proxy", port, server.address, refuse, seconds]
     return _started(processes, name, command, port, PYTHONPATH=REPOSITORY)

@@ -1,6 +1,6 @@
-"""A proxy before an S3 server, as a process: it refuses the first writes as an overloaded store does, and answers late.
+"""A proxy process for an S3 server that refuses the first writes like an overloaded store and responds late.
 
-A process of its own, because a client in the test's process keeps Python's lock while it waits for an answer.
+It is a separate process, because a client in the test's process holds the GIL while it waits for a response.
 """
 
 import http.client
@@ -29,7 +29,7 @@ def serve(port, upstream, refuse, seconds):
                 return
             connection = http.client.HTTPConnection(upstream, timeout=30)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():  # the signature is over the host that the client has
+            for name, value in self.headers.items():  # the signature covers the host that the client used
                 connection.putheader(name, value)
             connection.endheaders(body)
             answer = connection.getresponse()
@@ -40,7 +40,7 @@ def serve(port, upstream, refuse, seconds):
             for name, value in headers.items():
                 if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                     self.send_header(name, value)
-            # An answer to HEAD has the length of what GET would give, and no body.
+            # A response to HEAD has the length of the response to GET, and no body.
             self.send_header(
                 "Content-Length", headers.get("Content-Length", "0") if self.command == "HEAD" else len(body)
             )

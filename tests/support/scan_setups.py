@@ -1,4 +1,4 @@
-"""How an operator runs scans, as the chart sets it up where nothing else is asked for."""
+"""The scan settings of an operator, with the defaults of the chart."""
 
 from rackspan.reconcile.scans import DEFAULT_APPLICATION
 from rackspan.reconcile.scans.scan_setup import Allowance, ScanLimits, ScanSetup

@@ -1,4 +1,4 @@
-"""What tests of scans do in the place of a kubelet and of the scan itself."""
+"""Stand-ins for the kubelet and for the scan in tests of scans."""
 
 import datetime as dt
 
@@ -15,7 +15,7 @@ IMAGE = "rackspan-scan:test"
 
 
 class Scans:
-    """The namespace where scans run."""
+    """The namespace in which scans run."""
 
     def __init__(self, api, namespace):
         self.namespace = namespace
@@ -23,18 +23,18 @@ class Scans:
         self._core = client.CoreV1Api(api)
 
     def jobs(self, topology=None):
-        """Jobs, the oldest first."""
+        """Return the Jobs, the oldest first."""
         selector = f"rackspan.dev/topology-namespace={topology}" if topology else ""
         found = self._batch.list_namespaced_job(self.namespace, label_selector=selector).items
         return sorted(found, key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
 
     def clear(self):
-        """Delete every Job, with its pods."""
+        """Delete all Jobs with their pods."""
         self._batch.delete_collection_namespaced_job(self.namespace, propagation_policy="Background")
         until(lambda: self.jobs() == [], f"no Job to be left in {self.namespace}")
 
     def until_jobs(self, number, *, running=None):
-        """Wait until there are so many Jobs, or so many that run."""
+        """Wait until there are `number` Jobs, of which `running` are running if given. Return them."""
 
         def met():
             jobs = [job for job in self.jobs() if job.metadata.deletion_timestamp is None]
@@ -44,7 +44,7 @@ class Scans:
         return until(met, f"{number} Jobs in {self.namespace}")
 
     def pod(self, job):
-        """The pod that the Job's controller made."""
+        """Wait for the pending pod of a Job and return it."""
         selector = f"batch.kubernetes.io/job-name={job}"
         found = until(
             lambda: [
@@ -57,7 +57,7 @@ class Scans:
         return found[0]
 
     def cannot_start(self, job):
-        """What a kubelet tells while it cannot have the image."""
+        """Set the status of a pod whose image the kubelet cannot pull."""
         pod = self.pod(job)
         waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
         container = {
@@ -72,7 +72,7 @@ class Scans:
         self._core.patch_namespaced_pod_status(pod.metadata.name, self.namespace, {"status": status})
 
     def end(self, job, *, exit_code=0):
-        """What a kubelet does when the container ends."""
+        """Set the status of a pod whose container has ended."""
         pod = self.pod(job)
         now = dt.datetime.now(dt.UTC).isoformat()
         terminated = {"exitCode": exit_code, "startedAt": now, "finishedAt": now}

@@ -1,4 +1,4 @@
-"""The custom resource definitions as data: every field, and every rule with the place it stands at."""
+"""The custom resource definitions as data: every field, and every rule with its path."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ FILES = sorted(DIRECTORY.glob("*.yaml"))
 
 
 class Field(NamedTuple):
-    """A part of a schema. `path` is such as `spec.levels[].name`; a map's values are `spec.config{}`."""
+    """A part of a schema. An example of `path` is `spec.levels[].name`. The values of a map are `spec.config{}`."""
 
     kind: str
     path: str
@@ -19,7 +19,7 @@ class Field(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """An x-kubernetes-validations entry, known by where it stands and by its message."""
+    """An x-kubernetes-validations entry, identified by its path and its message."""
 
     kind: str
     path: str
@@ -27,7 +27,7 @@ class Rule(NamedTuple):
 
 
 def definitions() -> dict[str, dict[str, Any]]:
-    """Kind to CustomResourceDefinition."""
+    """Return the CustomResourceDefinitions by kind."""
     loaded = [yaml.safe_load(file.read_text()) for file in FILES]
     return {definition["spec"]["names"]["kind"]: definition for definition in loaded}
 
@@ -38,7 +38,7 @@ def version(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fields() -> Iterator[Field]:
-    """Every part of every schema, the root (path "") first."""
+    """Yield every part of every schema, the root (path "") first."""
     for kind, definition in definitions().items():
         yield from _walk(kind, "", version(definition)["schema"]["openAPIV3Schema"])
 

@@ -1,4 +1,4 @@
-"""Topologies over the Kafka with TLS and log-in, and the Secrets that they read."""
+"""Topologies of the Kafka with TLS and SASL, and the Secrets that they use."""
 
 import base64
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ USER = "rackspan"
 
 @dataclass(frozen=True, slots=True)
 class Secure:
-    """One namespace's Secrets, and topologies that read them. Racks come from Kafka: no pods are needed."""
+    """The Secrets of one namespace, and topologies that use them. Racks come from Kafka, so no pods are needed."""
 
     objects: Objects
     kafka: KafkaCluster
@@ -28,7 +28,7 @@ class Secure:
         return self.kafka.client_config("SASL_SSL", USER)["sasl.password"]
 
     def secret(self, name: str, **entries: str | bytes) -> None:
-        """Create or replace a Secret; `_` in a keyword stands for a dot."""
+        """Create or replace a Secret. `_` in a keyword means a dot."""
         core, namespace = client.CoreV1Api(self.objects.api), self.objects.namespace
         data = {
             key.replace("_", "."): base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
@@ -43,14 +43,14 @@ class Secure:
             core.create_namespaced_secret(namespace, body)
 
     def default_secrets(self) -> None:
-        """Secrets `ca`, `user` and `client`, all of them right."""
+        """Create valid Secrets `ca`, `user` and `client`."""
         certificate = self.kafka.client_certificate
         self.secret("ca", ca_crt=self.ca)
         self.secret("user", username=USER, password=self.password)
         self.secret("client", tls_crt=certificate.cert.read_text(), tls_key=certificate.key.read_text())
 
     def spec(self, listener: Listener, mechanism: str = "SCRAM-SHA-512", **kafka: Any) -> Json:
-        """`spec.kafka` for a listener, with the Secrets of `default_secrets`; `kafka` adds to it and replaces."""
+        """Return `spec.kafka` for a listener, with the Secrets of `default_secrets`. `kafka` is merged into it."""
         spec: Json = {"bootstrapServers": self.kafka.bootstrap(listener)}
         if listener.endswith("SSL"):
             spec["tls"] = {"caSecretRef": {"name": "ca"}}

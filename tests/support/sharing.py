@@ -1,4 +1,4 @@
-"""What pytest-xdist gives to one of its processes at a time."""
+"""The units of tests that pytest-xdist assigns to a process."""
 
 import os
 
@@ -7,7 +7,7 @@ from tests.support.folders import SERVERLESS, folder_of
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 WHOLE = ("scan", "chart", "page", "crds", "secure", "placers", "plugins")
-"""Folders that stay in one process, because their tests share what is dear: a Spark, a control plane, a browser."""
+"""Folders that stay in one process: their tests share expensive resources (Spark, a control plane, a browser)."""
 _LOW_PRIORITY = 5
 
 
@@ -33,7 +33,7 @@ def _last_of(count):
 
 
 class Sharing(LoadScopeScheduling):
-    """A whole folder, a file or a single law, in the order in which tests are collected."""
+    """Assigns a whole folder, a file or a single property test, in the order of collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         folder = folder_of(nodeid)
@@ -43,7 +43,7 @@ class Sharing(LoadScopeScheduling):
 
 
 class SharingWithFiller(Sharing):
-    """The same, but the last process takes only what needs no servers."""
+    """Like `Sharing`, but the last process only runs tests without servers."""
 
     def _assign_work_unit(self, node):
         if self._is_filler(node):
@@ -55,7 +55,7 @@ class SharingWithFiller(Sharing):
 
     def _reschedule(self, node):
         if self._is_filler(node) and self._serverless() is None and not node.shutting_down:
-            node.shutdown()  # else it keeps its last test until it knows of another one
+            node.shutdown()  # otherwise it holds back its last test until it gets another one
         else:
             super()._reschedule(node)
 

@@ -1,7 +1,7 @@
-"""Kafka as far as reassignments go (KIP-455, KRaft's rules), in memory, and whoever else uses it.
+"""An in-memory Kafka for reassignments (KIP-455, rules of KRaft), and its other users.
 
-It implements `ReassignmentAdmin`, checks every call against what may never happen, and can end the caller before or
-after any of them.
+It implements `ReassignmentAdmin`, checks that no call breaks a safety rule, and can crash the caller before or after
+any call.
 """
 
 from collections import Counter
@@ -20,12 +20,12 @@ CLUSTER_ID = "simulated"
 
 
 class CrashError(Exception):
-    """The caller is killed here."""
+    """Raised in place of a crash of the caller."""
 
 
 @dataclass
 class SimulatedPartition:
-    """A partition, and whether somebody else's reassignment of it is under way."""
+    """A partition. `of_others` is whether another client is reassigning it."""
 
     replicas: tuple[int, ...]
     isr: set[int]
@@ -44,7 +44,7 @@ class SimulatedPartition:
 
 @dataclass
 class SimulatedKafka:
-    """`racks` by broker id; `partitions` by TopicPartition, as replica lists that are all in sync."""
+    """A cluster with `racks` by broker id, and `lists` of replicas by TopicPartition, all in sync."""
 
     racks: dict
     lists: dict
@@ -64,29 +64,29 @@ class SimulatedKafka:
         self.calls = 0
         self.crash_at = None
         self.journal = None
-        """What the caller writes to, if that shall be checked at each call."""
+        """The journal of the caller, if each call has to be recorded in it first."""
         self.killed = set()
         self.cordons = set()
-        """Brokers that no list may name, as in Kafka 4.4."""
+        """The brokers that no replica list may contain, as in Kafka 4.4."""
         self.refused_by_cordon = Counter()
-        """How often lists of a partition were refused for that."""
+        """How often Kafka rejected lists of a partition because of a cordon."""
         self.ever_cordoned = set()
         self.dies_at = None
-        """The call at which a broker dies, and the broker."""
+        """The number of the call at which a broker dies, and the broker."""
         self.changes = 0
-        """Calls that change replica lists or leaders."""
+        """The number of calls that change replica lists or leaders."""
         self.seen = {}
-        """What the caller was last told of partitions."""
+        """The partitions in the last response to the caller."""
         self.remembered = self._states()
         self.behind = 0
-        """How often partitions are told as they were when they were last remembered; never three times in a row."""
+        """How many responses have the remembered partitions instead of the current ones, never three in a row."""
         self.behind_in_a_row = 0
         self.touched_by_others = set()
         self.domains = Racks(self.racks)
         self.theirs = dict(self.configs)
-        """What others had set before."""
+        """The configs that others had set at the start."""
 
-    # -- what the world does ------------------------------------------------------------------------------------------
+    # -- events in the cluster ----------------------------------------------------------------------------------------
 
     def kill(self, broker):
         self.online.discard(broker)
@@ -102,7 +102,7 @@ class SimulatedKafka:
             self._lead(one)
 
     def catch_up(self, at, broker):
-        """Let a replica join the ISR, if it can."""
+        """Add a replica to the ISR if possible."""
         one = self.state.get(at)
         if one is not None and one.leader is not None and broker in one.replicas and broker in self.online:
             one.isr.add(broker)
@@ -118,7 +118,7 @@ class SimulatedKafka:
         if one is not None:
             self.touched_by_others.add(at)
             self._reassign(one, tuple(replicas))
-            # One to the very replicas that the executor has asked for cannot be told from its own.
+            # A reassignment to the same replicas as that of the executor cannot be distinguished from it.
             one.of_others = bool(one.adding or one.removing) and frozenset(replicas) != self.asked.get(at)
 
     def cancelled_by_others(self, at):
@@ -135,7 +135,7 @@ class SimulatedKafka:
         self.cordons.discard(broker)
 
     def remember(self):
-        """Let a broker fall behind: it knows the partitions as they are now."""
+        """Remember the current partitions for responses of a broker that lags behind."""
         self.remembered = self._states()
 
     def _states(self):
@@ -172,7 +172,7 @@ class SimulatedKafka:
     # -- the port -----------------------------------------------------------------------------------------------------
 
     def _call(self):
-        """Count a call. A crash comes before an odd one, and after an even one was carried out."""
+        """Count the start of a call. A crash at an odd number is before a call, at an even number after it."""
         self.calls += 1
         if self.dies_at is not None and self.calls >= self.dies_at[0]:
             self.kill(self.dies_at[1])
@@ -263,7 +263,7 @@ class SimulatedKafka:
         return outcomes
 
     def change_config(self, setting, change):
-        """As the controller does it: a list that has lost all its names is there, and empty."""
+        """Change a config like the controller: a list without names remains as an empty value."""
         if isinstance(change, ListChange):
             names, changed = filter(None, self.configs.get(setting, "").split(",")), change.names.split(",")
             if change.operation is ListOperation.APPEND:
@@ -281,7 +281,7 @@ class SimulatedKafka:
     def _is_away(self, setting):
         return setting.kind is SettingKind.BROKER and int(setting.name) not in self.online
 
-    # -- what may never happen ----------------------------------------------------------------------------------------
+    # -- safety rules -------------------------------------------------------------------------------------------------
 
     def _check(self, at, one, target):
         new, gone = set(target) - set(one.replicas), set(one.replicas) - set(target)
@@ -290,11 +290,11 @@ class SimulatedKafka:
         assert len(new) <= max(1, len(gone)), "one replica of a partition at a time, or as many as leave with it"
         assert len(set(target)) == len(target)
         self.copies += [(at, broker) for broker in new]
-        # A replica that has left the ISR since then cannot be known.
+        # The caller cannot know that a replica has left the ISR since then.
         isr = self.seen[at].in_sync
         lost = isr - set(target)
         if lost:
-            # Kafka keeps those that leave until those that come are in sync.
+            # Kafka keeps the leaving replicas until the new ones are in sync.
             now, left = self.domains.spread(isr), (isr - lost) | set(target).difference(self.seen[at].replicas)
             after = self.domains.spread(left)
             shall = self.domains.spread(self.planned.get(at, one.replicas))
@@ -308,12 +308,12 @@ class SimulatedKafka:
             self._check_in_sync_not_throttled(at, self.seen[at].in_sync.intersection(target))
 
     def _check_recorded(self, at, target):
-        """A list that is asked for has to be in the journal by then: a caller that ends here knows it as its own."""
+        """Check that the journal has the requested list, so that the caller recognizes it as its own after a crash."""
         if self.journal is not None:
             assert self.journal.record.started.get(at) == tuple(target), f"{at} was not recorded before the call"
 
     def _check_throttle_recorded(self, setting, change):
-        """What is set has to be in the journal by then, and takes the place of nothing that others have set."""
+        """Check that the journal has the new value, and that it replaces no value of another client."""
         if self.journal is None:
             return
         recorded, now = self.journal.record.throttles.get(setting, NOTHING_SET), self.configs.get(setting)
@@ -333,7 +333,7 @@ class SimulatedKafka:
             assert followers == "*" or f"{at.partition}:{broker}" in followers.split(",")
 
     def _check_in_sync_not_throttled(self, at, staying):
-        """Who is in the ISR would be held back after such a step, and with it who writes with acks=all."""
+        """Check that no in-sync replica is throttled, which would delay producers with acks=all."""
         listed = self.configs.get(Setting(SettingKind.TOPIC, at.topic, "follower.replication.throttled.replicas")) or ""
         held = {f"{at.partition}:{broker}" for broker in staying} & set(listed.split(","))
         assert not held, f"{held} are in sync, and throttled"
@@ -362,7 +362,7 @@ class SimulatedKafka:
 
 @dataclass
 class MemoryJournal:
-    """A journal whose last record outlives the executor."""
+    """A journal in memory whose last record survives a crash of the executor."""
 
     kafka: SimulatedKafka
     record: object

@@ -1,4 +1,4 @@
-"""An API server in memory, as far as Reassignments go: versions, finalizers, and callers that end at any call."""
+"""An in-memory API server for Reassignments, with versions, finalizers, and callers that crash at any call."""
 
 import copy
 from dataclasses import dataclass, field
@@ -13,22 +13,22 @@ from rackspan.reconcile.runtime.informer import key_of
 
 @dataclass
 class SimulatedObjects:
-    """Implements `ReassignmentObjects`, and of `KubeApi` what these need. Its calls count among those of `kafka`."""
+    """Implements `ReassignmentObjects` and the part of `KubeApi` that they need. `kafka` counts its calls, too."""
 
     kafka: SimulatedKafka
     there: dict = field(default_factory=dict)
     topologies: dict = field(default_factory=dict)
     denied: frozenset = frozenset()
-    """Namespaces that may not be read."""
+    """The namespaces that the operator may not read."""
     events: list = field(default_factory=list)
     version: int = 100
     made: int = 0
     now: str = "2026-01-31T12:00:00Z"
     writes: int = 0
     failing: dict = field(default_factory=dict)
-    """By the number of a write of a status, what it raises; None where it is refused, as after a change by others."""
+    """The exception by the number of a status write. None means a conflict, as after a change by another client."""
 
-    # -- what people do -----------------------------------------------------------------------------------------------
+    # -- actions of users ---------------------------------------------------------------------------------------------
 
     def edit(self, name, **spec):
         body = self._of(name)
@@ -40,7 +40,7 @@ class SimulatedObjects:
         self._delete(self._of(name))
 
     def tear_away(self, name):
-        """Take an object off with its finalizers, as somebody in a hurry does."""
+        """Remove the finalizers of an object and delete it, as an impatient user does."""
         self._of(name)["metadata"]["finalizers"] = []
         self._delete(self._of(name))
 
@@ -141,7 +141,7 @@ class SimulatedObjects:
 
 
 def _body(topology):
-    """The object that a RackTopology was read from, as far as its spec matters."""
+    """Return the object of a RackTopology with the metadata and spec that tests need."""
     meta = topology.meta
     metadata = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "resourceVersion": "1"}
     return {"metadata": metadata, "spec": encode(topology.spec)}

@@ -1,4 +1,4 @@
-"""A Kafka on pods in memory, whose brokers the operator restarts: a clock, faults, and what must never happen."""
+"""An in-memory Kafka on pods whose brokers the operator restarts, with a clock, faults and safety rules."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
 STEP = timedelta(seconds=5)
 FORGOTTEN_SECONDS = 9
-"""Until then Kafka takes a broker that ended for alive: broker.session.timeout.ms."""
+"""Kafka considers an ended broker alive for this time (broker.session.timeout.ms)."""
 START_SECONDS = 15
 CATCH_UP_SECONDS = 45
 LATE_SECONDS = 60
@@ -38,7 +38,7 @@ SPEC = {
 
 @dataclass
 class SimulatedBroker:
-    """`down_at` is when its process ended last, None once it is in sync again."""
+    """A broker. `down_at` is when its process last ended, or None once it is in sync again."""
 
     id: int
     reported: str
@@ -47,7 +47,7 @@ class SimulatedBroker:
     down_at: int | None = None
     returns: bool = True
     ours: bool = False
-    """Whether the operator took it away, and it was not back since."""
+    """Whether the operator evicted the broker and it is not in sync again yet."""
 
 
 class _Silent:
@@ -56,7 +56,7 @@ class _Silent:
 
 
 class _Known(Cache):
-    """Changes at once when something is written, so no answer is news."""
+    """A cache that the simulation updates at each write, so it ignores responses to writes."""
 
     def put_topology_answer(self, body):
         pass
@@ -64,37 +64,37 @@ class _Known(Cache):
 
 @dataclass
 class RestartWorld:
-    """Also the port of pods, the Kafka and the surroundings of the loop under test. Times are in seconds."""
+    """The environment of the loop under test, which is also its Kafka and its port of pods. Times are in seconds."""
 
     brokers: dict[int, SimulatedBroker]
     partitions: list[tuple[str, tuple[int, ...]]]
     min_insync: int
     now: int = 0
     skew: int = 0
-    """How far the time of day was set forward."""
+    """By how much the wall clock was set forward."""
     zones: dict[int, str] = field(default_factory=dict)
     published: dict[int, str] = field(default_factory=dict)
     budget: bool = True
     controller: bool = True
     failing: set[str] = field(default_factory=set)
-    """Calls that fail once: write, evict (its answer is lost), refuse (the call is lost), late (it takes a minute)."""
+    """Calls that fail once: write, evict (response lost), refuse (request lost), late (evicts after a minute)."""
     late: tuple[int, int, int] | None = None
-    """An eviction under way in the API server: the broker, its pod's number and when it comes about."""
+    """A delayed eviction in the API server: the broker, the number of its pod, and the time of the eviction."""
     evicted: list[tuple[int, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     told: list[Any] = field(default_factory=list)
     allowed: NamespaceSet = field(default_factory=lambda: NamespaceSet(("kafka",)))
     renames: bool = False
-    """Whether the controller gives each new pod another name."""
+    """Whether the controller gives each new pod a new name."""
     hidden: bool = False
-    """Whether Kafka does not answer."""
+    """Whether Kafka does not respond."""
     without_spare: str = "Report"
-    """What the RackTopology says of topics without a spare replica."""
+    """The value of `topicsWithoutSpareReplica` in the RackTopology."""
     silent: set[ObjectKey] = field(default_factory=set)
-    """Topologies whose Kafka never answers whether a broker can be spared."""
+    """Topologies whose Kafka never responds to the request for the partitions of a broker."""
 
     unproven: frozenset[int] = frozenset()
-    """Brokers whose racks the operator has not seen for long enough itself."""
+    """Brokers whose racks the operator has not observed for long enough."""
     cluster_id: str = CLUSTER
 
     def __post_init__(self):
@@ -114,7 +114,7 @@ class RestartWorld:
         return self.cache.topologies[self.key]
 
     def restart_operator(self):
-        """A new process, which knows what the status says."""
+        """Start a new operator, which only knows the status of the objects."""
         dependencies = rack_dependencies(self.cache, self, pods=self, restart_in=self.allowed)
         self.loop = RestartsReconciler(
             dependencies,
@@ -125,7 +125,7 @@ class RestartWorld:
         )
 
     def change(self, *, annotations=None, **brokers):
-        """Change the RackTopology as a person does."""
+        """Change the RackTopology like a user."""
         old = self.topology
         brokers = {"topicsWithoutSpareReplica": self.without_spare, **brokers}
         new = topology(**SPEC | {"brokers": SPEC["brokers"] | brokers}, annotations=annotations)
@@ -138,7 +138,7 @@ class RestartWorld:
             self.published[id_] = zone
 
     def crash(self, id_, *, returns=True):
-        """Its process ends, and its pod is made again."""
+        """End the process of a broker and create its pod again."""
         broker = self.brokers[id_]
         broker.down_at, broker.returns = self.now, returns
         broker.uid += 1
@@ -168,17 +168,17 @@ class RestartWorld:
         return None if broker.down_at is None else self.now - broker.down_at
 
     def online(self, broker):
-        """Whether Kafka lists it."""
+        """Return whether Kafka lists the broker."""
         since = self._since_down(broker)
         return since is None or since < FORGOTTEN_SECONDS or (broker.returns and since >= START_SECONDS)
 
     def in_sync(self, broker):
-        """Whether Kafka shows it in its ISRs."""
+        """Return whether the broker is in its ISRs."""
         since = self._since_down(broker)
         return since is None or since < FORGOTTEN_SECONDS
 
     def pod_name(self, broker):
-        """The one that it has now."""
+        """Return the current pod name of a broker."""
         return f"kafka-{broker.uid}-{broker.id}" if self.renames else f"kafka-{broker.id}"
 
     def isr(self, replicas):
@@ -191,7 +191,7 @@ class RestartWorld:
     def condition(self, kind="Restarting"):
         return next((one for one in self.topology.status.conditions if one.type == kind), None)
 
-    # --- what surrounds the loop -------------------------------------------------------------------------------------
+    # --- environment of the loop -------------------------------------------------------------------------------------
 
     def cluster(self, key):
         return SimpleNamespace(state=self.state, admin=_Silent()) if key in self.silent else self
@@ -304,7 +304,7 @@ class RestartWorld:
         broker.ours = True
 
     def _check(self, broker):
-        """What must hold whenever an eviction is asked for. A partition with all its replicas in sync may be told."""
+        """Check an eviction. With `Report`, a fully in-sync partition may fall below min.insync.replicas."""
         reports = self.topology.spec.brokers.topics_without_spare_replica == "Report"
         for name, replicas in self.partitions:
             isr = self.isr(replicas)
@@ -314,7 +314,7 @@ class RestartWorld:
 
 
 def world(size=3, *, min_insync=2, partitions=None, **changes):
-    """Brokers in zones of their own, with topic `orders` on three of them."""
+    """Return brokers in separate zones, with a topic `orders` of which each partition is on three of them."""
     brokers = {id_: SimulatedBroker(id_, f"z{id_}") for id_ in range(size)}
     rows = [("orders", tuple((first + at) % size for at in range(min(3, size)))) for first in range(size)]
     return replace(RestartWorld(brokers, partitions or rows, min_insync), **changes)

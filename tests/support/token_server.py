@@ -1,4 +1,4 @@
-"""A token endpoint and its keys, as an OAuth 2 server has them (RFC 6749, RFC 7517), on loopback."""
+"""A token endpoint with its keys, like those of an OAuth 2 server (RFC 6749, RFC 7517), on loopback."""
 
 import base64
 import json
@@ -29,27 +29,27 @@ def _key() -> rsa.RSAPrivateKey:
 
 @dataclass
 class TokenServer:
-    """What it answers can be changed at any time; `asked` is what it was asked for."""
+    """A token server. Tests may change its responses at any time. `asked` lists the requests."""
 
     key: rsa.RSAPrivateKey = field(default_factory=_key)
     seconds: int = 300
-    """How long a token is good."""
+    """How long a token is valid."""
     key_id: str = "of-the-tests"
-    """The name of the key, which brokers ask for."""
+    """The id of the key, by which brokers look it up."""
     keys_status: int = 200
-    """Of the answer with the public key."""
+    """The HTTP status of the response with the public key."""
     claims: dict[str, Any] = field(default_factory=dict)
-    """More of them, or others."""
+    """Additional or replaced claims of a token."""
     status: int = 200
     body: bytes | None = None
-    """An answer instead of a token."""
+    """A response body instead of a token."""
     delay: float = 0
-    """Seconds before it answers."""
+    """Seconds before a response."""
     trickle: float = 0
-    """Seconds between two bytes of its answer."""
+    """Seconds between two bytes of a response."""
     asked: list[Mapping[str, list[str]]] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
-    """The tokens."""
+    """The issued tokens."""
     port: int = 0
     scheme: str = "http"
 
@@ -62,7 +62,7 @@ class TokenServer:
         return f"{self.scheme}://127.0.0.1:{self.port}/jwks"
 
     def token(self) -> str:
-        """A signed token (RFC 7519)."""
+        """Return a signed token (RFC 7519)."""
         now = int(time.time())
         claims = {
             "iss": ISSUER,
@@ -78,14 +78,14 @@ class TokenServer:
         return f"{signed}.{_base64(signature)}"
 
     def keys(self) -> bytes:
-        """Its public key."""
+        """Return the public key as a JSON Web Key Set."""
         numbers = self.key.public_key().public_numbers()
         n, e = (_base64(one.to_bytes((one.bit_length() + 7) // 8)) for one in (numbers.n, numbers.e))
         key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.key_id, "n": n, "e": e}
         return json.dumps({"keys": [key]}).encode()
 
     def answer(self, authorization: str, form: Mapping[str, list[str]]) -> tuple[int, bytes]:
-        """Status and body for one question."""
+        """Return the status and the body of the response to a token request."""
         self.asked.append(form)
         if self.body is not None or self.status != 200:
             return self.status, self.body or b""
@@ -101,7 +101,7 @@ class TokenServer:
 
 @contextmanager
 def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer]:
-    """Serve, with TLS where there is a certificate, until the block ends."""
+    """Serve until the block ends, with TLS if there is a certificate."""
     server = TokenServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -125,11 +125,11 @@ def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer
                 self.wfile.write(byte)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
-    http.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients that go early are part of the tests
+    http.handle_error = lambda *_: None  # type: ignore[method-assign]  # some tests disconnect early
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.cert, certificate.key)
@@ -146,14 +146,14 @@ def token_server(certificate: Certificate | None = None) -> Iterator[TokenServer
 
 
 def reset(server: TokenServer) -> None:
-    """Let it be as it was at its start."""
+    """Reset the settings of the server to their defaults."""
     fresh = TokenServer()
     for name in ("seconds", "key_id", "keys_status", "claims", "status", "body", "delay", "trickle"):
         setattr(server, name, getattr(fresh, name))
 
 
 def broker_properties(server: TokenServer) -> dict[str, str | None]:
-    """What brokers need to take tokens, with TLS and without, and to end a session with its token (KIP-368)."""
+    """Return broker properties to accept tokens with and without TLS, and to end sessions with the token (KIP-368)."""
     return _at("listener.name.sasl_plaintext", server) | _at("listener.name.sasl_ssl", server)
 
 
@@ -172,7 +172,7 @@ def _at(listener: str, server: TokenServer) -> dict[str, str | None]:
 
 
 def broker_jvm(server: TokenServer) -> tuple[str, ...]:
-    """Without this Kafka 4 asks no server for keys (CVE-2025-27817)."""
+    """Return the JVM option without which Kafka 4 requests no keys from a server (CVE-2025-27817)."""
     return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={server.jwks_url}",)
 
 

@@ -1,4 +1,4 @@
-"""Topics in Kafka, as its own tools see them."""
+"""Topics in Kafka, through its admin client."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from rackspan.kafka.kafka_reassignments import KafkaReassignments
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What somebody at Kafka's own tools sees and does."""
+    """The topics of a cluster, read and changed without Rackspan."""
 
     admin: AdminClient
     _gone: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Topics:
         partitions: int = 3,
         config: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a topic and return its id. With replicas where `assignment` says, else 3 where Kafka likes."""
+        """Create a topic and return its id. Without an `assignment`, Kafka places 3 replicas."""
         if assignment is None:
             new = NewTopic(name, partitions, 3, config=dict(config or {}))
         else:
@@ -51,18 +51,18 @@ class Topics:
         return self._describe(name) is not None
 
     def existing(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that Kafka shows a topic of."""
+        """Return the names for which Kafka has a topic."""
         answers = self.admin.describe_topics(TopicCollection(list(names)))
         return [name for name, answer in answers.items() if _known(answer) is not None]
 
     def id(self, name: str) -> str:
-        """The topic's id as Kafka's own tools print it. Brokers learn of a new topic one after the other."""
+        """Return the topic id as Kafka's tools print it. Wait, because not all brokers know a new topic at once."""
         return _id(until(lambda: self._describe(name), f"topic {name} to be described"))
 
     def replicas(self, name: str, partitions: int = 1) -> tuple[tuple[int, ...], ...]:
-        """Broker ids per partition, the preferred leader first, once the broker that is asked knows as many partitions.
+        """Return the broker ids per partition, the preferred leader first, once there are at least `partitions`.
 
-        One broker may show for a moment what another one, which answers next, has not heard of yet.
+        One broker may know a change that the next queried broker does not know yet.
         """
 
         def found() -> list[Any] | None:
@@ -73,18 +73,18 @@ class Topics:
         return tuple(tuple(node.id for node in row.replicas) for row in rows)
 
     def until_config(self, name: str, expected: Mapping[str, str]) -> None:
-        """Wait until the topic's own configs are these."""
+        """Wait until the configs of the topic itself equal `expected`."""
         until(lambda: self.config(name) == expected, f"topic {name} to have just {dict(expected)}")
 
     def config(self, name: str) -> dict[str, str]:
-        """The topic's own configs, without what is inherited."""
+        """Return the configs of the topic itself, without inherited ones."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = until(lambda: self._configs(resource), f"topic {name} to show")
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {key: entry.value for key, entry in entries.items() if entry.source == own}
 
     def set_config(self, name: str, **config: str) -> None:
-        """Set configs by hand; `_` in a keyword stands for a dot."""
+        """Set configs. `_` in a keyword means a dot."""
         entries = [
             ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
             for key, value in config.items()
@@ -98,7 +98,7 @@ class Topics:
         self._gone.add(gone)
 
     def load(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Replicas and preferred leaders per broker, over all topics."""
+        """Return the replicas and the preferred leaders per broker, over all topics."""
         replicas: dict[int, int] = {}
         leaders: dict[int, int] = {}
         for topic in self.admin.list_topics(timeout=300).topics.values():
@@ -109,7 +109,7 @@ class Topics:
         return replicas, leaders
 
     def _describe(self, name: str) -> Any:
-        """None also for a topic that was deleted here and that some broker still shows: ids are never used again."""
+        """Return the description, or None, also for a topic deleted here that a broker still shows (ids are unique)."""
         found = _known(self.admin.describe_topics(TopicCollection([name]))[name])
         return None if found is None or _id(found) in self._gone else found
 
@@ -118,7 +118,7 @@ class Topics:
 
 
 def create(cluster, *topics):
-    """Topics by name and replica lists, and wait until every broker knows of them."""
+    """Create topics from names and replica lists, and wait until every broker knows them."""
     made = [NewTopic(name, len(lists), replica_assignment=[list(row) for row in lists]) for name, lists in topics]
     admin = cluster.admin()
     for answer in admin.create_topics(made).values():
@@ -132,7 +132,7 @@ def create(cluster, *topics):
 
 
 def move(cluster, topic, replicas):
-    """Move a topic's partitions, by number, to these replicas, and wait until they are there and nowhere else."""
+    """Move partitions of a topic, by number, to these replicas, and wait until the moves are complete."""
 
     async def alter():
         admin = KafkaReassignments(cluster.client_config())
@@ -157,7 +157,7 @@ def _id(described: Any) -> str:
 
 
 def _known(answer: Any) -> Any:
-    """What Kafka says of a topic, or None where it knows of none."""
+    """Return the result for a topic, or None if Kafka does not know the topic."""
     try:
         return answer.result(120)
     except KafkaException as error:

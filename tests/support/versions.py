@@ -1,4 +1,4 @@
-"""Versions of the project, and a release that goes from one to another."""
+"""Versions of the project, and a Helm release that is upgraded between them."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ NAME = NAMESPACE = "rackspan"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A tree of the project. Its code runs on the packages of this environment."""
+    """A source tree of the project. Its code runs with the packages of this environment."""
 
     tree: Path
 
@@ -27,11 +27,11 @@ class Version:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes `rackspan` the one of this tree."""
+        """The environment that makes `rackspan` run the code of this tree."""
         return {"PYTHONPATH": str(self.tree / "operator")}
 
     def run(self, *arguments: str | Path) -> str:
-        """Run `rackspan` and return its standard output. The exit code has to be 0."""
+        """Run `rackspan` and return its standard output. The exit code must be 0."""
         command = [_program(), *map(str, arguments)]
         environment = {**os.environ, **self.environment}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(slots=True)
 class Release:
-    """The chart as a release of helm, and its operator as the Deployment says, outside of a Pod."""
+    """The chart as a Helm release. Its operator has the settings of the Deployment but runs outside of a Pod."""
 
     helm: Helm
     cluster: Cluster
@@ -51,19 +51,19 @@ class Release:
     _operators: list[str] = field(default_factory=list)
 
     def install(self, version: Version) -> None:
-        """Install the chart, and start the operator."""
+        """Install the chart and start the operator."""
         values = {"listenPort": self._port, "fullnameOverride": NAME}
         self.helm("install", NAME, version.chart, f"--namespace={NAMESPACE}", "--create-namespace", values=values)
         self.cluster.kubectl.wait_until_served()
         self._start(version)
 
     def upgrade(self, version: Version) -> None:
-        """Upgrade the release as docs/install.md says, and have the new operator follow the old one."""
+        """Upgrade the release as in docs/install.md and replace the old operator by the new one."""
         self.helm("upgrade", NAME, version.chart, f"--namespace={NAMESPACE}", "--reset-then-reuse-values")
         self._replace(version)
 
     def roll_back(self, version: Version) -> None:
-        """Go back to the revision that was installed first, which is that of `version`."""
+        """Roll back to the first revision, which is that of `version`."""
         self.helm("rollback", NAME, "1", f"--namespace={NAMESPACE}")
         self._replace(version)
 

@@ -1,4 +1,4 @@
-"""How near producers write to a topic of a real Kafka, by its leaders and racks."""
+"""The write locality of producers for a topic of a real Kafka, from its leaders and racks."""
 
 from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.snapshot import tree_of
@@ -10,7 +10,7 @@ _LEVELS = ("region", "zone", "rack")
 
 
 def write_locality(bootstrap: str, topic: str, rack: str) -> WriteLocality:
-    """That of producers in one rack. The topic must have a leader."""
+    """Return the write locality of producers in one rack. Raise StopIteration if the topic has no leader."""
     snapshot = take_snapshot(command_properties(bootstrap)).snapshot
     places = ReplicaPlaces(tree_of(snapshot.brokers, _LEVELS), snapshot.brokers, snapshot.partitions)
     return next(one for one in write_localities(places, {rack: 1}) if one.topic == topic)
