@@ -1,4 +1,4 @@
-"""python -m dev.audit: the locked packages against OSV, the database of known vulnerabilities (https://osv.dev)."""
+"""python -m dev.audit: check the locked packages with OSV, the database of known vulnerabilities (https://osv.dev)."""
 
 import json
 import re
@@ -16,12 +16,18 @@ _SECONDS = 30.0
 
 
 def audit(locks: Iterable[Path], database: str = OSV) -> int:
-    """Print what is known; 1 where there is a vulnerability, 0 where there is none or where nothing was checked."""
+    """Print known vulnerabilities. Return 1 if there are any, 0 if there are none or OSV is unreachable."""
     packages = sorted({package for lock in locks for package in _LOCKED.findall(lock.read_text())})
     try:
         starts = range(0, len(packages), _AT_ONCE)
         found = [line for at in starts for line in _known(packages[at : at + _AT_ONCE], database)]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # away, or it answers something else
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:  # unreachable, or an unexpected response
         print(f"NOT CHECKED: {database} did not answer ({error}); nothing is known of {len(packages)} packages")
         return 0
     for line in found:

@@ -1,4 +1,4 @@
-"""The browser for the tests of pages: the machine's, else Debian's package where that can be installed."""
+"""The browser for tests of pages: that of the machine, else the Debian package if it can be installed."""
 
 import os
 import shutil
@@ -12,14 +12,14 @@ _PACKAGE = "chromium"
 
 
 def find_chromium() -> Path | None:
-    """Path of the first browser on PATH."""
+    """Return the path of the first browser on PATH, or None."""
     return next((Path(found) for name in _NAMES if (found := shutil.which(name))), None)
 
 
 def ensure_chromium() -> Path:
-    """Path of the browser, after installing Debian's package where it is missing.
+    """Return the path of the browser. Install the Debian package if it is missing.
 
-    Raises AssetError where nobody may install packages: tests of the page are skipped there.
+    Raises AssetError if packages cannot be installed. Tests of the page are skipped then.
     """
     with exclusive(cache_root() / "chromium" / ".lock"):
         found = find_chromium()
@@ -32,7 +32,7 @@ def ensure_chromium() -> Path:
 
 
 def why_missing() -> str | None:
-    """One sentence on why there is no browser; None where there is one."""
+    """Return why there is no browser, or None if there is one."""
     if find_chromium():
         return None
     return f"none of {', '.join(_NAMES)} is on PATH; `make assets` installs it where apt-get and root are there"

@@ -1,8 +1,8 @@
 """
-The command as a plug-in of Krew: an archive, and the manifest by which Krew installs it.
+The command as a Krew plug-in: an archive, and the manifest by which Krew installs it.
 
-The archive holds one executable, which pex makes of the project's wheel and the wheels of the operator's lock. At its
-first start it unpacks itself into the user's cache, as an environment of the Python that it finds.
+The archive contains one executable that pex builds from the project's wheel and the wheels of the operator's lock. At
+its first start, the executable unpacks itself into the user's cache, as an environment for the Python that it finds.
 """
 
 import gzip
@@ -26,7 +26,7 @@ MANIFEST = "rackspan.yaml"
 PYTHONS = range(11, 15)
 """The minor versions of CPython 3 whose wheels are in the archive."""
 _OLDEST_GLIBC, _GLIBC = 17, 28
-"""Of 2.17 are the oldest wheels that are taken; the newest need 2.28, and so does the whole."""
+"""Wheels for glibc 2.17 to 2.28 are included, so the plug-in needs 2.28."""
 _CAVEATS = """\
 It needs CPython 3.{oldest} to 3.{newest} on PATH, and glibc 2.{glibc} or newer. The first start takes some seconds, and
 unpacks 470 MB into ~/.cache/pex. If that Python is removed later, delete this folder.
@@ -35,9 +35,9 @@ unpacks 470 MB into ~/.cache/pex. If that Python is removed later, delete this f
 
 def build(folder: Path, *, source: Path = REPOSITORY) -> None:
     """
-    Add the plug-in to the artefacts of a release in `folder`, of which one is the wheel. The same bytes each time.
+    Add the plug-in to the release artefacts in `folder`, which include the wheel. The bytes are the same each time.
 
-    Raises AssetError where a wheel of the lock cannot be downloaded.
+    Raises AssetError if a wheel of the lock cannot be downloaded.
     """
     archive = folder / f"{NAME}-{release.version(source)}-linux-amd64.tar.gz"
     with tempfile.TemporaryDirectory() as scratch:
@@ -59,7 +59,7 @@ def _write_executable(path: Path, wheels: Path, lock: str) -> None:
             *(sys.executable, "-m", "pex", f"--pex-root={cache_root() / 'pex'}", f"--output-file={path}"),
             *(f"--requirement={requirements}", f"--find-links={wheels}", "--no-build", "--no-pre-install-wheels"),
             *(f"--complete-platform={json.dumps(platform)}" for platform in _platforms()),
-            # With it, the path of this Python is nowhere in the file.
+            # Keeps the path of this Python out of the file.
             f"--interpreter-constraint=CPython>=3.{PYTHONS[0]},<3.{PYTHONS[-1] + 1}",
             f"--python-path={Path(sys.executable).parent}",
             *("--venv", "--sh-boot", f"--console-script={NAME}"),
@@ -70,7 +70,7 @@ def _write_executable(path: Path, wheels: Path, lock: str) -> None:
 
 
 def _platforms() -> Iterator[Mapping[str, object]]:
-    """What pex has to know of each Python that the wheels shall fit."""
+    """Yield the platform description for pex of each supported Python."""
     glibc = [f"manylinux_2_{minor}_x86_64" for minor in range(_GLIBC, _OLDEST_GLIBC - 1, -1)]
     for minor in PYTHONS:
         interpreter, machine = f"cp3{minor}", [*glibc, "manylinux2014_x86_64", "linux_x86_64"]

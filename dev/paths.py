@@ -1,4 +1,4 @@
-"""Where things are kept: downloads and builds in the cache, running stacks in the state directory, never in here."""
+"""Directories for files outside of the clone: downloads and builds in the cache, running stacks in the state."""
 
 import os
 from pathlib import Path
@@ -7,12 +7,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def cache_root() -> Path:
-    """Directory of everything that is slow to get and safe to delete: `$RACKSPAN_CACHE`, else `~/.cache/rackspan`."""
+    """Return the directory of downloads and builds, safe to delete: `$RACKSPAN_CACHE` or `~/.cache/rackspan`."""
     return _root("RACKSPAN_CACHE", "~/.cache/rackspan")
 
 
 def state_root() -> Path:
-    """Directory of running stacks, one folder per name: `$RACKSPAN_STATE`, else `~/.local/state/rackspan`."""
+    """Return the directory of running stacks, one folder per name: `$RACKSPAN_STATE` or `~/.local/state/rackspan`."""
     return _root("RACKSPAN_STATE", "~/.local/state/rackspan")
 
 

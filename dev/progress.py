@@ -1,4 +1,4 @@
-"""Long commands: progress on standard error, and locks so that two processes never do the same work at once."""
+"""Long commands: progress on standard error, and locks so that two processes do not do the same work at once."""
 
 import fcntl
 import shutil
@@ -15,17 +15,17 @@ _LINE_EVERY_SECONDS = 10.0
 
 
 class AssetError(RuntimeError):
-    """A program or file that is needed cannot be downloaded, built or found. The message says what to do."""
+    """A required program or file cannot be downloaded, built or found. The message has the remedy."""
 
 
 def say(message: str) -> None:
-    """Print a line on standard error: standard output is for the command's result."""
+    """Print a line on standard error. Standard output is for the result of the command."""
     print(f"[dev] {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Hold the file `lock` while the context lasts; another process waits for it. A crash frees it."""
+    """Hold the lock file during the context. Other processes wait for it. A crash releases it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         try:
@@ -37,7 +37,7 @@ def exclusive(lock: Path) -> Iterator[None]:
 
 
 def need(tool: str, purpose: str) -> str:
-    """Path of an executable of the machine. Raises AssetError, which says what the tool is needed for."""
+    """Return the path of an executable. Raise AssetError, with the purpose, if it is missing."""
     found = shutil.which(tool)
     if found is None:
         raise AssetError(f"`{tool}` is not on PATH; it is needed to {purpose}. Install it and try again.")
@@ -52,9 +52,9 @@ def run(
     env: Mapping[str, str] | None = None,
     tally: Callable[[str], bool] | None = None,
 ) -> None:
-    """Run `command`, saying every ten seconds how long `what` has taken and how many output lines `tally` has counted.
+    """Run `command`. Every ten seconds, print the time since the start and how many output lines `tally` accepted.
 
-    Raises AssetError with the end of the output when the command fails.
+    Raises AssetError with the end of the output if the command fails.
     """
     say(what)
     started = time.monotonic()

@@ -1,7 +1,7 @@
 """
 The artefacts of a release: packages, chart, definitions, manifests, plug-ins for brokers, SBOM, notes, checksums.
 
-They have the same bytes each time.
+Each build has the same bytes.
 """
 
 import gzip
@@ -36,11 +36,11 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 class ReleaseError(Exception):
-    """There is no such release; the message says why."""
+    """The release cannot be built. The message has the reason."""
 
 
 def version(source: Path = REPOSITORY) -> str:
-    """The version of the project, which pyproject.toml has."""
+    """Return the version of the project from pyproject.toml."""
     found: str = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
     return found
 
@@ -81,7 +81,7 @@ def build(
 
 
 def write_checksums(folder: Path) -> None:
-    """Write SHA256SUMS anew, of all other files in the folder."""
+    """Write SHA256SUMS for all other files in the folder."""
     (folder / SUMS).unlink(missing_ok=True)
     files = sorted(folder.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
@@ -89,7 +89,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def _notes(changelog: str, version: str) -> str:
-    """The section of a version in the changelog. Raises ReleaseError where there is none."""
+    """Return the section of a version in the changelog. Raise ReleaseError if there is none."""
     sections = re.split(r"^## \[([^\]]+)\].*\n", changelog, flags=re.MULTILINE)
     found = dict(zip(sections[1::2], sections[2::2], strict=True))
     if version not in found:
@@ -98,14 +98,14 @@ def _notes(changelog: str, version: str) -> str:
 
 
 def _annotate(metadata: Path, notes: str) -> None:
-    """Add the changes of a version to a chart's metadata, as Artifact Hub shows them."""
+    """Add the changes of a version to the metadata of a chart, in the format of Artifact Hub."""
     chart = yaml.safe_load(metadata.read_text())
     chart["annotations"]["artifacthub.io/changes"] = yaml.safe_dump(list(_changes(notes)), width=math.inf)
     metadata.write_text(yaml.safe_dump(chart, sort_keys=False))
 
 
 def _changes(notes: str) -> Iterator[Mapping[str, str]]:
-    """The items and the rows of tables in each section of release notes, as plain text."""
+    """Yield the list items and table rows in each section of release notes, as plain text."""
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", notes).replace("`", "").replace("**", "")
     headings = re.split("^### (.+)\n", plain, flags=re.MULTILINE)
     for heading, text in zip(headings[1::2], headings[2::2], strict=True):
@@ -116,14 +116,14 @@ def _changes(notes: str) -> Iterator[Mapping[str, str]]:
 
 
 def _manifests(helm: Path, chart: Path) -> str:
-    """What `kubectl apply --server-side` needs where there is no Helm."""
+    """Return the manifests for `kubectl apply --server-side` without Helm."""
     namespace = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n"
     options = (f"--namespace={NAMESPACE}", "--no-hooks", f"--kube-version={kubernetes_version()}")
     return namespace + _run(helm, "template", "rackspan", chart, *options)
 
 
 def _same_times(package: Path) -> bytes:
-    """The archive that helm wrote, without the time at which it did."""
+    """Return the archive of helm with a fixed order and fixed times of its files."""
     packed = io.BytesIO()
     with tarfile.open(package) as old, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
         for member in sorted(old.getmembers(), key=lambda one: (one.name != "rackspan/Chart.yaml", one.name)):
@@ -134,7 +134,7 @@ def _same_times(package: Path) -> bytes:
 
 
 def _bom(number: str, lock: str) -> Mapping[str, object]:
-    """A CycloneDX document: what is installed beside Rackspan, by the lock of the operator's image."""
+    """Return a CycloneDX document with the packages in the lock of the operator's image."""
     own = {"type": "application", "bom-ref": "rackspan", "name": "rackspan", "version": number}
     purl, licenses = f"pkg:pypi/rackspan@{number}", [{"license": {"id": "Apache-2.0"}}]
     return {
@@ -147,7 +147,7 @@ def _bom(number: str, lock: str) -> Mapping[str, object]:
 
 
 def _components(lock: str) -> Iterator[Mapping[str, object]]:
-    """The lock's packages; a package has a hash for each of its files, which are what it may be installed from."""
+    """Yield the packages of the lock. Each has the hashes of all files from which it may be installed."""
     for block in re.split(r"\n(?=[a-z0-9])", lock):
         if found := _LOCKED.match(block):
             name, number = found.groups()

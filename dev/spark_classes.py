@@ -1,4 +1,4 @@
-"""The archive of Spark's classes in this virtual environment, as the image of the scan has it."""
+"""The archive of Spark classes in this virtual environment, like that in the image of the scan."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from rackspan.jobs.spark.spark_session import CLASS_ARCHIVE
 
 
 def ensure_class_archive() -> Path:
-    """The archive, written anew where PySpark or Java is newer."""
+    """Return the archive. Write it if it is missing or older than PySpark or Java."""
     java = Path(need("java", "run Spark")).resolve()
     newest = max(path.stat().st_ctime for path in (java, CLASS_ARCHIVE.with_name("jars")))
     if not CLASS_ARCHIVE.exists() or CLASS_ARCHIVE.stat().st_ctime < newest:

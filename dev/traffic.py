@@ -1,4 +1,4 @@
-"""A producer that may lose nothing, and a consumer that reads each offset while all else goes on."""
+"""A producer that must not lose a message, and a consumer that reads each offset, while other code runs."""
 
 import contextlib
 import itertools
@@ -13,31 +13,31 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from dev.waiting import eventually
 
 _SECONDS = 300
-"""How long a message may take to be acknowledged, whatever happens to brokers meanwhile."""
+"""The timeout for the acknowledgement of a message, despite failures of brokers."""
 _QUIET_SECONDS = 120
-"""How long nothing may come of what was acknowledged."""
+"""How long the consumer waits for the next acknowledged message at the end."""
 _KEY = b"traffic"
 
 
 class TrafficError(RuntimeError):
-    """A message was refused, or lost, or is there twice, or not where Kafka said."""
+    """A message was rejected, lost, duplicated, or has another offset than acknowledged."""
 
 
 class Traffic:
-    """Messages to every partition of a topic until the block ends: idempotent, `acks=all`, each offset read once.
+    """Sends messages to every partition of a topic until the block ends, idempotent, `acks=all`, and reads them once.
 
-    What others write to the topic meanwhile is read as well, and only its offsets are looked at.
+    For messages of other producers in the topic, only the offsets are checked.
     """
 
     def __init__(self, client_config: Mapping[str, str], topic: str, partitions: int, rate: float = 200) -> None:
-        """`rate` is messages a second."""
+        """`rate` is the number of messages per second."""
         self._config = dict(client_config)
         self._topic = topic
         self._partitions = partitions
         self._pause = 1 / rate
         self._lock = threading.Lock()
         self._acknowledged: dict[int, int | None] = {}
-        """The offset of each message that is not read yet; and below of each that is not known to be acknowledged."""
+        """The offsets of messages that are not read yet. `_read` has those that are not acknowledged yet."""
         self._read: dict[int, int] = {}
         self._latencies: list[float] = []
         self._errors: list[str] = []
@@ -50,10 +50,10 @@ class Traffic:
         self.acknowledged = self.matched = 0
 
     def __enter__(self) -> Self:
-        """Begin to produce, and to read from what is there now.
+        """Start to produce, and to read from the current end of the topic.
 
-        The first group of a cluster makes Kafka create `__consumer_offsets`, whose replicas count in every plan: they
-        are there before the block begins.
+        The first group of a cluster makes Kafka create `__consumer_offsets`, whose replicas count in every plan. This
+        topic exists before the block begins.
         """
         for partition in range(self._partitions):
             eventually(partial(self._find_end, partition), f"the end of partition {partition}")
@@ -65,20 +65,20 @@ class Traffic:
         return self
 
     def _find_end(self, partition: int) -> bool:
-        """Whether the end of a partition is known now: the broker that is asked may not have heard of a new topic."""
+        """Return whether the end of a partition is known. The queried broker may not know a new topic yet."""
         at = TopicPartition(self._topic, partition)
         with contextlib.suppress(KafkaException):
             self._next_offset[partition] = self._consumer.get_watermark_offsets(at, timeout=30)[1]
         return partition in self._next_offset
 
     def __exit__(self, *_: object) -> None:
-        """Produce no more, and wait until all is acknowledged and read."""
+        """Stop to produce, and wait until all messages are acknowledged and read."""
         self._ended.set()
         self._producing.join()
         self._consuming.join()
 
     def check(self) -> int:
-        """Give how many messages were acknowledged and read, after the block. Raises TrafficError."""
+        """After the block, return the number of messages that were acknowledged and read. Raises TrafficError."""
         if self._errors:
             raise TrafficError(f"{len(self._errors)} errors, of which the first: {self._errors[0]}")
         if self.matched != self.acknowledged:
@@ -86,7 +86,7 @@ class Traffic:
         return self.matched
 
     def latencies(self) -> list[float]:
-        """Seconds from each message to its acknowledgement, of those since it was asked last."""
+        """Return the seconds until the acknowledgement of each message since the last call."""
         with self._lock:
             taken, self._latencies = self._latencies, []
         return taken
@@ -151,8 +151,9 @@ class Traffic:
     def _match(self, number: int) -> None:
         """Count a message that is acknowledged and read, and compare the two offsets.
 
-        A message whose first acknowledgement was lost is sent again. The broker answers DUPLICATE_SEQUENCE_NUMBER, and
-        librdkafka reports the message as delivered, without an offset (its pull request 4438): None here.
+        A message is sent again if its first acknowledgement was lost. Then the broker returns
+        DUPLICATE_SEQUENCE_NUMBER, and librdkafka reports the message as delivered without an offset (its pull request
+        4438), which is None here.
         """
         if number in self._acknowledged and number in self._read:
             self.matched += 1

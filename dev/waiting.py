@@ -1,4 +1,4 @@
-"""Polling for a condition: the only way in which development code and tests wait."""
+"""Polling for a condition. Development code and tests wait in no other way."""
 
 import time
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _REST = 3
-"""Seconds without asking for each second of asking: waiting takes a quarter of a processor at most."""
+"""Seconds of pause per second of probing, so that waiting takes at most a quarter of a CPU."""
 _LONGEST_REST = 2.0
 _LONGEST_LOOK = 10.0
 PATIENCE = 300.0
-"""Seconds to wait where nobody says how long: a busy machine may take several times as long as an idle one."""
+"""The default timeout in seconds. A busy machine may take several times as long as an idle one."""
 
 
 def eventually(
@@ -21,13 +21,12 @@ def eventually(
     interval: float = 0.1,
     retry_on: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> T:
-    """Call `probe` until it returns something truthy, and return that.
+    """Call `probe` until it returns a truthy value, and return this value.
 
-    `timeout` and `interval` are seconds; a probe that takes long is asked less often, because asking takes from those
-    that are waited for. Time in which this process gets no CPU does not count: those that are waited for get none
-    either.
-    An exception of a `retry_on` type counts as "not yet", any other one is the answer. Raises
-    TimeoutError, which names `what` and the last thing seen.
+    `timeout` and `interval` are seconds. A slow probe is called less often, because it takes CPU from the processes
+    that the caller waits for. Time without CPU for this process does not count, because the others get none either.
+    An exception of a `retry_on` type means "not yet". Other exceptions are raised. Raises TimeoutError, with `what` and
+    the last result.
     """
     left = timeout
     while True:

@@ -1,1 +1,1 @@
-"""Kubernetes' control plane and Kafka brokers as processes of this machine: got, started, found again and ended."""
+"""A Kubernetes control plane and Kafka brokers as processes of this machine: get, start, find and end them."""

@@ -1,10 +1,9 @@
-"""Programs that the stack and tests run, such as Kubernetes and Helm: found where they are, else built by Go.
+"""Programs that the stack and tests run, such as Kubernetes and Helm: found on the machine, else built by Go.
 
-`k8s.io/kubernetes` cannot be `go install`ed by design (its module replaces its parts by local folders), so
-`dev/distributions/kubernetes` has a wrapper module per version that pins the parts' published versions; etcd comes with
-them.
-So it is with `promtool`, the part of Prometheus that tests alerts, with `versitygw`, an S3 server over a folder, and
-with the controllers of Flux and Argo CD, whose definitions are kept beside them.
+`k8s.io/kubernetes` cannot be installed by `go install`, because its module replaces its parts by local folders.
+Therefore `dev/distributions/kubernetes` has a wrapper module per version that pins the published versions of the parts
+and of etcd. There are also wrapper modules for `promtool`, the part of Prometheus that tests alerts, for `versitygw`,
+an S3 server for a folder, and for the controllers of Flux and Argo CD, whose definitions are stored with the programs.
 """
 
 import hashlib
@@ -47,31 +46,32 @@ _PACKAGES = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
 }
-_TOGETHER = ("etcd", "kube-apiserver", "kubectl")  # what setup-envtest installs: one version, taken from one place
+_TOGETHER = ("etcd", "kube-apiserver", "kubectl")  # installed by setup-envtest: one version from one directory
 CONTROL_PLANE = (*_TOGETHER, "kube-controller-manager")
 ON_REQUEST = tuple(sorted(set(_PACKAGES) - set(CONTROL_PLANE)))
 
 
 def kubernetes_versions() -> list[str]:
-    """The versions that can be built, from the oldest on: a folder each in `dev/distributions/kubernetes`."""
+    """Return the versions that can be built, oldest first: the folders in `dev/distributions/kubernetes`."""
     return [path.name for path in sorted(_KUBERNETES_MODULES.iterdir(), key=_version_key)]
 
 
 def kubernetes_version() -> str:
-    """The version that is built when no programs are found, for example `v1.36.3`.
+    """Return the version that is built if no programs are found, for example `v1.36.3`.
 
-    It is `RACKSPAN_KUBERNETES`, which `make KUBERNETES=1.30.14 …` sets, else the default. Raises AssetError for others.
+    It is `RACKSPAN_KUBERNETES`, which `make KUBERNETES=1.30.14 …` sets, else the default. Raises AssetError if it is
+    not pinned.
     """
     return f"v{chosen('Kubernetes', _CHOSEN, _DEFAULT_KUBERNETES, kubernetes_versions())}"
 
 
 def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
-    """Paths of those of the programs that need no building.
+    """Return the paths of those programs that are already built.
 
-    In this order: `$KUBEBUILDER_ASSETS`, what setup-envtest left (the newest version), what was built here earlier;
-    where a version was chosen, only the last. The first place that holds etcd, kube-apiserver and kubectl is the one
-    they come from. setup-envtest installs no controller manager: a program that this place lacks may come from a later
-    one.
+    The directories in order are `$KUBEBUILDER_ASSETS`, those of setup-envtest (newest version first), and earlier
+    builds of this module. If a version is selected, only the last one is used. etcd, kube-apiserver and kubectl come
+    from the first directory that has all three. A program that this directory lacks may come from a later one, because
+    setup-envtest installs no controller manager.
     """
     wanted = tuple(names)
     places = [place for place in _places() if all(_executable(place / name) for name in _TOGETHER)]
@@ -83,7 +83,7 @@ def find_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
 
 
 def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
-    """Paths of the programs, after building those that are nowhere to be found."""
+    """Return the paths of the programs. Build those that are missing."""
     wanted = tuple(names)
     if unknown := set(wanted) - set(_PACKAGES):
         raise AssetError(f"unknown Kubernetes programs: {', '.join(sorted(unknown))}")
@@ -92,7 +92,7 @@ def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
         with exclusive(destination / ".lock"):
             found = find_kubernetes(wanted)
             missing = [name for name in wanted if name not in found]
-            # A place counts only when it holds these together, so a half-filled cache has to be completed first.
+            # A directory is used only if it has all three, so an incomplete cache has to be completed first.
             missing += [n for n in _TOGETHER if missing and n not in missing and not _executable(destination / n)]
             if missing:
                 _build(missing, destination)
@@ -100,31 +100,31 @@ def ensure_kubernetes(names: Iterable[str] = CONTROL_PLANE) -> dict[str, Path]:
 
 
 def find_helm() -> Path | None:
-    """The pinned helm, when it was built earlier."""
+    """Return the pinned helm, or None if it is not built."""
     return _find_program("helm", HELM_VERSION)
 
 
 def ensure_helm() -> Path:
-    """The pinned helm, after building it where it is missing."""
+    """Return the pinned helm. Build it if it is missing."""
     return _ensure_program(
         "helm", HELM_VERSION, [f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"], "about two to five minutes"
     )
 
 
 def find_coredns() -> Path | None:
-    """The pinned CoreDNS, when it was built earlier."""
+    """Return the pinned CoreDNS, or None if it is not built."""
     return _find_program("coredns", COREDNS_VERSION)
 
 
 def ensure_coredns() -> Path:
-    """The pinned CoreDNS, after building it where it is missing: pods find Services by it."""
+    """Return the pinned CoreDNS, by which pods resolve Services. Build it if it is missing."""
     return _ensure_program(
         "coredns", COREDNS_VERSION, [f"github.com/coredns/coredns@{COREDNS_VERSION}"], "about two to five minutes"
     )
 
 
 def ensure_registry() -> Path:
-    """The pinned OCI registry, CNCF's distribution, after building it where it is missing."""
+    """Return the pinned OCI registry (CNCF Distribution). Build it if it is missing."""
     return _ensure_program(
         "registry",
         REGISTRY_VERSION,
@@ -134,17 +134,17 @@ def ensure_registry() -> Path:
 
 
 def ensure_krew() -> Path:
-    """The pinned Krew, which installs plug-ins of kubectl, after building it where it is missing."""
+    """Return the pinned Krew, which installs kubectl plug-ins. Build it if it is missing."""
     return _ensure_program("krew", KREW_VERSION, [f"sigs.k8s.io/krew/cmd/krew@{KREW_VERSION}"], "about half a minute")
 
 
 def find_promtool() -> Path | None:
-    """The pinned promtool, when it was built earlier."""
+    """Return the pinned promtool, or None if it is not built."""
     return _find_program("promtool", _promtool_version())
 
 
 def ensure_promtool() -> Path:
-    """The pinned promtool, after building it where it is missing. It needs none of the ways to discover targets."""
+    """Return the pinned promtool. Build it if it is missing, without service discovery, which is not needed."""
     return _ensure_program(
         "promtool",
         _promtool_version(),
@@ -159,31 +159,31 @@ def _promtool_version() -> str:
 
 
 def find_versitygw() -> Path | None:
-    """The pinned S3 server, when it was built earlier."""
+    """Return the pinned S3 server, or None if it is not built."""
     return _find_program("versitygw", _pinned(_VERSITYGW_MODULE, _VERSITYGW))
 
 
 def ensure_versitygw() -> Path:
-    """The pinned S3 server, after building it where it is missing."""
+    """Return the pinned S3 server. Build it if it is missing."""
     build = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", f"{_VERSITYGW}/cmd/versitygw"]
     version = _pinned(_VERSITYGW_MODULE, _VERSITYGW)
     return _ensure_program("versitygw", version, build, "about one minute", module=_VERSITYGW_MODULE)
 
 
 def find_flux() -> dict[str, Path] | None:
-    """Flux's pinned controllers by name, when both were built earlier."""
+    """Return the pinned controllers of Flux by name, or None if one is not built."""
     found = {name: _find_program(name, _flux_version(name)) for name in _FLUX}
     built = {name: path for name, path in found.items() if path is not None and definitions_of(path).is_dir()}
     return built if built.keys() == found.keys() else None
 
 
 def ensure_flux() -> dict[str, Path]:
-    """Flux's pinned controllers by name, after building those that are missing."""
+    """Return the pinned controllers of Flux by name. Build those that are missing."""
     return {name: _ensure_flux(name) for name in _FLUX}
 
 
 def definitions_of(program: Path) -> Path:
-    """The folder of the CustomResourceDefinitions that a controller reads; they come with its module."""
+    """Return the folder of the CustomResourceDefinitions of a controller, which come with its module."""
     return program.parent / "definitions"
 
 
@@ -201,7 +201,7 @@ def _flux_version(name: str) -> str:
 
 
 def find_argocd() -> dict[str, Path] | None:
-    """Argo CD's pinned program, which is all of its components, and its Redis, when both were built earlier."""
+    """Return the pinned program for all components of Argo CD, and its Redis, or None if one is not built."""
     argocd = _find_program("argocd", _pinned(_ARGOCD_MODULE, _ARGOCD))
     redis = _find_program("redis", _version_of_sources(_REDIS_MODULE))
     if argocd is None or redis is None or not definitions_of(argocd).is_dir():
@@ -210,7 +210,7 @@ def find_argocd() -> dict[str, Path] | None:
 
 
 def ensure_argocd() -> dict[str, Path]:
-    """Argo CD's pinned program and its Redis, after building what is missing."""
+    """Return the pinned program of Argo CD and its Redis. Build what is missing."""
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
     argocd = _ensure_program(
         "argocd",
@@ -226,7 +226,7 @@ def ensure_argocd() -> dict[str, Path]:
 
 
 def _ensure_definitions(program: Path, wrapper: Path, module: str, pattern: str) -> None:
-    """Copy the definitions out of the pinned module, where Go's cache of modules has them."""
+    """Copy the definitions of the pinned module from the module cache of Go."""
     destination = definitions_of(program)
     with exclusive(program.parent / ".lock"):
         if not destination.is_dir():
@@ -242,7 +242,7 @@ def _ensure_definitions(program: Path, wrapper: Path, module: str, pattern: str)
 
 
 def _pinned(module: Path, dependency: str) -> str:
-    """The version that a wrapper module requires."""
+    """Return the version of a dependency that a wrapper module requires."""
     pinned = re.search(
         rf"^(?:require)?\s*{re.escape(dependency)} (v\S+)", (module / "go.mod").read_text(), re.MULTILINE
     )
@@ -252,19 +252,19 @@ def _pinned(module: Path, dependency: str) -> str:
 
 
 def find_kstatus() -> Path | None:
-    """The program around kstatus, the library that tells whether an object is reconciled; None if it is not built."""
+    """Return the program for kstatus, the library that checks if an object is reconciled, or None if not built."""
     return _find_program("kstatus", _version_of_sources(_KSTATUS_MODULE))
 
 
 def ensure_kstatus() -> Path:
-    """The program around kstatus, after building it where it is missing."""
+    """Return the program for kstatus. Build it if it is missing."""
     build = ["-trimpath", "-buildvcs=false", "."]
     version = _version_of_sources(_KSTATUS_MODULE)
     return _ensure_program("kstatus", version, build, "about half a minute", module=_KSTATUS_MODULE)
 
 
 def _version_of_sources(module: Path) -> str:
-    """The version of a program whose sources are in this repository: their hash."""
+    """Return the version of a program whose sources are in this repository: the hash of the sources."""
     sources = sorted(path for path in module.iterdir() if path.is_file())
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
@@ -277,7 +277,7 @@ def _find_program(name: str, version: str) -> Path | None:
 def _ensure_program(
     name: str, version: str, build: Sequence[str], duration: str, *, module: Path | None = None
 ) -> Path:
-    """The program, after `go install` with the arguments `build`, in a wrapper module that pins versions if given."""
+    """Return a program. If missing, run `go install` with the arguments `build`, in a wrapper module if given."""
     destination = cache_root() / name / version
     with exclusive(destination / ".lock"):
         if _find_program(name, version) is None:
@@ -290,7 +290,7 @@ def _ensure_program(
                     env={**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0", "GOWORK": "off", **pinned},
                     tally=_is_package,
                 )
-                (built,) = Path(scratch).iterdir()  # Go names it after its package
+                (built,) = Path(scratch).iterdir()  # Go names the program after its package
                 built.replace(destination / name)
     return destination / name
 
@@ -322,7 +322,7 @@ def _executable(path: Path) -> bool:
 def _build(names: list[str], destination: Path) -> None:
     version = kubernetes_version()
     with tempfile.TemporaryDirectory(dir=destination) as scratch:
-        # One invocation: packages that the programs share are compiled once, and linking overlaps compiling.
+        # One invocation compiles shared packages once and overlaps linking with compilation.
         run(
             [
                 *(need("go", "build Kubernetes"), "build", "-v", "-trimpath", "-buildvcs=false"),
@@ -335,18 +335,18 @@ def _build(names: list[str], destination: Path) -> None:
             tally=_is_package,
         )
         for name in names:
-            # etcd's package is called .../server/v3, and Go names the program after that.
+            # The package of etcd is .../server/v3, so Go names the program "server".
             (Path(scratch) / ("server" if name == "etcd" else name)).replace(destination / name)
     say(f"kept in {destination}; Go's own caches may be cleaned (`go clean -cache -modcache`)")
 
 
 def _is_package(line: str) -> bool:
-    """`go build -v` names each package that it compiles, and `go: downloading` each module."""
+    """Return whether a line of `go build -v` names a compiled package or a downloaded module."""
     return bool(line.strip())
 
 
 def _linker_flags(version: str) -> str:
-    """What Kubernetes' own build stamps into its programs: without it the API server reports version v0.0.0."""
+    """Return the linker flags of the Kubernetes build. Without them, the API server reports version v0.0.0."""
     major, minor = version[1:].split(".")[:2]
     stamps = {
         "gitVersion": version,

@@ -18,7 +18,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Paths of PEM files: a certificate, its private key (PKCS 8), and both in one file for Kafka's PEM key stores."""
+    """Paths of PEM files: a certificate, its private key (PKCS 8), and both in one file for PEM key stores of Kafka."""
 
     cert: Path
     key: Path
@@ -26,7 +26,7 @@ class Certificate:
 
 
 class CertificateAuthority:
-    """An authority that is kept in a directory, and writes what it issues there as `<name>.crt`, `.key` and `.pem`."""
+    """A certificate authority in a directory. It writes certificates there as `<name>.crt`, `.key` and `.pem`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -39,14 +39,14 @@ class CertificateAuthority:
         else:
             directory.mkdir(parents=True, exist_ok=True)
             self._key = ec.generate_private_key(ec.SECP256R1())
-            # Two authorities with one name confuse clients that trust both: keys have to differ, and so do names.
+            # Clients that trust two authorities confuse them if their names are equal, so the name is unique.
             unique = f"rackspan-dev-ca-{x509.random_serial_number():x}"[:40]
             self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, unique)])
             certificate = self._sign(self._builder(self._name, self._key.public_key(), authority=True))
             _write(directory, "ca", certificate, self._key)
 
     def server(self, name: str, hosts: Sequence[str] = LOOPBACK_NAMES) -> Certificate:
-        """Issue a certificate for a server (and for its own calls to its peers) that is reached under `hosts`."""
+        """Issue a certificate for a server with the names `hosts`, also for its calls to its peers."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -58,7 +58,7 @@ class CertificateAuthority:
         return _write(self.directory, name, self._sign(builder), key)
 
     def client(self, name: str, common_name: str, organizations: Sequence[str] = ()) -> Certificate:
-        """Issue a client certificate; Kubernetes reads the common name as the user, organizations as its groups."""
+        """Issue a client certificate. In Kubernetes, the common name is the user and organizations are its groups."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
@@ -73,7 +73,7 @@ class CertificateAuthority:
         self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey, *, authority: bool
     ) -> x509.CertificateBuilder:
         now = dt.datetime.now(dt.UTC)
-        # Python 3.13 verifies strictly (RFC 5280): key usage, a subject key on authorities, an authority key on leaves.
+        # Python 3.13 verifies strictly (RFC 5280): key usage, subject key of authorities, authority key of leaves.
         usage = x509.KeyUsage(
             digital_signature=True,
             content_commitment=False,
@@ -105,7 +105,7 @@ class CertificateAuthority:
 
 
 def write_service_account_key(path: Path) -> Path:
-    """A fresh RSA key, with which the control plane signs service-account tokens."""
+    """Write a new RSA key with which the control plane signs service-account tokens. Return its path."""
     return _write_private(path, rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 

@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane: etcd, kube-apiserver with RBAC, kube-controller-manager, on request a scheduler."""
+"""A real Kubernetes control plane: etcd, kube-apiserver with RBAC, kube-controller-manager, optionally a scheduler."""
 
 import base64
 import json
@@ -25,21 +25,21 @@ _RECORD = "controlplane.json"
 _LOOPBACK = "127.0.0.1"
 _SERVICE_CIDR = "10.96.0.0/16"
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
-# Nobody renews the leases of nodes that are made by hand: left to these controllers they would turn NotReady, and the
-# pods bound to them would be evicted.
+# No kubelet renews the leases of nodes without a kubelet. With these controllers, such nodes would become NotReady
+# and their pods would be evicted.
 _NOT_FOR_HAND_MADE_NODES = ("node-lifecycle-controller", "taint-eviction-controller")
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Access to a Kubernetes cluster: a kubeconfig's, or that of a ControlPlane."""
+    """Access to a Kubernetes cluster, from a kubeconfig or a ControlPlane."""
 
     kubeconfig: Path
     kubectl: Kubectl
 
     @classmethod
     def named_by_user(cls) -> Self | None:
-        """The cluster of `$RACKSPAN_KUBECONFIG`, with the kubectl that is found first; None when it is not set."""
+        """Return the cluster of `$RACKSPAN_KUBECONFIG` with the first kubectl found, or None if it is not set."""
         if not (named := os.environ.get("RACKSPAN_KUBECONFIG")):
             return None
         kubeconfig = Path(named).expanduser().absolute()
@@ -47,12 +47,12 @@ class Cluster:
         return cls(kubeconfig, Kubectl(kubectl, kubeconfig))
 
     def api_client(self) -> client.ApiClient:
-        """A new client of the official library; the caller closes it."""
+        """Return a new client of the official library. The caller closes it."""
         api: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))  # type: ignore[no-untyped-call]
         return api
 
     def kubeconfig_for_service_account(self, namespace: str, name: str, path: Path) -> Path:
-        """Write to `path` a kubeconfig with the rights of a service account, by a token as its pods would get one."""
+        """Write a kubeconfig with a token of a service account to `path`, like the token in its pods."""
         view = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--output=json"))
         server = view["clusters"][0]["cluster"]
         token = self.kubectl("create", "token", name, f"--namespace={namespace}", "--duration=12h").strip()
@@ -60,7 +60,7 @@ class Cluster:
 
 
 class ControlPlane:
-    """The control plane in a directory, run by that stack's Processes. Its data is not safe: etcd does not fsync."""
+    """A control plane in a directory, run by the Processes of its stack. etcd does not fsync, so data may be lost."""
 
     def __init__(self, directory: Path, processes: Processes, binaries: dict[str, Path]) -> None:
         self.directory = directory
@@ -87,8 +87,8 @@ class ControlPlane:
     ) -> Self:
         """Start an empty control plane in a new directory and wait until it serves. Takes about ten seconds.
 
-        The API server listens at `address`: not on loopback when pods shall reach it. With `kubelets`, nodes are real
-        and are looked after; otherwise they are made by hand.
+        The API server listens at `address`, which must not be loopback if pods have to reach it. With `kubelets`,
+        nodes are real and their lifecycle is managed. Otherwise nodes are created without a kubelet.
         """
         plane = cls(directory, processes, binaries)
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,31 +112,31 @@ class ControlPlane:
 
     @classmethod
     def running(cls, directory: Path, processes: Processes) -> Self:
-        """The running control plane that another process started in `directory`."""
+        """Return the running control plane that another process started in `directory`."""
         record = json.loads((directory / _RECORD).read_text())
         return cls(directory, processes, {name: Path(path) for name, path in record["binaries"].items()})
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
+        """The URL of the API server."""
         url: str = json.loads((self.directory / _RECORD).read_text())["url"]
         return url
 
     def api_client(self) -> client.ApiClient:
-        """A new client of the official library with every right; the caller closes it."""
+        """Return a new client of the official library with all rights. The caller closes it."""
         return self.cluster.api_client()
 
     @property
     def client_ca(self) -> Path:
-        """The certificate of the authority that signs every client's, kubelets' and the API server's own."""
+        """The CA certificate for the certificates of clients, kubelets and the API server."""
         return self._pki / "ca.crt"
 
     def kubeconfig_for_component(self, name: str, user: str, groups: Sequence[str] = ()) -> Path:
-        """Write a kubeconfig with a certificate of its own, for a component that is no part of the control plane."""
+        """Write a kubeconfig with a new certificate for a component outside of the control plane."""
         return self._write_kubeconfig(name, CertificateAuthority(self._pki).client(name, user, groups), self.url)
 
     def start_component(self, name: str) -> None:
-        """Start one component, again if it was stopped, and wait until it does its work."""
+        """Start one component, also after it was stopped, and wait until it works."""
         record = json.loads((self.directory / _RECORD).read_text())
         self.processes.start(self.process(name), record["commands"][name], cwd=self.directory)
         ready, what = self._probes(record)[name]
@@ -148,39 +148,39 @@ class ControlPlane:
         eventually(alive_and_ready, what, interval=0.05, retry_on=(OSError, urllib.error.URLError))
 
     def stop_component(self, name: str) -> None:
-        """Stop one component, for example the API server, to test what clients do without it."""
-        # The API server would wait half a minute for its watchers to leave.
+        """Stop one component, for example the API server, to test clients without it."""
+        # The API server would wait half a minute for its watches to end.
         self.processes.stop(self.process(name), grace=1 if name == "kube-apiserver" else 3)
 
     def freeze_component(self, name: str) -> None:
-        """Let one component hang: its connections stay open, and nothing is answered."""
+        """Stop one component by SIGSTOP: its connections stay open, but it does not respond."""
         self.processes.signal(self.process(name), signal.SIGSTOP)
 
     def thaw_component(self, name: str) -> None:
         self.processes.signal(self.process(name), signal.SIGCONT)
 
     def stop(self) -> None:
-        """Stop every component, in the reverse of the order in which they started. Data and ports are kept."""
+        """Stop all components in the reverse order of their start. Data and ports are kept."""
         for name in reversed(self._started()):
             self.stop_component(name)
 
     def resume(self) -> None:
-        """Start again what was stopped, or has died."""
+        """Start the components that were stopped or have died."""
         for name in self._started():
             if self.processes.pid(self.process(name)) is None:
                 self.start_component(name)
 
     def destroy(self) -> None:
-        """Kill every component at once; its data may be damaged."""
+        """Kill all components at once. Their data may be damaged."""
         for name in reversed(self._started()):
             self.processes.kill(self.process(name))
 
     def process(self, component: str) -> str:
-        """The component's name among the stack's processes."""
+        """Return the name of a component among the processes of the stack."""
         return f"{self._name}.{component}"
 
     def _started(self) -> list[str]:
-        """Components that were ever started, in that order."""
+        """Return the components that were started, in the order of their first start."""
         prefix = self.process("")
         return [name.removeprefix(prefix) for name in self.processes.names() if name.startswith(prefix)]
 
@@ -192,7 +192,7 @@ class ControlPlane:
         ca.client("scheduler", "system:kube-scheduler")
         ca.client("kubelet-client", "kube-apiserver-kubelet-client", ["system:masters"])
         write_service_account_key(self._pki / "service-account.key")
-        # A certificate authority of its own: clients of the API server must not be able to connect to etcd.
+        # A separate certificate authority, so that clients of the API server cannot connect to etcd.
         etcd = CertificateAuthority(self._etcd_pki)
         etcd.server("etcd")
         etcd.client("client", "kube-apiserver-etcd-client")
@@ -222,7 +222,7 @@ class ControlPlane:
                 f"--listen-peer-urls={peer_url}",
                 f"--initial-advertise-peer-urls={peer_url}",
                 f"--initial-cluster=dev={peer_url}",
-                "--quota-backend-bytes=8589934592",  # 8 GiB, the most that etcd's documentation recommends
+                "--quota-backend-bytes=8589934592",  # 8 GiB, the maximum that etcd recommends
                 *(
                     f"--{who}{flag}={etcd_pki / file}"
                     for who in ("", "peer-")
@@ -243,7 +243,7 @@ class ControlPlane:
                 f"--etcd-keyfile={etcd_pki / 'client.key'}",
                 f"--bind-address={address}",
                 f"--advertise-address={address}",
-                # The default one refuses to advertise a loopback address.
+                # The default reconciler rejects a loopback address.
                 *(["--endpoint-reconciler-type=none"] if address == _LOOPBACK else []),
                 f"--secure-port={secure}",
                 f"--tls-cert-file={pki / 'apiserver.crt'}",
@@ -280,7 +280,7 @@ class ControlPlane:
         return {name: [str(self._binaries[name]), *flags[name]] for name in flags if name in self._binaries}
 
     def _probes(self, record: dict[str, str]) -> dict[str, tuple[Callable[[], bool], str]]:
-        """Per component, how to see that it works, and what to say when it does not."""
+        """Return for each component a probe, and what the probe waits for."""
         trust = _trust(self._pki, "admin")
 
         def answers(url: str, trust: ssl.SSLContext = trust) -> bool:
@@ -300,7 +300,7 @@ class ControlPlane:
 
 
 def components(extra: Iterable[str] = ()) -> tuple[str, ...]:
-    """Programs that a control plane needs, with those of `extra` ('scheduler', 'kubelet', 'proxy')."""
+    """Return the programs of a control plane and those of `extra` ('scheduler', 'kubelet', 'proxy')."""
     return (*assets.CONTROL_PLANE, *(name if name.startswith("kube") else f"kube-{name}" for name in extra))
 
 
@@ -319,7 +319,7 @@ def _write_kubeconfig(path: Path, server: dict[str, str], user: str, credentials
 
 
 def _trust(pki: Path, name: str) -> ssl.SSLContext:
-    """A TLS context that trusts the authority in `pki` and presents the certificate of that name."""
+    """Return a TLS context that trusts the CA in `pki` and uses the client certificate `name`."""
     context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
     context.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
     return context

@@ -1,4 +1,4 @@
-"""The archive of parsed classes (class-data sharing) by which a broker's JVM starts about three times faster."""
+"""An archive of parsed classes (class-data sharing), with which a broker JVM starts about three times faster."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from dev.waiting import eventually
 
 
 def ensure_archive(distribution: KafkaDistribution) -> KafkaDistribution:
-    """The distribution with its archive, after recording one where it is missing."""
+    """Return the distribution with its archive. Record the archive if it is missing."""
     archive = archive_path(distribution)
     with exclusive(archive.with_suffix(".lock")):
         if not archive.exists():
@@ -25,7 +25,7 @@ def ensure_archive(distribution: KafkaDistribution) -> KafkaDistribution:
 
 
 def _record(distribution: KafkaDistribution, scratch: Path) -> Path:
-    """Run one node that is broker and controller at once, so that one archive serves both, and let it work."""
+    """Run a node that is broker and controller, so that one archive serves both, with load. Return the archive."""
     broker, controller = free_ports(2)
     settings = scratch / "server.properties"
     settings.write_text(f"""\
@@ -48,7 +48,7 @@ log.cleaner.dedupe.buffer.size=4194304
     with Processes.attached(scratch / "run") as processes:
         processes.start("node", command)
         _work(processes, f"127.0.0.1:{broker}")
-        processes.stop("node", grace=120)  # the JVM writes the archive on its way out
+        processes.stop("node", grace=120)  # the JVM writes the archive when it ends
     return archive
 
 

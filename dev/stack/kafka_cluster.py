@@ -1,7 +1,7 @@
-"""A KRaft Kafka cluster of several brokers, each in a rack of one's choice, on loopback.
+"""A KRaft Kafka cluster of several brokers, each in a given rack, on loopback.
 
-Controllers of its own, one unless more are asked for, and any number of brokers, so that every broker can be stopped
-without stopping the cluster.
+It has one or more separate controllers and any number of brokers, so that every broker can be stopped without stopping
+the cluster.
 """
 
 import base64
@@ -34,9 +34,9 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 CONTROLLER_ID = 3000
 PATIENT = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
-"""For clusters whose brokers nobody kills or starts again: a busy machine may keep a live one silent for nine seconds.
+"""For clusters whose brokers are not killed or restarted: on a busy machine, a live broker may not respond for 9 s.
 
-Kafka keeps a session also of a broker that was stopped, and takes no registration of the same broker before it ends.
+Kafka also keeps the session of a stopped broker, and rejects a new registration of this broker until the session ends.
 """
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:CICompilerCount=1")
 _RECORD = "kafka.json"
@@ -54,8 +54,8 @@ _SMALL = {
     "log.cleaner.dedupe.buffer.size": 4 * 2**20,
     "log.segment.bytes": 16 * 2**20,
     "log.index.size.max.bytes": 2**16,
-    # A cluster at rest rests: followers ask for what is new every two seconds, where there is nothing new, and the
-    # controller writes no empty records for brokers to read. Idle brokers take half as much CPU.
+    # Halve the CPU of idle brokers: followers fetch every two seconds if there is no new data, and the controller
+    # writes no empty records that brokers would read.
     "replica.fetch.wait.max.ms": 2_000,
     "metadata.max.idle.interval.ms": 0,
     "offsets.topic.num.partitions": 4,
@@ -66,9 +66,9 @@ _SMALL = {
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Adds to a cluster's listeners: SASL_SSL and SASL_PLAINTEXT (PLAIN, SCRAM), and SSL with client certificates.
+    """Additional listeners of a cluster: SASL_SSL and SASL_PLAINTEXT (PLAIN, SCRAM), and SSL with client certificates.
 
-    `users` maps a user name to its password; each can log in by every mechanism.
+    `users` maps user names to passwords. Each user can log in with every mechanism.
     """
 
     users: Mapping[str, str]
@@ -76,18 +76,18 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class RackCommand:
-    """A command that a broker runs at each start, and that prints `broker.rack=...`, as `rackspan rack-id` does."""
+    """A command that a broker runs at each start. It prints `broker.rack=...`, like `rackspan rack-id`."""
 
     command: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Record:
-    """What is written beside a cluster's data, so that a later process can take over."""
+    """The settings of a cluster, stored with its data, so that a later process can manage the cluster."""
 
     cluster_id: str
     controller_ports: dict[str, int]  # by node id
-    racks: dict[str, str | None]  # by broker id; JSON knows only text as keys
+    racks: dict[str, str | None]  # by broker id, as text because of JSON
     ports: dict[str, dict[str, int]]  # by broker id, then by listener
     jvm: list[str]
     properties: dict[str, str]
@@ -100,7 +100,7 @@ class _Record:
 
 
 class KafkaCluster:
-    """A cluster in a directory, run by that stack's Processes."""
+    """A cluster in a directory, run by the Processes of its stack."""
 
     def __init__(self, directory: Path, processes: Processes, distribution: KafkaDistribution, record: _Record) -> None:
         self.directory = directory
@@ -128,12 +128,11 @@ class KafkaCluster:
     ) -> Self:
         """Start a new cluster in a new directory and wait until every broker is registered.
 
-        `racks` gives `broker.rack` by broker id; as a sequence, of the brokers 0, 1, 2, ... None leaves it unset, and a
-        command is asked for it at each start of the broker.
-        `properties` are added to every broker's and the controller's, `broker_properties` to those of single brokers,
-        where None takes one away. `heap` is each JVM's: 192m carries a few thousand
-        replicas per broker, tests of scale want 512m or more. Brokers listen at `host`, and have `disks` log
-        directories each.
+        `racks` has `broker.rack` by broker id, or as a sequence for brokers 0, 1, 2, ... None leaves it unset. A
+        RackCommand provides it at each start of the broker.
+        `properties` apply to all brokers and controllers, `broker_properties` to single brokers, where None removes a
+        property. `heap` is the heap of each JVM: 192m is enough for a few thousand replicas per broker, scale tests
+        need 512m or more. Brokers listen at `host` and have `disks` log directories each.
         """
         by_id = dict(racks) if isinstance(racks, Mapping) else dict(enumerate(racks))
         listeners = ("INTERNAL", *(_SECURE_LISTENERS if security else ()))
@@ -161,7 +160,7 @@ class KafkaCluster:
         if security:
             cluster.ca.server("broker")
             cluster.ca.client("client", "rackspan-dev-client")
-        # Controllers first: a broker that finds none asks for one without a pause, a second of CPU each.
+        # Controllers first: a broker without a controller retries without a pause, which takes a second of CPU.
         for controller in cluster.controllers:
             cluster._format_controller(controller)
             cluster._launch(_controller_name(controller))
@@ -173,11 +172,11 @@ class KafkaCluster:
 
     @classmethod
     def running(cls, directory: Path, processes: Processes, distribution: KafkaDistribution) -> Self:
-        """The running cluster that another process started in `directory`."""
+        """Return the running cluster that another process started in `directory`."""
         record = _Record(**json.loads((directory / _RECORD).read_text()))
         return cls(directory, processes, distribution.with_plugins(*map(Path, record.plugins)), record)
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     @property
     def cluster_id(self) -> str:
@@ -185,17 +184,17 @@ class KafkaCluster:
 
     @property
     def racks(self) -> dict[int, str | None]:
-        """`broker.rack` as configured, by broker id; None where there is none, or a command that gives it."""
+        """The configured `broker.rack` by broker id, or None if it is unset or a command provides it."""
         return {int(broker): rack for broker, rack in self._record.racks.items()}
 
     @property
     def controllers(self) -> tuple[int, ...]:
-        """Node ids of the controllers."""
+        """The node ids of the controllers."""
         return tuple(map(int, self._record.controller_ports))
 
     @property
     def ca(self) -> CertificateAuthority:
-        """The authority behind the TLS listeners; it can issue further client certificates."""
+        """The certificate authority of the TLS listeners. It can issue more client certificates."""
         return CertificateAuthority(self.directory / "pki")
 
     @property
@@ -205,26 +204,26 @@ class KafkaCluster:
         return Certificate(pki / "client.crt", pki / "client.key", pki / "client.pem")
 
     def broker_pids(self) -> dict[int, int]:
-        """Process ids of the brokers that run, by broker id."""
+        """Return the process ids of the running brokers by broker id."""
         pids = self.processes.pids()
         return {broker: pids[name] for broker in self.racks if (name := self._process(_broker_name(broker))) in pids}
 
     def node_directory(self, broker: int) -> Path:
-        """Where a broker has its configuration and its log directories."""
+        """Return the directory of a broker, with its configuration and log directories."""
         return self.directory / _broker_name(broker)
 
     def process_log(self, broker: int) -> Path:
-        """What a broker has written of itself, of all its lives."""
+        """Return the path of the process log of a broker, which covers all its starts."""
         return self.processes.log(self._process(_broker_name(broker)))
 
     def bootstrap(self, listener: Listener = "INTERNAL") -> str:
-        """`host:port,host:port,...` of every broker. INTERNAL takes plain text without log-in."""
+        """Return `host:port,host:port,...` of all brokers. INTERNAL is plain text without authentication."""
         return ",".join(f"{self._record.host}:{ports[listener]}" for ports in self._record.ports.values())
 
     def client_config(
         self, listener: Listener = "INTERNAL", user: str | None = None, mechanism: Mechanism = "SCRAM-SHA-512"
     ) -> dict[str, str]:
-        """What a librdkafka client needs to connect by `listener`; `user` is the first one unless it is named."""
+        """Return the librdkafka configuration for `listener`. `user` defaults to the first user."""
         config = {"bootstrap.servers": self.bootstrap(listener), "security.protocol": _PROTOCOLS[listener]}
         if listener.endswith("SSL"):
             config["ssl.ca.location"] = str(self.ca.cert)
@@ -238,37 +237,37 @@ class KafkaCluster:
         return config
 
     def admin(self) -> AdminClient:
-        """A new admin client on INTERNAL. Keep a reference to it for as long as its futures run."""
+        """Return a new admin client for INTERNAL. Keep a reference to it as long as its futures run."""
         return AdminClient({**self.client_config(), "log_level": 0})
 
     def known_to(self, broker: int) -> ClusterMetadata:
-        """The brokers and topics in one broker's metadata; other brokers' may be older or newer."""
+        """Return the metadata of one broker. The metadata of other brokers may be older or newer."""
         server = f"{self._record.host}:{self._record.ports[str(broker)]['INTERNAL']}"
-        # A new client each time: one that met the broker in the middle of its start can stay broken.
+        # Use a new client each time: a client that connected to a starting broker can stay broken.
         admin = AdminClient({"bootstrap.servers": server, "reconnect.backoff.max.ms": 200, "log_level": 0})
         return admin.list_topics(timeout=5)
 
     def registered_racks(self) -> dict[int, str | None]:
-        """`broker.rack` by broker id as clients see it: of the brokers that are registered and unfenced."""
+        """Return `broker.rack` by broker id as clients see it, for registered and unfenced brokers."""
         admin = self.admin()
         return {node.id: node.rack for node in admin.describe_cluster().result(300).nodes}
 
     def tool(self, main_class: str, *arguments: str) -> str:
-        """Run a tool of Kafka's against this cluster, and return what it printed: `tool("ConfigCommand", ...)`.
+        """Run a Kafka tool against this cluster and return its output: `tool("ConfigCommand", ...)`.
 
         Raises KafkaToolError.
         """
         return self.distribution.run_tool(main_class, "--bootstrap-server", self.bootstrap(), *arguments)
 
     def describe(self, *topics: str) -> str:
-        """What Kafka itself says about topics, all when none is named: its `kafka-topics.sh --describe`."""
+        """Return the output of `kafka-topics.sh --describe` for topics, or for all if none is given."""
         chosen = ("--topic", "|".join(topics)) if topics else ()
         return self.tool("TopicCommand", "--describe", *chosen)
 
-    # -- what can happen to it ----------------------------------------------------------------------------------------
+    # -- operations and faults ----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop every broker, then the controllers: brokers need one to shut down in order. Data and ports are kept."""
+        """Stop all brokers, then the controllers, which brokers need for a clean shutdown. Data and ports are kept."""
         for broker in self.racks:
             self._signal_stop(_broker_name(broker))
         for broker in self.racks:
@@ -279,49 +278,49 @@ class KafkaCluster:
             self.processes.stop(self._process(_controller_name(controller)))
 
     def resume(self) -> None:
-        """Start again what `stop` stopped."""
+        """Start the processes of the cluster that are not running, for example after `stop`."""
         for name in (*map(_controller_name, self.controllers), *map(_broker_name, self.racks)):
             if self.processes.pid(self._process(name)) is None:
                 self._launch(name)
         self.wait_until_registered()
 
     def destroy(self) -> None:
-        """Kill every process of the cluster at once, as a power failure does; `resume` starts them again."""
+        """Kill all processes of the cluster, like a power failure. `resume` starts them again."""
         for name in (*map(_broker_name, self.racks), *map(_controller_name, self.controllers)):
             self.processes.kill(self._process(name))
 
     def stop_broker(self, broker: int) -> None:
-        """Shut one broker down in order, so that it hands its leaders over first, however long that takes."""
+        """Shut down one broker cleanly, so that it first moves its leaders. This may take up to four minutes."""
         self.processes.stop(self._process(_broker_name(broker)), grace=240)
 
     def kill_broker(self, broker: int) -> None:
-        """Kill one broker, as a crash does: the controller fences it after the session timeout of nine seconds."""
+        """Kill one broker, like a crash. The controller fences it after the session timeout of nine seconds."""
         self.processes.kill(self._process(_broker_name(broker)))
 
     def kill_controller(self, controller: int) -> None:
-        """Kill one controller, as a crash does; `resume` starts it again."""
+        """Kill one controller, like a crash. `resume` starts it again."""
         self.processes.kill(self._process(_controller_name(controller)))
 
     def active_controller(self) -> int:
-        """The node id of the controller that leads, as the brokers' quorum says."""
+        """Return the node id of the active controller, from the status of the metadata quorum."""
         said = self.tool("MetadataQuorumCommand", "describe", "--status")
         return next(int(line.split()[1]) for line in said.splitlines() if line.startswith("LeaderId:"))
 
     def freeze_broker(self, broker: int) -> None:
-        """Let it hang: its connections stay open, and nothing is answered."""
+        """Stop the process of a broker by SIGSTOP: its connections stay open, but it does not respond."""
         self.processes.signal(self._process(_broker_name(broker)), signal.SIGSTOP)
 
     def thaw_broker(self, broker: int) -> None:
-        """Let it go on where it was."""
+        """Let a frozen broker continue."""
         self.processes.signal(self._process(_broker_name(broker)), signal.SIGCONT)
 
     def start_broker(self, broker: int) -> None:
-        """Start a broker that is down and wait until it is registered. One that crashed first waits out its session."""
+        """Start a stopped broker and wait until it is registered. After a crash, its old session must end first."""
         self._launch(_broker_name(broker))
         self.wait_until_registered([broker])
 
     def restart_broker(self, broker: int, properties: Mapping[str, str | None]) -> None:
-        """Restart one broker with further properties of its own; None takes one away."""
+        """Restart one broker with additional broker properties. None removes a property."""
         self.stop_broker(broker)
         self._record.broker_properties.setdefault(str(broker), {}).update(properties)
         self._save()
@@ -329,7 +328,7 @@ class KafkaCluster:
         self.start_broker(broker)
 
     def move_broker(self, broker: int, rack: str | None) -> None:
-        """Restart one broker with another `broker.rack`, as if its machine had been carried to another rack."""
+        """Restart one broker with another `broker.rack`, as if its machine had been moved to another rack."""
         self.stop_broker(broker)
         self._record.racks[str(broker)] = rack
         self._save()
@@ -346,7 +345,7 @@ class KafkaCluster:
         self.start_broker(broker)
 
     def set_password(self, user: str, password: str) -> None:
-        """Give a user, known or new, a password for both SCRAM mechanisms. PLAIN keeps the one it started with."""
+        """Set the password of an existing or new user for both SCRAM mechanisms. PLAIN keeps the initial password."""
         admin = self.admin()
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):  # one request cannot hold both
             change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
@@ -355,9 +354,9 @@ class KafkaCluster:
         self._save()
 
     def wait_until_registered(self, brokers: Iterable[int] | None = None, timeout: float = 240) -> None:
-        """Wait until the brokers (all of them unless named) are unfenced, and every broker that runs knows it.
+        """Wait until the brokers (by default all) are unfenced and every running broker knows it.
 
-        They themselves are asked too: what others say of a broker that crashed is true only once its session has ended.
+        The brokers are queried, too, because others list a crashed broker until its session has ended.
         """
         wanted = set(self.racks if brokers is None else brokers)
         running = [self._process(_broker_name(broker)) for broker in wanted]
@@ -373,21 +372,21 @@ class KafkaCluster:
         eventually(registered, what, timeout=timeout, interval=0.2, retry_on=(KafkaException, psutil.NoSuchProcess))
 
     def wait_until_agreed(self) -> None:
-        """Wait until all brokers that run give the same topics and replicas: any of them may be asked next."""
+        """Wait until all running brokers return the same topics and replicas. A client may query any of them."""
 
         def agreed() -> bool:
             return len({_replicas(self.known_to(broker)) for broker in self._awake()}) == 1
 
         eventually(agreed, "all brokers to give the same topics and replicas", retry_on=KafkaException)
 
-    # -- how it is made -----------------------------------------------------------------------------------------------
+    # -- processes and files ------------------------------------------------------------------------------------------
 
     def _process(self, name: str) -> str:
-        """A node's name among the stack's processes."""
+        """Return the name of a node among the processes of the stack."""
         return f"{self.directory.name}.{name}"
 
     def _awake(self) -> list[int]:
-        """Brokers that run and are not frozen."""
+        """Return the brokers that run and are not frozen."""
         running = self.broker_pids()
         return [broker for broker, pid in running.items() if psutil.Process(pid).status() != psutil.STATUS_STOPPED]
 
@@ -430,7 +429,7 @@ class KafkaCluster:
         self.distribution.run_tool("kafka.tools.StorageTool", *arguments)
 
     def _prepare_broker(self, broker: int) -> None:
-        """Configure a broker and format its log directories, which without the controller's role takes one file."""
+        """Configure a broker and format its log directories. A node that is not a controller only needs one file."""
         self._configure_broker(broker)
         for data in {*self._log_directories(broker), self._metadata_directory(broker)}:
             data.mkdir()
@@ -442,7 +441,7 @@ class KafkaCluster:
         return [self.node_directory(broker) / name for name in names]
 
     def _metadata_directory(self, broker: int) -> Path:
-        """Where the broker has the cluster's metadata: of several disks none, as it cannot live without that one."""
+        """Return the directory of the metadata. With several disks it is separate, because a broker ends without it."""
         return self.node_directory(broker) / ("data" if self._record.disks == 1 else "metadata")
 
     def _configure_broker(self, broker: int) -> None:
@@ -478,10 +477,10 @@ class KafkaCluster:
             "auto.create.topics.enable": "false",
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             "group.initial.rebalance.delay.ms": 0,
-            "broker.heartbeat.interval.ms": 500,  # a broker that is stopped waits for the answer to its next heartbeat
-            "initial.broker.registration.timeout.ms": 240_000,  # of a dozen JVMs on two cores, the last one starts late
+            "broker.heartbeat.interval.ms": 500,  # a stopping broker waits for the next heartbeat response
+            "initial.broker.registration.timeout.ms": 240_000,  # a dozen JVMs on two cores start slowly
             "offsets.topic.replication.factor": replicas,
-            # The controller elects preferred leaders every five minutes, sometimes before the code that is tested does.
+            # Otherwise the controller elects preferred leaders every five minutes, sometimes before the tested code.
             "auto.leader.rebalance.enable": "false",
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": 1,
@@ -514,20 +513,20 @@ class KafkaCluster:
 
 
 def new_cluster_id() -> str:
-    """A random cluster id, as Kafka's own tool makes them."""
+    """Return a random cluster id, like those of Kafka's tool."""
     return _random_uuid()
 
 
 def _random_uuid() -> str:
-    """A UUID in Kafka's notation: URL-safe base64 without padding."""
+    """Return a random UUID in Kafka's notation: URL-safe base64 without padding."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):  # the format tool would read an option
+        if not text.startswith("-"):  # the format tool would parse an option
             return text
 
 
 def _replicas(metadata: ClusterMetadata) -> frozenset[tuple[str, int, tuple[int, ...]]]:
-    """Topic, partition, and broker ids of each replica list, the preferred leader first."""
+    """Return topic, partition and broker ids of each replica list, the preferred leader first."""
     return frozenset(
         (name, number, tuple(partition.replicas))
         for name, topic in metadata.topics.items()

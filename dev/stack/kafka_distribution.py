@@ -1,4 +1,4 @@
-"""Apache Kafka from its published jars: one folder of them in the cache serves brokers, controllers and tools."""
+"""Apache Kafka from its published jars. Brokers, controllers and tools use one folder in the cache."""
 
 import hashlib
 import os
@@ -14,21 +14,21 @@ from dev.stack.versions import chosen
 
 DEFAULT_VERSION = "4.4.0"
 _CONFIG_COMMANDS = dict.fromkeys(("4.1.2", "4.2.1", "4.3.1"), "kafka.admin.ConfigCommand")
-"""Where Kafka's tool for configs was before 4.4."""
+"""The class of Kafka's config tool before 4.4, by version."""
 _HERE = REPOSITORY / "dev" / "distributions" / "kafka"
 _BROKER_LOGGING = _HERE / "log4j2.properties"
 _TOOL_LOGGING = _HERE / "tools-log4j2.properties"
 
 
 class KafkaToolError(RuntimeError):
-    """One of Kafka's command-line tools failed; the message is what it printed."""
+    """A Kafka command-line tool failed. The message is its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaDistribution:
-    """Kafka's jars, the Java that runs them, and the flags by which JVMs share classes that are parsed already.
+    """The jars of Kafka, the Java that runs them, and the flags for class-data sharing.
 
-    `plugins` are further jars, that brokers load by their configuration.
+    `plugins` are additional jars that brokers load by their configuration.
     """
 
     version: str
@@ -38,14 +38,14 @@ class KafkaDistribution:
     plugins: tuple[Path, ...] = ()
 
     def command(self, main_class: str, *arguments: str | Path, jvm: tuple[str, ...]) -> list[str]:
-        """The command line of a broker or controller."""
+        """Return the command line of a broker or controller."""
         return self._java(main_class, arguments, (*jvm, f"-Dlog4j2.configurationFile={_BROKER_LOGGING}"))
 
     def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 120) -> str:
-        """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return what it printed.
+        """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return its output.
 
-        Names without a package are of that one, `ConfigCommand` wherever this version has it. Raises KafkaToolError
-        when it fails.
+        Names without a package are in `org.apache.kafka.tools`, except `ConfigCommand` in older versions. Raises
+        KafkaToolError if the tool fails.
         """
         if "." not in main_class:
             named = _CONFIG_COMMANDS.get(self.version) if main_class == "ConfigCommand" else None
@@ -58,19 +58,19 @@ class KafkaDistribution:
         return done.stdout
 
     def sharing_archive(self, archive: Path) -> "KafkaDistribution":
-        """The same distribution, its JVMs reading an archive of parsed classes; they ignore one that does not fit."""
+        """Return a copy whose JVMs read an archive of parsed classes. They ignore an archive that does not match."""
         return replace(self, sharing=("-Xshare:auto", f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"))
 
     def writing_archive(self, archive: Path) -> "KafkaDistribution":
-        """The same distribution, its JVMs writing such an archive when they end."""
+        """Return a copy whose JVMs write an archive of parsed classes when they end."""
         return replace(self, sharing=(f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
 
     def with_plugins(self, *jars: Path) -> "KafkaDistribution":
-        """The same distribution with further jars on its class path."""
+        """Return a copy with additional jars on the class path."""
         return replace(self, plugins=jars)
 
     def fingerprint(self) -> str:
-        """Changes with everything that an archive depends on: the Java, and the class path's files and their times."""
+        """Return a hash of everything that an archive depends on: Java, and the names, sizes and times of the jars."""
         facts = [
             str(self.java.resolve()),
             *(f"{jar}:{jar.stat().st_size}:{jar.stat().st_mtime_ns}" for jar in self.jars),
@@ -79,8 +79,7 @@ class KafkaDistribution:
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
     def _java(self, main_class: str, arguments: tuple[str | Path, ...], jvm: tuple[str, ...]) -> list[str]:
-        # Every jar by name and in one order: the JVM refuses an archive that was made with another class path, but for
-        # what comes after it.
+        # List all jars in a fixed order: the JVM rejects an archive for another class path, except for jars at its end.
         class_path = os.pathsep.join(map(str, (*self.jars, *self.plugins)))
         common = ("-Xms32m", "-Xss256k", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
         flags = (*common, "-Djava.awt.headless=true", *self.sharing, *jvm)
@@ -88,23 +87,23 @@ class KafkaDistribution:
 
 
 def kafka_versions() -> list[str]:
-    """The versions whose jars are pinned: a folder each in dev/distributions/kafka."""
+    """Return the versions with pinned jars: the folders in dev/distributions/kafka."""
     return sorted(path.name for path in _HERE.iterdir() if path.name[0].isdigit())
 
 
 def kafka_version() -> str:
-    """The version that runs: `RACKSPAN_KAFKA`, which `make KAFKA=4.3.1 …` sets. Raises AssetError for others."""
+    """Return `RACKSPAN_KAFKA`, which `make KAFKA=4.3.1 …` sets, else the default. Raise AssetError if not pinned."""
     return chosen("Kafka", "RACKSPAN_KAFKA", DEFAULT_VERSION, kafka_versions())
 
 
 def find_distribution() -> KafkaDistribution | None:
-    """The distribution, when its jars were downloaded earlier."""
+    """Return the distribution, or None if its jars are not downloaded."""
     jars = tuple(sorted(_jar_folder().glob("*.jar")))
     return KafkaDistribution(kafka_version(), jars, Path(_java())) if jars else None
 
 
 def ensure_distribution() -> KafkaDistribution:
-    """The distribution, after downloading its jars where they are missing."""
+    """Return the distribution. Download its jars if they are missing."""
     ensure_jars(_HERE, _jar_folder(), _copied("runtime"), f"Kafka {kafka_version()} (56 MB of jars)", kafka_version())
     found = find_distribution()
     if found is None:
@@ -113,12 +112,12 @@ def ensure_distribution() -> KafkaDistribution:
 
 
 def find_client_jars() -> tuple[Path, ...]:
-    """Kafka Streams, to run beside the distribution; empty when missing."""
+    """Return the jars of Kafka Streams for the distribution. Empty if they are missing."""
     return tuple(sorted(_client_folder().glob("*.jar")))
 
 
 def ensure_client_jars() -> tuple[Path, ...]:
-    """The same, after downloading them where they are missing."""
+    """Return the jars of Kafka Streams. Download them if they are missing."""
     what = f"Kafka Streams {kafka_version()} (2 MB of jars)"
     ensure_jars(_HERE, _client_folder(), _copied("provided"), what, kafka_version())
     return find_client_jars()
@@ -129,10 +128,9 @@ def _copied(scope: str) -> tuple[str, ...]:
 
 
 def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str, version: str = "") -> None:
-    """Download jars to `folder`, unless that is there, by a goal of Maven for `pinned`/pom.xml.
+    """Download jars to `folder`, unless it exists, by a Maven goal for `pinned`/pom.xml.
 
-    Raises AssetError where they are not those of the list that is named after the folder, beside it or in a folder of
-    the version.
+    Raises AssetError if they do not match the checksums in `pinned`/`version`/`<name of the folder>.sha256`.
     """
     with exclusive(folder.parent / ".lock"):
         if not folder.exists():
@@ -148,11 +146,11 @@ def ensure_jars(pinned: Path, folder: Path, goal: Sequence[str], what: str, vers
                     tally=lambda line: "Downloaded from" in line and ".jar" in line,
                 )
                 check_jars(jars, pinned / version / f"{folder.name}.sha256")
-                jars.replace(folder)  # whole or not at all
+                jars.replace(folder)  # atomically
 
 
 def check_jars(folder: Path, listed: Path) -> None:
-    """See that a folder holds the jars of a list by sha256sum, and no others. Raises AssetError."""
+    """Raise AssetError unless a folder has exactly the jars of a list by sha256sum."""
     lines = (line.split() for line in listed.read_text().splitlines())
     expected = {name: digest for digest, name in lines}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
@@ -165,7 +163,7 @@ def check_jars(folder: Path, listed: Path) -> None:
 
 
 def archive_path(distribution: KafkaDistribution) -> Path:
-    """Where the distribution's archive of parsed classes is kept."""
+    """Return the path of the archive of parsed classes for the distribution."""
     return _jar_folder().parent / f"classes-{distribution.fingerprint()}.jsa"
 
 

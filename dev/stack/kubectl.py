@@ -13,12 +13,12 @@ Manifest = Mapping[str, Any]
 
 
 class KubectlError(RuntimeError):
-    """kubectl failed; the message is what it printed on standard error."""
+    """kubectl failed. The message is its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """A kubectl with its kubeconfig and, optionally, a default namespace.
+    """kubectl with a kubeconfig and optionally a default namespace.
 
     >>> kubectl("get", "nodes")                     # text, as printed
     >>> kubectl.json("get", "kafkatopics", "--all-namespaces")["items"]
@@ -33,7 +33,7 @@ class Kubectl:
         return replace(self, namespace=namespace)
 
     def __call__(self, *arguments: str | Path, stdin: str | None = None, timeout: float = 360) -> str:
-        """Run kubectl and return its standard output. Raises KubectlError when it fails."""
+        """Run kubectl and return its standard output. Raise KubectlError if it fails."""
         command = [str(self.binary), f"--kubeconfig={self.kubeconfig}"]
         if self.namespace is not None:
             command.append(f"--namespace={self.namespace}")
@@ -45,16 +45,16 @@ class Kubectl:
         return done.stdout
 
     def json(self, *arguments: str | Path) -> Any:
-        """The answer of `kubectl <arguments> --output=json`, parsed."""
+        """Return the parsed output of `kubectl <arguments> --output=json`."""
         return json.loads(self(*arguments, "--output=json"))
 
     def wait_until_served(self, *definitions: str) -> None:
-        """Wait until kubectl finds the resources of these CustomResourceDefinitions, or of all that there are.
+        """Wait until kubectl finds the resources of these CustomResourceDefinitions, or of all existing ones.
 
-        `kubectl wait --for=condition=Established` fails at once on a definition whose conditions are still null, as
-        they are for a moment after it is created (kubernetes/kubernetes#66439), and may end before discovery knows it.
+        `kubectl wait --for=condition=Established` fails at once if the conditions of a new definition are still null
+        (kubernetes/kubernetes#66439), and may end before discovery lists the resource.
 
-        Raises TimeoutError after five minutes, with what kubectl printed last.
+        Raises TimeoutError after five minutes, with the last output of kubectl.
         """
         names = definitions or [one["metadata"]["name"] for one in self.json("get", "crd")["items"]]
 
@@ -64,7 +64,7 @@ class Kubectl:
         eventually(served, f"{', '.join(names)} to be served", retry_on=KubectlError)
 
     def apply(self, *manifests: Manifest | Path | str, arguments: Sequence[str] = ()) -> str:
-        """`kubectl apply` of objects, of YAML or JSON texts, or of files and folders."""
+        """Run `kubectl apply` for objects, YAML or JSON texts, or files and folders. Return the output."""
         printed = ""
         if files := [f"--filename={manifest}" for manifest in manifests if isinstance(manifest, Path)]:
             printed += self("apply", *files, *arguments)
@@ -77,5 +77,5 @@ class Kubectl:
         return printed
 
     def environment(self) -> dict[str, str]:
-        """For other programs that read a kubeconfig: the operator, helm, plugins."""
+        """Return the environment for other programs with a kubeconfig: the operator, helm, plugins."""
         return {"KUBECONFIG": str(self.kubeconfig)}

@@ -1,4 +1,4 @@
-"""Stacks with a name: started once, found again by later processes, ended by what is recorded in their directory."""
+"""Named stacks. Later processes find and end a stack by the records in its directory."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ _RECORD = "stack.json"
 
 
 class StackError(RuntimeError):
-    """The stack is not in the state that the caller counts on."""
+    """The stack is not in the state that the caller expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def up(
     *,
     extra: Iterable[str] = (),
 ) -> Stack:
-    """The running stack of that name, else a new one, which stays until `down`.
+    """Return the running stack of this name, or start one, which stays until `down`.
 
-    What died of a running one is started again, and keeps its data; its sites stay as they are.
+    Ended processes of a running stack are started again with their data. Its sites do not change.
     """
     directory = directory_of(name)
     with exclusive(directory.with_name(f".{name}.lock")):
@@ -66,7 +66,7 @@ def up(
             running.control_plane.resume()
             running.kafka.resume()
             return running
-        down(name)  # what a crash or a restart of the machine may have left
+        down(name)  # remains of a crash or a restart of the machine
         stack = start(directory, Processes.attached(directory), where, extra=extra)
         stack.processes.stay()
         return stack
@@ -82,11 +82,11 @@ def start(
     plugins: Sequence[Path] = (),
     meanwhile: Callable[[ControlPlane], None] = lambda _: None,
 ) -> Stack:
-    """Start a stack in a directory whose Processes exist, and wait until all of it serves.
+    """Start a stack in a directory with existing Processes, and wait until all of it serves.
 
-    `extra` names further Kubernetes programs to have: 'scheduler' is started, 'kubelet' and 'proxy' are only built.
-    `plugins` are jars for brokers. `meanwhile` runs as soon as the control plane has the nodes and the brokers' pods,
-    while the brokers start: what it publishes can be waited for by what gives them their racks.
+    `extra` names additional Kubernetes programs: 'scheduler' is started, 'kubelet' and 'proxy' are only built.
+    `plugins` are jars for brokers. `meanwhile` runs while the brokers start, as soon as the control plane has the nodes
+    and the pods of the brokers. A RackCommand of `rack_of` may wait for the results of `meanwhile`.
     """
     extra = tuple(extra)
     started = time.monotonic()
@@ -110,7 +110,7 @@ def start(
                 meanwhile(control_plane)
                 stack = Stack(directory, processes, control_plane, cluster.result(), tuple(where))
             except BaseException:
-                processes.end(grace=0)  # now, so that the other half stops waiting
+                processes.end(grace=0)  # now, so that the other thread stops waiting
                 raise
     except BaseException:
         processes.end(grace=0)
@@ -121,7 +121,7 @@ def start(
 
 
 def find(name: str = DEFAULT_NAME) -> Stack | None:
-    """The stack of that name; None when it is not running, or not whole."""
+    """Return the stack of this name, or None if it is not running or incomplete."""
     directory = directory_of(name)
     processes = Processes.running(directory)
     distribution = kafka_distribution.find_distribution()
@@ -135,7 +135,7 @@ def find(name: str = DEFAULT_NAME) -> Stack | None:
 
 
 def attach(name: str = DEFAULT_NAME) -> Stack:
-    """The running stack of that name. Raises StackError when there is none."""
+    """Return the running stack of this name. Raise StackError if there is none."""
     stack = find(name)
     if stack is None:
         raise StackError(f"stack {name!r} is not running; start it with `{COMMAND} up --name {name}`")
@@ -143,22 +143,22 @@ def attach(name: str = DEFAULT_NAME) -> Stack:
 
 
 def down(name: str = DEFAULT_NAME) -> bool:
-    """End the stack of that name and delete its state. Returns whether there was anything to end or delete."""
+    """End the stack of this name and delete its state. Return whether the stack had any state."""
     directory = directory_of(name)
     if not directory.exists():
         return False
-    Processes(directory).end(grace=0)  # the data is deleted next, so nothing has to be written to disk
+    Processes(directory).end(grace=0)  # without grace, because the data is deleted next
     shutil.rmtree(directory)
     return True
 
 
 def names() -> list[str]:
-    """Names of the stacks that have state, running or not."""
+    """Return the names of the stacks with state, running or not."""
     return sorted(path.name for path in (state_root() / "stacks").glob("*") if path.is_dir())
 
 
 def directory_of(name: str) -> Path:
-    """Where the stack of that name keeps its state: kubeconfig, certificates, logs, data."""
+    """Return the directory with the state of the stack: kubeconfig, certificates, logs, data."""
     if not name or Path(name).name != name or name.startswith("."):
         raise StackError(f"not a name for a stack: {name!r}")
     return state_root() / "stacks" / name

@@ -1,4 +1,4 @@
-"""Kubernetes nodes in regions, zones and racks, and the broker pods that run on them."""
+"""Kubernetes nodes in regions, zones and racks, and broker pods on them."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where one broker runs. Its node and its pod are named after it."""
+    """The location of one broker, after which its node and its pod are named."""
 
     broker: int
     region: str
@@ -47,7 +47,7 @@ class Site:
 
 
 def sites(*paths: str) -> tuple[Site, ...]:
-    """The sites of the brokers 0, 1, 2, ... from rack ids of three levels: `sites("/eu/eu-1a/r1", ...)`."""
+    """Return the sites of brokers 0, 1, 2, ... from rack ids of three levels: `sites("/eu/eu-1a/r1", ...)`."""
     return tuple(Site(broker, *path.strip("/").split("/")) for broker, path in enumerate(paths))
 
 
@@ -64,7 +64,7 @@ NINE_BROKERS = sites(
 
 
 def create_node(api: client.CoreV1Api, name: str, labels: Mapping[str, str]) -> None:
-    """Create or refresh a node that says Ready, and goes on saying so: no controller of the control plane objects."""
+    """Create or update a node that is Ready and stays Ready, because no controller checks its lease."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **labels}
     manifest: Any = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     try:
@@ -73,13 +73,13 @@ def create_node(api: client.CoreV1Api, name: str, labels: Mapping[str, str]) -> 
         if error.status != _CONFLICT:
             raise
         api.patch_node(name, {"metadata": {"labels": labels}})
-    # Admission taints every new node as not ready; the kubelet's first report would take that away.
+    # Admission taints every new node as not ready. Normally, the first report of the kubelet removes the taint.
     api.patch_node(name, {"spec": {"taints": None}})
     set_node_ready(api, name, "True")
 
 
 def set_node_ready(api: client.CoreV1Api, name: str, status: str) -> None:
-    """Set the node's Ready condition to "True", "False" or "Unknown", as its kubelet would."""
+    """Set the Ready condition of a node to "True", "False" or "Unknown", like its kubelet."""
     now = _now()
     reason = "KubeletReady" if status == "True" else "KubeletNotReady"
     ready = {
@@ -95,17 +95,17 @@ def set_node_ready(api: client.CoreV1Api, name: str, status: str) -> None:
 
 
 def relabel_node(api: client.CoreV1Api, name: str, labels: Mapping[str, str | None]) -> None:
-    """Change a node's labels; None removes one."""
+    """Change the labels of a node. None removes a label."""
     api.patch_node(name, {"metadata": {"labels": dict(labels)}})
 
 
 def delete_node(api: client.CoreV1Api, name: str) -> None:
-    """Delete a node; nothing happens when there is none."""
+    """Delete a node if it exists."""
     _ignoring_absence(lambda: api.delete_node(name))
 
 
 def broker_pod(pod: str, node: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Any:
-    """The pod of a broker, as the API server takes it."""
+    """Return the manifest of the pod of a broker."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -113,7 +113,7 @@ def broker_pod(pod: str, node: str, labels: Mapping[str, str], annotations: Mapp
         "spec": {
             "nodeName": node,
             "automountServiceAccountToken": False,
-            # Without a kubelet to confirm its end, a pod with a grace period would stay in deletion for ever.
+            # No kubelet confirms the end of the pod, so with a grace period its deletion would never complete.
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "kafka", "image": "kafka"}],
         },
@@ -129,7 +129,7 @@ def create_broker_pod(
     labels: Mapping[str, str] = BROKER_LABELS,
     annotations: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a running broker pod on a node. No kubelet acts on it: the broker itself is a process of the stack."""
+    """Create a running broker pod on a node. No kubelet runs it. The broker is a process of the stack."""
     manifest = broker_pod(pod, node, labels, annotations or {})
 
     def created() -> bool:
@@ -138,7 +138,7 @@ def create_broker_pod(
         except ApiException as error:
             if error.status == _CONFLICT:
                 return True
-            # A namespace's service account appears a moment after the namespace, and pods are refused until then.
+            # The service account of a new namespace is created later, and pods are rejected until then.
             if "serviceaccount" in str(error.body):
                 return False
             raise
@@ -149,7 +149,7 @@ def create_broker_pod(
 
 
 def set_pod_ready(api: client.CoreV1Api, namespace: str, pod: str, status: str) -> None:
-    """Mark a pod as running, and as ready or not ("True", "False"), as its kubelet would."""
+    """Mark a pod as running, and as ready or not ("True", "False"), like its kubelet."""
     now = _now()
     container = {
         "name": "kafka",
@@ -165,12 +165,12 @@ def set_pod_ready(api: client.CoreV1Api, namespace: str, pod: str, status: str) 
 
 
 def delete_broker_pod(api: client.CoreV1Api, namespace: str, pod: str) -> None:
-    """Delete a pod at once; nothing happens when there is none."""
+    """Delete a pod at once, if it exists."""
     _ignoring_absence(lambda: api.delete_namespaced_pod(pod, namespace, grace_period_seconds=0))
 
 
 def create_sites(api: client.CoreV1Api, namespace: str, where: Iterable[Site], *, node_prefix: str = "") -> None:
-    """Create each site's node, and its broker's pod in `namespace`. Nodes have none: a prefix keeps them apart."""
+    """Create the node of each site and its pod in `namespace`. `node_prefix` separates the nodes of namespaces."""
     for site in where:
         create_node(api, node_prefix + site.node, site.labels)
         create_broker_pod(api, namespace, site.pod, node_prefix + site.node)

@@ -1,4 +1,4 @@
-"""Jars of other versions of Kafka, which the plug-ins for brokers are tried with."""
+"""Jars of other Kafka versions, with which the plug-ins for brokers are tested."""
 
 import hashlib
 from collections import defaultdict
@@ -12,13 +12,13 @@ _PINNED = REPOSITORY / "dev" / "distributions" / "other-kafkas"
 
 
 def ensure_other_kafkas() -> Path:
-    """The folder of the jars, after downloading them where they are missing. Raises AssetError."""
+    """Return the folder of the jars. Download them if they are missing. Raises AssetError."""
     ensure_jars(_PINNED, _folder(), ("dependency:copy",), "jars of other versions of Kafka (35 MB)")
     return _folder()
 
 
 def find_other_kafkas() -> Mapping[str, list[Path]]:
-    """The jars by version of Kafka; none where they were not downloaded."""
+    """Return the jars by Kafka version. Empty if they are not downloaded."""
     found: defaultdict[str, list[Path]] = defaultdict(list)
     for jar in sorted(_folder().glob("*.jar")):
         found[jar.stem.rpartition("-")[2]].append(jar)

@@ -1,4 +1,4 @@
-"""Rackspan's plug-ins for brokers as a jar, compiled against the Kafka of `dev/distributions`, without a download."""
+"""The plug-ins for brokers as a jar, compiled against the Kafka of `dev/distributions`, without a download."""
 
 import hashlib
 import os
@@ -14,12 +14,12 @@ from dev.progress import exclusive, need, run
 from dev.stack.kafka_distribution import KafkaDistribution
 
 JAR = "rackspan-kafka-plugins.jar"
-_RELEASE = "17"  # the Java that Kafka's own brokers ask for
-FILE_TIME = datetime(2020, 2, 2, tzinfo=UTC)  # of files in the artefacts of a release, which is hatchling's own
+_RELEASE = "17"  # the Java version that Kafka brokers require
+FILE_TIME = datetime(2020, 2, 2, tzinfo=UTC)  # of files in release artefacts: the default of hatchling
 
 
 def ensure_plugins(distribution: KafkaDistribution) -> Path:
-    """The jar, after compiling it where the sources or Kafka's version are new. Raises AssetError."""
+    """Return the jar. Compile it if the sources, Java or Kafka have changed. Raises AssetError."""
     jar = cache_root() / "plugins" / _fingerprint(distribution) / JAR
     with exclusive(jar.with_suffix(".lock")):
         if not jar.exists():
@@ -28,7 +28,7 @@ def ensure_plugins(distribution: KafkaDistribution) -> Path:
 
 
 def build_plugins(distribution: KafkaDistribution, jar: Path, *, source: Path = REPOSITORY) -> None:
-    """Write the jar of the tree at `source`: the same bytes each time with the same JDK. Raises AssetError."""
+    """Write the jar of the tree at `source`. The same JDK writes identical bytes each time. Raises AssetError."""
     jar = jar.absolute()  # tools run in other folders
     with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
         classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
@@ -43,7 +43,7 @@ def build_plugins(distribution: KafkaDistribution, jar: Path, *, source: Path = 
 def compile_java(
     distribution: KafkaDistribution, sources: Iterable[Path], destination: Path, *, beside: Iterable[Path] = ()
 ) -> None:
-    """Compile Java sources against Kafka's jars, and the jars `beside` them. Raises AssetError."""
+    """Compile Java sources against the jars of Kafka and of `beside`. Raises AssetError."""
     class_path = os.pathsep.join(map(str, (*distribution.jars, *beside)))
     command = [_tool(distribution, "javac"), "--release", _RELEASE, "-proc:none", "-Xlint:all,-classfile", "-Werror"]
     files = list(map(str, sources))
@@ -51,7 +51,7 @@ def compile_java(
 
 
 def has_compiler(distribution: KafkaDistribution) -> bool:
-    """Whether this machine can compile Java, which takes a JDK: running Kafka does not."""
+    """Return whether this machine can compile Java. This needs a JDK, unlike running Kafka."""
     return _beside_java(distribution, "javac") is not None or shutil.which("javac") is not None
 
 

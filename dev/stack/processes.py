@@ -1,4 +1,4 @@
-"""Starting and stopping a stack's processes through its supervisor, in this process or in a later one."""
+"""Start and stop the processes of a stack through its supervisor, from this process or a later one."""
 
 import contextlib
 import fcntl
@@ -25,16 +25,16 @@ from dev.waiting import eventually
 
 _RECORD = "supervisor.json"
 _LOOPBACK = "127.0.0.1"
-_GIVEN: set[int] = set()  # ports that this process has asked for, and may not have bound yet
+_GIVEN: set[int] = set()  # ports returned to this process, which it may not have bound yet
 _GIVING = threading.Lock()
 
 
 class ProcessDiedError(RuntimeError):
-    """A process ended that should be running. The message holds the end of its log."""
+    """A process has ended that should be running. The message contains the end of its log."""
 
 
 class Processes:
-    """The processes of one stack directory. Safe to use from several threads."""
+    """The processes of one stack directory. Thread-safe."""
 
     def __init__(self, directory: Path, lifeline: int | None = None) -> None:
         self.directory = directory
@@ -42,8 +42,8 @@ class Processes:
 
     @classmethod
     def attached(cls, directory: Path) -> Self:
-        """New processes that die with the calling process, whichever way it dies."""
-        # The writing end is closed on exec, so that only this process keeps the line open.
+        """Return a new set of processes that end with the calling process, even if it is killed."""
+        # The write end is closed on exec, so that only this process keeps the pipe open.
         reading, writing = os.pipe()
         try:
             _launch(directory, reading)
@@ -53,7 +53,7 @@ class Processes:
 
     @classmethod
     def running(cls, directory: Path) -> Self | None:
-        """The processes that another process started in `directory`; None when their supervisor is not alive."""
+        """Return the processes that another process started in `directory`, or None if their supervisor has ended."""
         return cls(directory) if _recorded_supervisor(directory) else None
 
     def start(
@@ -64,7 +64,7 @@ class Processes:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> int:
-        """Start `command` under a name that is free, its output appended to that name's log. Returns its process id."""
+        """Start `command` under an unused name and return its process id. The output is appended to its log."""
         cwd = cwd or self.directory
         reply = self._request(
             do="start", name=name, command=list(command), cwd=str(cwd), env=dict(env or {}), log=str(self.log(name))
@@ -78,26 +78,26 @@ class Processes:
         return logs / f"{name}.log"
 
     def pid(self, name: str) -> int | None:
-        """Process id, or None when the process has ended or was never started."""
+        """Return the process id, or None if the process has ended or was never started."""
         state = self._request(do="status").get(name)
         return state["pid"] if state and state["returncode"] is None else None
 
     def pids(self) -> dict[str, int]:
-        """Process ids by name, of what is running now."""
+        """Return the process ids of the running processes by name."""
         return {name: s["pid"] for name, s in self._request(do="status").items() if s["returncode"] is None}
 
     def ended(self, name: str) -> int | None:
-        """Exit code of a process, None while it runs; -1 for one that was never started."""
+        """Return the exit code of a process, None if it runs, or -1 if it was never started."""
         state = self._request(do="status").get(name)
         code: int | None = -1 if state is None else state["returncode"]
         return code
 
     def names(self) -> list[str]:
-        """Names of what was ever started, in the order of its first start."""
+        """Return the names of all started processes, in the order of their first start."""
         return list(self._request(do="status"))
 
     def check(self, name: str) -> None:
-        """Raise ProcessDiedError, with the end of the log, unless the process runs."""
+        """Raise ProcessDiedError, with the end of the log, if the process does not run."""
         state = self._request(do="status").get(name)
         if state is None:
             raise ProcessDiedError(f"{name} was never started")
@@ -106,11 +106,11 @@ class Processes:
             raise ProcessDiedError(f"{name} exited with {state['returncode']}; the end of {self.log(name)}:\n{tail}")
 
     def signal(self, name: str, signum: signal.Signals) -> None:
-        """Send `signum` to the process and all of its group; nothing happens when it has ended."""
+        """Send `signum` to the process group of the process. Do nothing if the process has ended."""
         self._request(do="signal", name=name, signal=int(signum))
 
     def stop(self, name: str, grace: float = 30) -> None:
-        """End the process: SIGTERM, and SIGKILL after `grace` seconds."""
+        """End the process by SIGTERM, and by SIGKILL after `grace` seconds."""
         self.signal(name, signal.SIGTERM)
         try:
             eventually(lambda: self.pid(name) is None, f"{name} to end", timeout=grace)
@@ -118,17 +118,17 @@ class Processes:
             self.kill(name)
 
     def kill(self, name: str) -> None:
-        """End the process the way a crash does."""
+        """End the process by SIGKILL, like a crash."""
         self.signal(name, signal.SIGKILL)
         eventually(lambda: self.pid(name) is None, f"{name} to be killed", interval=0.02)
 
     def stay(self) -> None:
-        """From now on, outlive the calling process: until `end`, or until the machine stops."""
+        """Keep the processes after the calling process ends, until `end` or until the machine stops."""
         self._request(do="stay")
         self._close_lifeline()
 
     def end(self, grace: float = 10) -> None:
-        """End all processes and their supervisor. Nothing happens when they have ended."""
+        """End all processes and their supervisor. Do nothing if they have ended."""
         supervisor = _recorded_supervisor(self.directory)
         if supervisor is not None:
             with contextlib.suppress(ProcessDiedError):
@@ -136,7 +136,7 @@ class Processes:
             try:
                 _wait_ended(supervisor, timeout=grace + 20)
             except psutil.TimeoutExpired:
-                supervisor.kill()  # its children die with it
+                supervisor.kill()  # the kernel kills its children, too
                 _wait_ended(supervisor, timeout=60)
         (self.directory / _RECORD).unlink(missing_ok=True)
         self._close_lifeline()
@@ -164,7 +164,7 @@ class Processes:
         return reply
 
     def _exchange(self, request: Mapping[str, object]) -> dict[str, Any]:
-        # By way of the directory's descriptor, because a socket's path is limited to 108 bytes.
+        # Use the descriptor of the directory, because a socket path is limited to 108 bytes.
         directory = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -180,10 +180,10 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now, none of them twice in the life of this process, nor another's while it lives.
+    """Return free loopback ports. No port is returned twice, to this or to another process that still runs.
 
-    They lie below the range from which the kernel gives ports to outgoing connections, so that a broker which is down
-    for a while finds its port still free.
+    The ports are below the range that the kernel uses for outgoing connections, so that the port of a stopped broker
+    stays free.
     """
     found: list[int] = []
     with _GIVING:
@@ -197,7 +197,7 @@ def free_ports(count: int) -> list[int]:
 
 @functools.cache
 def _claims() -> int:
-    """A file with a byte for every port: who has locked it may use the port. The kernel unlocks what a process held."""
+    """Return a file with one byte per port. The process with its lock may use the port. Locks end with the process."""
     return os.open(Path(tempfile.gettempdir()) / f"rackspan-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
 
 
@@ -230,7 +230,7 @@ def _launch(directory: Path, lifeline: int) -> None:
     if _recorded_supervisor(directory):
         raise ProcessDiedError(f"a supervisor already runs in {directory}")
     directory.mkdir(parents=True, exist_ok=True)
-    directory.chmod(0o700)  # keys and the supervisor's socket live here
+    directory.chmod(0o700)  # it contains keys and the socket of the supervisor
     (directory / SOCKET_NAME).unlink(missing_ok=True)
     with (directory / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
@@ -254,12 +254,12 @@ def _launch(directory: Path, lifeline: int) -> None:
     eventually(listening, "the supervisor", interval=0.02)
 
 
-# Supervisors that are children of this process: they have to be waited for, or they stay as zombies.
+# Supervisors that are children of this process. Without a wait they would remain as zombies.
 _OURS: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def _recorded_supervisor(directory: Path) -> psutil.Process | None:
-    """The supervisor on record in `directory`, if it lives: the start mark tells it from a recycled process id."""
+    """Return the recorded supervisor of `directory` if it runs. The start mark detects a reused process id."""
     try:
         record = json.loads((directory / _RECORD).read_text())
         process = psutil.Process(record["pid"])
@@ -271,7 +271,7 @@ def _recorded_supervisor(directory: Path) -> psutil.Process | None:
 
 
 def _start_mark(pid: int) -> str:
-    """When a process started, in clock ticks since a boot: exact, where times of day move with the machine's clock."""
+    """Return the start of a process in clock ticks since boot, which does not change when the wall clock is set."""
     fields_after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return f"{fields_after_name[19]}@{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
 

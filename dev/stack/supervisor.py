@@ -1,19 +1,19 @@
-"""The process that owns a stack's processes, so that none of them outlives the stack.
+"""The process that owns the processes of a stack, so that none of them outlives the stack.
 
-A stack's programs (etcd, brokers, ...) are children of one supervisor, never of the test run or command that asked for
+The programs of a stack (etcd, brokers, ...) are children of one supervisor, not of the test run or command that started
 them. The supervisor ends them all
 
-- when the lifeline closes: a pipe whose other end only the owner holds, so that the kernel closes it whichever way the
-  owner dies, SIGKILL included. Only a stack that is complete can be told to stay without one;
-- when it is told to, by a request or by SIGTERM;
-- when it is killed itself: each child asked the kernel to be killed with its parent (PR_SET_PDEATHSIG). The supervisor
-  is single-threaded, so "parent" cannot mean a thread that has merely ended.
+- when the lifeline closes. This is a pipe whose other end only the owner holds, so that the kernel closes it when the
+  owner ends, even by SIGKILL. Only a complete stack can stay without a lifeline;
+- at a request or SIGTERM;
+- when the supervisor is killed: each child requests that the kernel kills it with its parent (PR_SET_PDEATHSIG). The
+  supervisor is single-threaded, so that "parent" cannot be a thread that has ended.
 
-Grandchildren are covered twice: each child leads a process group that is killed as a whole, and what left its group is
-re-parented to the supervisor (PR_SET_CHILD_SUBREAPER), which looks for it at the end.
+Grandchildren end in two ways: each child leads a process group that is killed as a whole, and processes that left their
+group are re-parented to the supervisor (PR_SET_CHILD_SUBREAPER), which kills them at the end.
 
-Requests are one line of JSON per connection, on a Unix socket in the stack's directory, whose mode keeps other users
-out. `dev.stack.processes` is the client.
+Requests are one line of JSON per connection, on a Unix socket in the directory of the stack, whose mode excludes other
+users. `dev.stack.processes` is the client.
 """
 
 import contextlib
@@ -42,18 +42,18 @@ class Supervisor:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._lifeline = lifeline
         self._stays = False
-        self._ending: float | None = None  # seconds of grace, once the end has been decided
-        os.chdir(directory)  # a socket's path is limited to 108 bytes: bind it by its bare name
+        self._ending: float | None = None  # grace period in seconds, once the supervisor has to end
+        os.chdir(directory)  # bind by the bare name: a socket path is limited to 108 bytes
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f".{SOCKET_NAME}")
         self._listener.listen(16)
-        Path(f".{SOCKET_NAME}").rename(SOCKET_NAME)  # who sees the name can connect
+        Path(f".{SOCKET_NAME}").rename(SOCKET_NAME)  # clients that see the name can connect
         signal.signal(signal.SIGTERM, lambda *_: self._end(grace=10))
-        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the owner's to translate
+        signal.signal(signal.SIGINT, lambda *_: None)  # the owner handles Ctrl-C
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def serve(self) -> None:
-        """Answer requests until the end, then leave nothing behind."""
+        """Serve requests until the end, then end all processes."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)
@@ -82,7 +82,7 @@ class Supervisor:
             with connection.makefile("rw", encoding="utf-8") as stream:
                 try:
                     reply = self._handle(json.loads(stream.readline()))
-                except Exception as error:  # the client's mistake is the client's answer, never our end
+                except Exception as error:  # an invalid request must not end the supervisor
                     reply = {"error": f"{type(error).__name__}: {error}"}
                 stream.write(json.dumps(reply) + "\n")
                 stream.flush()
@@ -117,7 +117,7 @@ class Supervisor:
 
         def die_with_supervisor() -> None:
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != supervisor:  # it died before the line above
+            if os.getppid() != supervisor:  # the supervisor died before the line above
                 os._exit(1)
 
         with Path(request["log"]).open("ab") as log:
@@ -136,9 +136,9 @@ class Supervisor:
 
     def _reap(self) -> None:
         """Collect the exit codes of children, and of orphans that were re-parented to this process."""
-        # The number of one that has ended may be another process's by now.
+        # The process id of an ended child may be reused.
         known = {child.pid: child for child in self._children.values() if child.returncode is None}
-        # Who has ended is asked of the kernel: looking through all of a machine's processes takes far longer.
+        # The kernel reports ended processes. A search of all processes of the machine takes much longer.
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 if ended.si_pid in known:
@@ -158,8 +158,8 @@ class Supervisor:
         for child in self._children.values():
             if child.poll() is None:
                 self._kill_group(child, signal.SIGKILL)
-        # What such a group leaves behind is this process's, as what left its group is. Killing a process can hand its
-        # children to this one, so look again until there are none.
+        # Processes that left their group are children of this process now. A killed process may leave children to
+        # this process, so repeat until there are none.
         while left := psutil.Process().children(recursive=True):
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -173,7 +173,7 @@ class Supervisor:
 
 
 def main() -> None:
-    """Serve the directory that is named first; the lifeline's file descriptor comes second."""
+    """Serve the directory in the first argument. The second one is the file descriptor of the lifeline."""
     directory, lifeline = sys.argv[1:]
     Supervisor(Path(directory), int(lifeline)).serve()
 
